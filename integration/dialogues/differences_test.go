@@ -16,7 +16,7 @@ var (
 	generated = regexp.MustCompile(`\b1\d{6}\b`)
 	position  = regexp.MustCompile(` P=\d+`)
 	// An error of a text that may have been planned by an old schema is looked into, and says why it was not.
-	notRunAgain = regexp.MustCompile(`^(E S=ERROR C=42(?:P01|703) M=.*) D=Replay refused: no connection was free in time\. H=.*$`)
+	notRunAgain = regexp.MustCompile(`^(E S=ERROR C=42(?:P01|703) M=.*) D=Replay refused: [^.]*\. H=.*?( P=\d+)?$`)
 	rowID       = regexp.MustCompile(`:\d+`)
 )
 
@@ -45,7 +45,7 @@ func (w *world) plain(lines []string, f frame, loose bool) []string {
 		l = madeName.ReplaceAllString(l, `$1""`)
 		l = bindName.ReplaceAllString(l, `$1""`)
 		if w.dsql && loose { // a schema that could not be read again
-			l = notRunAgain.ReplaceAllString(l, "")
+			l = notRunAgain.ReplaceAllString(l, "$1$2")
 		}
 		if loose && strings.HasPrefix(l, "D ") {
 			l = generated.ReplaceAllString(l, "key")

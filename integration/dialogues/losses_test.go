@@ -107,7 +107,7 @@ func (w *world) stale(d dialogue, told tale, i, k int) bool {
 	if !w.ddlBefore(d, i) {
 		return false
 	}
-	if strings.Contains(a.text(), unreadSchema) && d.plansAt("schema", told) {
+	if strings.Contains(a.text(), notAgain) && d.plansAt("schema", told) {
 		return true
 	}
 	frames := d.steps[i].frames
@@ -135,8 +135,8 @@ func (w *world) stale(d dialogue, told tale, i, k int) bool {
 	return !parsed || !described || !w.replays || inBlock || ended
 }
 
-// unreadSchema is in an error whose request was not run again, since the schema that it needs could not be read.
-const unreadSchema = "D=Replay refused: no connection was free in time."
+// notAgain is in an error whose request was not run again: where the schema that it needs could not be read, for one.
+const notAgain = "D=Replay refused: "
 
 // plansAt reports whether a fault at that question was planned, and any at a question has happened.
 func (d dialogue) plansAt(question string, told tale) bool {
@@ -225,7 +225,8 @@ func (w *world) ddlBefore(d dialogue, i int) bool {
 }
 
 // readBefore tells whether frame k of step i binds or describes a statement with a constant
-// that settings may read otherwise, and its client has changed settings before.
+// that settings may read otherwise, and its client has changed settings before, or has called a function in the
+// pipeline of the Parse, which may have.
 func readBefore(d dialogue, i, k int) bool {
 	f := d.steps[i].frames[k]
 	name, constant, changed := f.from, false, false
@@ -243,10 +244,13 @@ func readBefore(d dialogue, i, k int) bool {
 		if n == i {
 			frames = frames[:k]
 		}
+		called := false
 		for _, f := range frames {
+			called = called || callsOwn.MatchString(f.sql())
 			changed = changed || readSettings.MatchString(f.sql())
 			if f.verb == 'P' && f.name == name { // any of them: the server may have refused a later one
 				constant = constant || readConstant.MatchString(f.sql())
+				changed = changed || called
 			}
 		}
 	}
@@ -255,6 +259,7 @@ func readBefore(d dialogue, i, k int) bool {
 
 var (
 	readSettings = regexp.MustCompile(`(?i)\b(SET|RESET|DISCARD|set_config|[gl]_[abc])\b`)
+	callsOwn     = regexp.MustCompile(`\b[fghlqz]_[abc]\(`)
 	readConstant = regexp.MustCompile(`(?i)'[^']*(\d|now|today)|[^\x00-\x7f]`)
 )
 

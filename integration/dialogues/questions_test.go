@@ -1,11 +1,14 @@
 package dialogues
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/asked"
 )
 
 // Faults at the questions that Sluice asks by itself. A dialogue with one is drawn as any other, and then given
@@ -71,12 +74,12 @@ var prompts = []scene{
 		x replace
 		{X} [Q SELECT n FROM t_{X} ORDER BY n]
 		{Y} [P - | SELECT $1::int AS p] [B - | - | 5] [D P -] [E -] [S]`},
-	// A Describe that its time ends: the name is not there, or is what it was. The Describe is that of the Parse, which
-	// Sluice may otherwise answer from memory without a look at the table.
+	// A Describe that its time ends: the name is not there, or is what it was. Without a name, or with the Describe of
+	// another, the Parse may be answered from memory, without a look at the table.
 	{where: onPostgres, script: `
 		{Y} [Q BEGIN; LOCK TABLE u_{X} IN ACCESS EXCLUSIVE MODE]
 		{X} [Q SET statement_timeout = '300ms']
-		{X} <[P e1 | SELECT n FROM u_{X}] [D S e1]~[P - | SELECT n FROM u_{X}] [D S -]> [S]
+		{X} [P e1 | SELECT n FROM u_{X}] [D S e1] [S]
 		{X} [Q RESET statement_timeout]
 		{Y} [Q ROLLBACK]
 		{X} [P e1 | SELECT n FROM u_{X}] [D S e1] [B - | e1] [D P -] [E -] [S]
@@ -96,7 +99,7 @@ var prompts = []scene{
 // plantQuestions is a dialogue of the seed with a fault at one of Sluice's questions, or as it was.
 func plantQuestions(d dialogue, seed uint64, n int, r route, classes map[string]int) dialogue {
 	g := &drawer{route: r, Rand: rand.New(rand.NewPCG(seed, uint64(n)|1<<48)), classes: classes}
-	if *themeFlag != questionsTheme || !g.one(inQuestions) { // differences of this theme are open: docs/progress.md
+	if !g.one(inQuestions) {
 		return d
 	}
 	g.count("theme " + questionsTheme)
@@ -122,24 +125,35 @@ func plantQuestions(d dialogue, seed uint64, n int, r route, classes map[string]
 	} else {
 		d.fault = strings.TrimSuffix(d.fault, "]") + "," + f + "]"
 	}
+	before := epilogueOf(d.steps)
 	for i := range 1 + g.IntN(3) {
-		d.steps = g.insert(d.steps, 7000+2*i)
+		d.steps, before = g.insert(d.steps, before, 7000+2*i)
 	}
 	return d
 }
 
-// insert puts steps that make Sluice ask somewhere into a dialogue.
-func (g *drawer) insert(steps []step, number int) []step {
+// epilogueOf is where the epilogue of a dialogue begins.
+func epilogueOf(steps []step) int {
+	return slices.IndexFunc(steps, func(s step) bool { return s.op == "end" }) - 3
+}
+
+// suits reports whether steps that make Sluice ask fit into a dialogue: where functions deallocate what a backend has,
+// behind Sluice alone, no function prepares anything.
+func (g *drawer) suits(s scene, steps []step) bool {
+	return (s.where == nil || s.where(g.route)) && !(strings.Contains(s.script, "PREPARE") && slices.ContainsFunc(steps, func(s step) bool { return strings.Contains(s.String(), " z_") }))
+}
+
+// insert puts steps that make Sluice ask somewhere into a dialogue, in front of the step with that number, and returns
+// where: steps that only mean something together are not parted by others.
+func (g *drawer) insert(steps []step, before, number int) (all []step, at int) {
 	s := prompts[g.IntN(len(prompts))]
-	for s.where != nil && !s.where(g.route) {
+	for !g.suits(s, steps) {
 		s = prompts[g.IntN(len(prompts))]
 	}
-	last := slices.IndexFunc(steps, func(s step) bool { return s.op == "end" }) - 3 // where the epilogue begins
-	at := 0
 	for at < len(steps) && steps[at].op == "connect" {
 		at++
 	}
-	at += g.IntN(max(1, last-at))
+	at += g.IntN(max(1, before-at))
 	x := pick(g, "a", "b")
 	y := strings.Trim("ab", x)
 	z := "c"
@@ -156,13 +170,17 @@ func (g *drawer) insert(steps []step, number int) []step {
 	if err != nil {
 		panic(err)
 	}
-	return slices.Insert(slices.Clone(steps), at, d.steps...)
+	return slices.Insert(slices.Clone(steps), at, d.steps...), at
 }
 
 // mayTell are the errors that a fault at a question may be to a client, by their SQLSTATEs: of all others it sees
-// nothing (question.Table). Where more backends are lost in a row than Sluice tries, the loss is one.
-func (f planned) mayTell(dsql bool) (states []string) {
+// nothing (question.Table). Where more backends are lost in a row than Sluice tries, the loss is one. A client of the
+// dialogue that sends the text of a question itself has the fault at its own statement.
+func (d dialogue) mayTell(f planned, dsql bool) (states []string) {
 	lost := f.Action == "cut" || f.Action == "stall" && f.Seconds > 5
+	if (lost || f.Action == "fail") && d.sends(f.Question) && (dsql || f.Question != "settings") { // the planter knows those of settings (clientsSet)
+		return []string{cmp.Or(stateOf[f.Error], "08006")}
+	}
 	switch f.Question {
 	case "numbers of the session's own":
 		if lost {
@@ -170,8 +188,8 @@ func (f planned) mayTell(dsql bool) (states []string) {
 		}
 		return []string{stateOf[f.Error]}
 	case "schema":
-		if lost && f.Count > 2 {
-			return []string{"08006", "53300"}
+		if lost && f.Count > 2 { // 40001: a return to a savepoint for which no attempt was made in time
+			return []string{"08006", "53300", "40001"}
 		}
 		if f.Error == "timeout" || f.Error == "refused" {
 			return []string{"53300"}
@@ -187,14 +205,27 @@ func (f planned) mayTell(dsql bool) (states []string) {
 	return nil
 }
 
+// sends reports whether a client sends the text of that question itself.
+func (d dialogue) sends(question string) bool {
+	return slices.ContainsFunc(d.steps, func(s step) bool {
+		return slices.ContainsFunc(s.frames, func(f frame) bool {
+			return slices.ContainsFunc(f.parts, func(sql string) bool { return asked.By(sql) == question })
+		})
+	})
+}
+
 // budget is how many errors of which SQLSTATE the faults of a dialogue may be to its clients.
 func (w *world) budget(d dialogue, told tale) map[string]int {
 	most := map[string]int{}
 	for _, f := range d.faults() {
 		switch {
 		case f.Question != "":
-			for _, state := range f.mayTell(w.dsql) {
-				if told.struckAt {
+			for _, state := range d.mayTell(f, w.dsql) {
+				switch {
+				case !told.struckAt:
+				case state == "53300" && f.Error == "refused": // each text that needs the answer, until the pause is over
+					most[state] += len(told.outcomes)
+				default:
 					most[state] += max(1, f.Count)
 				}
 			}
@@ -210,7 +241,7 @@ func (w *world) budget(d dialogue, told tale) map[string]int {
 
 // tellsFault reports whether a fault at a question may be an error of that SQLSTATE to a client.
 func (w *world) tellsFault(d dialogue, told tale, state string) bool {
-	return state != "" && told.struckAt && slices.ContainsFunc(d.faults(), func(f planned) bool { return f.Question != "" && slices.Contains(f.mayTell(w.dsql), state) })
+	return state != "" && told.struckAt && slices.ContainsFunc(d.faults(), func(f planned) bool { return f.Question != "" && slices.Contains(d.mayTell(f, w.dsql), state) })
 }
 
 // stateIn is the SQLSTATE of an error as it is shown, or "".
