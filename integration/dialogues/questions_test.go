@@ -205,6 +205,12 @@ func (d dialogue) mayTell(f planned, dsql bool) (states []string) {
 	return nil
 }
 
+// outlasts reports whether a fault holds a question up for longer than a client's statement may take, where Sluice
+// keeps the time of both.
+func (f planned) outlasts(d dialogue) bool {
+	return f.Action == "stall" && f.Seconds > 5 && strings.Contains(d.String(), "statement_timeout = ")
+}
+
 // sends reports whether a client sends the text of that question itself.
 func (d dialogue) sends(question string) bool {
 	return slices.ContainsFunc(d.steps, func(s step) bool {
@@ -241,7 +247,9 @@ func (w *world) budget(d dialogue, told tale) map[string]int {
 
 // tellsFault reports whether a fault at a question may be an error of that SQLSTATE to a client.
 func (w *world) tellsFault(d dialogue, told tale, state string) bool {
-	return state != "" && told.struckAt && slices.ContainsFunc(d.faults(), func(f planned) bool { return f.Question != "" && slices.Contains(d.mayTell(f, w.dsql), state) })
+	return state != "" && told.struckAt && slices.ContainsFunc(d.faults(), func(f planned) bool {
+		return f.Question != "" && (slices.Contains(d.mayTell(f, w.dsql), state) || state == "57014" && w.dsql && f.outlasts(d))
+	})
 }
 
 // stateIn is the SQLSTATE of an error as it is shown, or "".
