@@ -63,7 +63,7 @@ func (s *session) bind(total int) error {
 		s.t.asks = b.cs.tmpl.sql
 	}
 	if s.status() == 'E' && !s.endsFailed(plan) {
-		return b.inFailedBlock()
+		return s.bindInFailedBlock(&b)
 	}
 	// The comment counts from the Bind on: a statement that is only prepared runs in no
 	// transaction.
@@ -117,9 +117,9 @@ func (s *session) bindsHere(plan *rewrite.Plan) bool {
 	return (s.status() != 'E' || s.endsFailed(plan)) && (s.state == failed || s.localNow(plan) || s.emulates(plan))
 }
 
-// inFailedBlock is the error of a Bind that no failed block takes. As at the server, a
+// bindInFailedBlock is the error of a Bind that no failed block takes. As at the server, a
 // wrong number of parameters is found out first, where the number is known.
-func (b *binding) inFailedBlock() error {
+func (s *session) bindInFailedBlock(b *binding) error {
 	n, err := bindCount(b.rest)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (b *binding) inFailedBlock() error {
 	if d := b.cs.tmpl.desc.Load(); d != nil && n != d.params() {
 		return errParameterCount(n, d.params(), b.stmt)
 	}
-	return errAborted
+	return s.errInFailed(b.cs.tmpl.plan)
 }
 
 // bindHere opens a portal of a statement that Sluice answers, which has no parameters but where it

@@ -15,8 +15,14 @@ import (
 // everything in a block that failed without a server, or whose backend was lost (state
 // failed).
 
+// failedHere reports whether Sluice answers a text for the block being a failed one: no server knows of the block, or
+// none would say why it does not take the text.
+func (s *session) failedHere(plan *rewrite.Plan) bool {
+	return s.state == failed || s.chainsInFailed(plan)
+}
+
 // answerFailed answers a Query in a block whose backend was lost, or that failed before it
-// had one: the end of the block, or an error. With nil the turn is over.
+// had one, or that begins with AND CHAIN on DSQL: the end of the block, or an error. With nil the turn is over.
 func (s *session) answerFailed(plan *rewrite.Plan) error {
 	switch st := plan.Single(); {
 	case plan.Kind == rewrite.Empty:
@@ -30,7 +36,7 @@ func (s *session) answerFailed(plan *rewrite.Plan) error {
 	case len(plan.Statements) > 0 && plan.Statements[0].Tx.Verb == rewrite.RollbackTo:
 		return s.errReturnFailed(&plan.Statements[0])
 	default:
-		return errAborted
+		return s.errInFailed(plan)
 	}
 	return s.ready()
 }
@@ -57,7 +63,23 @@ func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 // chains reports whether st, the end of a block that has failed here, can be what it says.
 // Of a block whose backend was lost nobody knows what AND CHAIN would begin; of one that
 // never had a backend the BEGIN is known (unserved).
-func (s *session) chains(st *rewrite.Statement) bool { return !st.Tx.Chain || s.unserved != nil }
+func (s *session) chains(st *rewrite.Statement) bool {
+	return !st.Tx.Chain || s.unserved != nil && s.srv.cfg.Kind != DSQL
+}
+
+// chainsInFailed reports whether a text begins with AND CHAIN in a failed block of DSQL, which takes AND NO CHAIN
+// only. A cluster may refuse the text there with 25P02, which does not say why the block stays open.
+func (s *session) chainsInFailed(plan *rewrite.Plan) bool {
+	return s.srv.cfg.Kind == DSQL && !s.dedicated && s.status() == 'E' && len(plan.Statements) > 0 && plan.Statements[0].Tx.Chain
+}
+
+// errInFailed is the error of a text that a failed block does not take.
+func (s *session) errInFailed(plan *rewrite.Plan) *wire.Error {
+	if s.chainsInFailed(plan) {
+		return errNoChain
+	}
+	return errAborted
+}
 
 // errReturnFailed is the error of ROLLBACK TO in such a block: a block that no backend has
 // served has no savepoint (3B001), and of those of a lost block nobody knows (25P02).
@@ -255,7 +277,7 @@ var (
 // taken only if it can be done.
 func (s *session) endsFailed(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	if st == nil || s.state == failed && !s.chains(st) {
+	if st == nil || s.state == failed && !s.chains(st) || s.chainsInFailed(plan) {
 		return false
 	}
 	return endsBlock(st.Tx.Verb) || st.Tx.Verb == rewrite.RollbackTo

@@ -18,6 +18,8 @@ import (
 // their connection: on FATAL lib/pq reports ErrBadConn and database/sql sends
 // an autocommit statement again by itself, which after 08007 applies it twice.
 var (
+	errNoChain = &wire.Error{Code: retry.StateUnsupported, Message: "AND CHAIN is not supported",
+		Detail: "DSQL takes AND NO CHAIN only. The transaction is still open.", Hint: "Send COMMIT or ROLLBACK, and BEGIN behind it."}
 	errAborted = &wire.Error{Code: "25P02",
 		Message: "current transaction is aborted, commands ignored until end of transaction block"}
 	errBackendLost = &wire.Error{Code: "08006",

@@ -55,8 +55,8 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	}
 	// A failed block takes nothing but what ends it. An empty text it takes.
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
-	if refused && s.state == failed {
-		return errAborted
+	if refused && (s.state == failed || s.chainsInFailed(tmpl.plan)) {
+		return s.errInFailed(tmpl.plan)
 	}
 	var declared *rewrite.Cursor
 	if !refused {

@@ -25,7 +25,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if s.emulates(plan) {
 		return true, s.savepointQuery(plan)
 	}
-	if s.state == failed {
+	if s.failedHere(plan) {
 		return true, s.answerFailed(plan)
 	}
 	if st := plan.Single(); s.runsCursor(st) {

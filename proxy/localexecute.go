@@ -16,7 +16,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	st := p.plan.Single()
 	switch {
 	case s.status() == 'E' && !s.endsFailed(p.plan):
-		return errAborted
+		return s.errInFailed(p.plan)
 	case p.done:
 		return s.executeAgain(name, st)
 	}

@@ -113,11 +113,21 @@ func (s *session) forgetParts() {
 	}
 }
 
+// ofParts reports whether a simple Query has to do with parts: of one statement outside of a block, which begins none, the
+// transaction ends with it. It is the way of most: nothing is allocated.
+func (s *session) ofParts(plan *rewrite.Plan) bool {
+	if !s.commitsParts() {
+		return false
+	}
+	st := plan.Single()
+	return st == nil || st.Tx.Verb != rewrite.NoVerb || s.inBlock()
+}
+
 // inParts is told of a simple Query before it is answered or sent. done: the text was run, in
 // groups or outside of its block, and the turn is over. Else there is room for it in the
 // transaction. An error is for the client, or the session's end.
 func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error) {
-	if !s.commitsParts() { // the way of most: nothing is allocated
+	if !s.ofParts(plan) {
 		return false, nil
 	}
 	if !s.t.outside && !s.t.touched && s.state != failed && s.status() == 'E' && s.parts.partly() && len(plan.Statements) > 1 && beginsOrEnds(plan) {
@@ -221,11 +231,8 @@ func demandHere(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
 }
 
 // follow notes what a text that is sent where at stands asks of the part that is open: of each of its
-// transactions, up to the last, which stays open.
+// transactions, up to the last, which stays open: a BEGIN takes in what a pipeline has in front of it.
 func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string) {
-	if st := plan.Single(); st != nil && st.Tx.Verb == rewrite.NoVerb && !at.In() { // the way of most
-		return
-	}
 	ends := at.Ends()
 	for i := range plan.Statements {
 		st := &plan.Statements[i]

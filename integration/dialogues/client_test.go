@@ -35,6 +35,7 @@ func (a *answer) text() string { return strings.Join(a.lines, "; ") }
 // client is a connection on which every frame is seen, and each answer is put down
 // to the frame that it answers.
 type client struct {
+	block    pipelineBlock
 	conn     net.Conn
 	in       *bufio.Reader
 	pid, key uint32
@@ -128,6 +129,7 @@ func (c *client) send(frames []frame) error {
 			continue // a part of the COPY before
 		}
 		c.open = true
+		c.block.sends(f)
 		c.expect(f.verb, f.kind, a)
 	}
 	if !c.closed {
@@ -218,6 +220,7 @@ func (c *client) take(typ byte, payload []byte) {
 			return
 		}
 		c.status, o.ready = payload[0], payload[0]
+		c.block.open = c.status != 'I'
 		o.lines = append(o.lines, show(typ, payload))
 		c.owed = c.owed[1:]
 		c.open = len(c.owed) > 0

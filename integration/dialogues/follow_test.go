@@ -388,7 +388,7 @@ func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site
 			if ok && e.commits {
 				behind = append(behind, e.keep)
 			}
-			early := withCommits(f.parts, behind, c.status != 'I')
+			early := withCommits(f.parts, behind, c.block.open)
 			f.parts = early.parts
 			if err := c.send([]frame{f}); err != nil {
 				return err

@@ -330,7 +330,7 @@ func (g *drawer) script() []string {
 		g.count("write behind an end")
 		g.state[g.who].block = false
 		parts = []string{pick(g, "ROLLBACK", "COMMIT", "ROLLBACK AND CHAIN"), strings.NewReplacer("{X}", g.who, "{N}", strconv.Itoa(g.marker)).Replace("INSERT INTO t_{X} (n) VALUES ({N})")}
-		if g.dsql && parts[0] == "ROLLBACK AND CHAIN" {
+		if g.dsql && !g.parts && parts[0] == "ROLLBACK AND CHAIN" {
 			parts[0] = "ROLLBACK"
 		}
 		g.marker++
@@ -475,7 +475,7 @@ func (g *drawer) control() string {
 		return pick(g, "BEGIN", "BEGIN", "BEGIN", "START TRANSACTION", "BEGIN READ WRITE", "BEGIN READ ONLY", "BEGIN ISOLATION LEVEL REPEATABLE READ",
 			"BEGIN ISOLATION LEVEL SERIALIZABLE", "BEGIN ISOLATION LEVEL READ COMMITTED")
 	}
-	if g.one(5) && !g.dsql {
+	if g.one(5) && (!g.dsql || g.parts) {
 		g.count("and chain")
 		return pick(g, "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "COMMIT AND NO CHAIN")
 	}

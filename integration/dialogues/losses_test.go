@@ -31,7 +31,7 @@ func (w *world) unplanned(d dialogue, told tale) string {
 			switch o.c.answers[n].code {
 			case "40001", "25000":
 				due--
-				if w.parts && strings.Contains(text, "OC001") && ddlOfOthers(d, told, i) {
+				if w.parts && strings.Contains(text, "OC001") && ddlBehind(d, told, i) {
 					continue
 				}
 				if conflicts--; conflicts < 0 {

@@ -86,6 +86,30 @@ func earlyCommits(lines []string) (behind []int) {
 
 var begins = regexp.MustCompile(`(?i)^\s*(BEGIN|START)\b`)
 
+// pipelineBlock follows whether a client is in a block through the frames that no ReadyForQuery has answered.
+type pipelineBlock struct {
+	open         bool
+	texts, bound map[string]string // by the name of the statement, of the portal
+}
+
+func (b *pipelineBlock) sends(f frame) {
+	if b.texts == nil {
+		b.texts, b.bound = map[string]string{}, map[string]string{}
+	}
+	switch f.verb {
+	case 'P':
+		b.texts[f.name] = f.sql()
+	case 'B':
+		b.bound[f.name] = b.texts[f.from]
+	case 'E':
+		if text := b.bound[f.name]; begins.MatchString(text) {
+			b.open = true
+		} else if endsBlock.MatchString(text) {
+			b.open = strings.Contains(text, "AND CHAIN")
+		}
+	}
+}
+
 // A committed is a multi-statement query with the early commits in it.
 type committed struct {
 	parts []string
@@ -116,7 +140,7 @@ func withCommits(parts []string, behind []int, block bool) (all committed) {
 		case begins.MatchString(part):
 			block = true
 		case endsBlock.MatchString(part):
-			block = false
+			block = strings.Contains(part, "AND CHAIN")
 		}
 	}
 	commit()
@@ -190,11 +214,11 @@ func alone(told tale, i int) bool {
 
 var changesSchema = regexp.MustCompile(`\b(CREATE|ALTER|DROP) `)
 
-// ddlOfOthers reports whether another client, or an outsider, may have changed the schema before the end of step i. Its
-// own early commits change the schema of no transaction of a client's.
-func ddlOfOthers(d dialogue, told tale, i int) bool {
+// ddlBehind reports whether anybody may have changed the schema before the end of step i: the session at the server that
+// meets it knows an older one, also where the client has changed it on another.
+func ddlBehind(d dialogue, told tale, i int) bool {
 	for k, s := range d.steps[:i] {
-		if s.who != d.steps[i].who && !told.outcomes[k].skipped && changesSchema.MatchString(s.String()) {
+		if !told.outcomes[k].skipped && changesSchema.MatchString(s.String()) {
 			return true
 		}
 	}

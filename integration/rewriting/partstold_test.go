@@ -320,6 +320,38 @@ func TestPartsBehindBeginInAPipeline(t *testing.T) {
 	}
 }
 
+// A BEGIN takes what its pipeline has in front of it into the block, and so do its parts: it is committed early as anything
+// else is, with a warning, and a DROP refuses that.
+func TestPartsInFrontOfABegin(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := startParts(t, "autocommit", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"})
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int); CREATE TABLE doomed (n int)")
+	c, notices := r.dial(t, r.sluice.DSN("postgres"))
+	for _, step := range []struct {
+		sql      string
+		extended bool
+		want     []string
+		warnings int
+	}{
+		{"INSERT INTO kept VALUES (1); BEGIN", true, []string{"INSERT 0 1", "BEGIN", "T"}, 0},
+		{"CREATE TABLE made (n int)", false, []string{"CREATE TABLE", "T"}, 1},
+		{"ROLLBACK", true, []string{"ROLLBACK", "I"}, 2},
+		{"SELECT n FROM kept", false, []string{`row ["1"]`, "SELECT 1", "I"}, 2},
+		{"DROP TABLE doomed; BEGIN", true, []string{"DROP TABLE", "BEGIN", "T"}, 2},
+		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", false, []string{"error 0A000", "E"}, 2},
+		{"ROLLBACK", false, []string{"ROLLBACK", "I"}, 2},
+		{"SELECT count(*) FROM doomed", false, []string{`row ["0"]`, "SELECT 1", "I"}, 2},
+		{"INSERT INTO kept VALUES (2); SELECT 1", true, []string{"INSERT 0 1", `row ["1"]`, "SELECT 1", "I"}, 2},
+		{"BEGIN", false, []string{"BEGIN", "T"}, 2}, {"CREATE TABLE made (n int)", true, []string{"CREATE TABLE", "T"}, 2}, {"ROLLBACK", false, []string{"ROLLBACK", "I"}, 2},
+	} {
+		if got := answers(ctx, c, step.sql, step.extended); !slices.Equal(got, step.want) || len(*notices) != step.warnings {
+			t.Errorf("%s\n got %q, %q\nwant %q, %d warnings", step.sql, got, *notices, step.want, step.warnings)
+		}
+	}
+}
+
 // alike compares an answer with what is wanted; each notice, and a hint, may be wanted by its
 // beginning, or a hint not at all.
 func alike(got, want string) bool {
