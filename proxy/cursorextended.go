@@ -37,7 +37,7 @@ func (s *session) mayParse(name []byte, tmpl *template, oids []byte) (*template,
 	if err := s.mayKeep(name, tmpl); err != nil {
 		return nil, nil, err
 	}
-	if err := refusal(tmpl.plan); err != nil {
+	if err := s.refusal(tmpl.plan); err != nil {
 		return nil, nil, err
 	}
 	c := declaredBy(tmpl.plan)

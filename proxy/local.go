@@ -236,6 +236,11 @@ func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error 
 // for one, rows, notices, the tag. Its effects are of the client's transaction: those on
 // settings end with a rollback (settings.Client.EndKept). An error is for the client.
 func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
+	if !several { // a string's are judged as a whole
+		if err := s.deniesAnswer(st); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case st.Database != nil, st.Alters(), st.Advisory != nil:
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -16,8 +17,8 @@ import (
 
 // mappedError is what the client is told in the place of a server's error about
 // a text that was rewritten, or nil to pass it as it is. hint is one to give; ""
-// gives the statement's.
-func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
+// gives the statement's. at is where its session stood in front of the statement.
+func (s *session) mappedError(o *owed, frame []byte, hint string, at *block.Block) []byte {
 	if err := o.strungError(frame[wire.HeaderLen:]); err != nil {
 		return err.Append(nil)
 	}
@@ -26,6 +27,9 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		return nil
 	}
 	st := s.statementOf(o, plan)
+	if told := deniedForm(st, frame[wire.HeaderLen:], at); told != nil {
+		return told.Append(nil)
+	}
 	if st != nil && st.Refusal != nil {
 		return refusalOf(st).Append(nil)
 	}

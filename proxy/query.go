@@ -176,7 +176,7 @@ func (s *session) queryBehindEnd(q *simple, sql []byte) ([]byte, error) {
 func (s *session) queryRefused(q *simple) error {
 	var err error
 	if s.status() != 'E' { // else the server says what a failed block says
-		if err = refusal(q.plan); err == nil {
+		if err = s.refusal(q.plan); err == nil {
 			err = s.notAsked(q.plan)
 		}
 		if err == nil && s.locksOutside(q.plan) {

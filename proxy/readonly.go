@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/block"
@@ -219,6 +220,43 @@ func modesLate(at *block.Block, tx *rewrite.Transaction) bool {
 func deniesDDL(at *block.Block, st *rewrite.Statement) bool {
 	command, _ := st.InReadOnly()
 	return st.Kind == rewrite.DDL && command != "" && at.In() && at.ReadOnly()
+}
+
+// keepsToReading reports a block that is known to be READ ONLY.
+func keepsToReading(at *block.Block) bool { return at.In() && at.Known() && at.ReadOnly() }
+
+// deniedForm is PostgreSQL's error for a statement in a READ ONLY block that the server refuses for its form, or for a
+// type that it does not have (serial); nil for any other. PostgreSQL looks at the mode of the transaction first. st may
+// be nil.
+func deniedForm(st *rewrite.Statement, payload []byte, at *block.Block) *wire.Error {
+	if st == nil || !keepsToReading(at) {
+		return nil
+	}
+	if code := string(retry.Field(payload, 'C')); code != retry.StateUnsupported && code != unknownType {
+		return nil
+	}
+	if command, _ := st.InReadOnly(); command == "" {
+		return nil
+	}
+	return refusesWrite(st, readOnly)
+}
+
+// refusal is the error with which a text is refused as things stand, or nil.
+func (s *session) refusal(plan *rewrite.Plan) error {
+	err := refusal(plan)
+	if st := plan.Single(); err != nil && st != nil {
+		return cmp.Or(s.deniesAnswer(st), err)
+	}
+	return err
+}
+
+// deniesAnswer is the error of a statement that is answered here, where its block is READ ONLY and the server would
+// refuse it for that; nil for any other.
+func (s *session) deniesAnswer(st *rewrite.Statement) error {
+	if command, _ := st.InReadOnly(); command != "" && s.keptToReading() {
+		return refusesWrite(st, readOnly)
+	}
+	return nil
 }
 
 // refusesWrite is judgesMode for one statement outside of a block.

@@ -47,7 +47,7 @@ func (s *session) position() block.Block {
 // READ ONLY of the block that is open.
 func (s *session) keptToReading() bool {
 	at := s.position()
-	return at.In() && at.Known() && at.ReadOnly()
+	return keepsToReading(&at)
 }
 
 // behindItsEnd reports whether an end of the transaction that was open in front of the turn, or that the

@@ -91,11 +91,22 @@ var commandNames = map[string]string{
 	"AlterSeqStmt": "ALTER SEQUENCE", "CreateSchemaStmt": "CREATE SCHEMA", "CreateTrigStmt": "CREATE TRIGGER", "RuleStmt": "CREATE RULE",
 	"CreateRoleStmt": "CREATE ROLE", "AlterRoleStmt": "ALTER ROLE", "AlterRoleSetStmt": "ALTER ROLE", "DropRoleStmt": "DROP ROLE",
 	"CreatedbStmt": "CREATE DATABASE", "DropdbStmt": "DROP DATABASE", "AlterDatabaseStmt": "ALTER DATABASE", "AlterDatabaseSetStmt": "ALTER DATABASE",
-	"CommentStmt": "COMMENT", "CreateExtensionStmt": "CREATE EXTENSION", "AlterExtensionStmt": "ALTER EXTENSION", "CreateDomainStmt": "CREATE DOMAIN",
+	"CommentStmt": "COMMENT", "CreateExtensionStmt": "CREATE EXTENSION", "AlterExtensionStmt": "ALTER EXTENSION", "AlterExtensionContentsStmt": "ALTER EXTENSION", "CreateDomainStmt": "CREATE DOMAIN",
 	"AlterDomainStmt": "ALTER DOMAIN", "CreateEnumStmt": "CREATE TYPE", "CompositeTypeStmt": "CREATE TYPE", "CreateRangeStmt": "CREATE TYPE",
 	"AlterEnumStmt": "ALTER TYPE", "RefreshMatViewStmt": "REFRESH MATERIALIZED VIEW", "CreatePolicyStmt": "CREATE POLICY", "AlterPolicyStmt": "ALTER POLICY",
 	"AlterDefaultPrivilegesStmt": "ALTER DEFAULT PRIVILEGES", "SecLabelStmt": "SECURITY LABEL", "CreateStatsStmt": "CREATE STATISTICS",
 	"DropOwnedStmt": "DROP OWNED", "ReassignOwnedStmt": "REASSIGN OWNED",
+	"CreatePublicationStmt": "CREATE PUBLICATION", "AlterPublicationStmt": "ALTER PUBLICATION", "CreateSubscriptionStmt": "CREATE SUBSCRIPTION",
+	"AlterSubscriptionStmt": "ALTER SUBSCRIPTION", "DropSubscriptionStmt": "DROP SUBSCRIPTION", "CreateTableSpaceStmt": "CREATE TABLESPACE",
+	"DropTableSpaceStmt": "DROP TABLESPACE", "AlterTableSpaceOptionsStmt": "ALTER TABLESPACE", "CreateFdwStmt": "CREATE FOREIGN DATA WRAPPER",
+	"AlterFdwStmt": "ALTER FOREIGN DATA WRAPPER", "CreateForeignServerStmt": "CREATE SERVER", "AlterForeignServerStmt": "ALTER SERVER",
+	"CreateUserMappingStmt": "CREATE USER MAPPING", "AlterUserMappingStmt": "ALTER USER MAPPING", "DropUserMappingStmt": "DROP USER MAPPING",
+	"CreateForeignTableStmt": "CREATE FOREIGN TABLE", "ImportForeignSchemaStmt": "IMPORT FOREIGN SCHEMA", "CreateEventTrigStmt": "CREATE EVENT TRIGGER",
+	"AlterEventTrigStmt": "ALTER EVENT TRIGGER", "CreateCastStmt": "CREATE CAST", "CreateConversionStmt": "CREATE CONVERSION",
+	"CreateOpClassStmt": "CREATE OPERATOR CLASS", "CreateOpFamilyStmt": "CREATE OPERATOR FAMILY", "AlterOpFamilyStmt": "ALTER OPERATOR FAMILY",
+	"CreateTransformStmt": "CREATE TRANSFORM", "CreateAmStmt": "CREATE ACCESS METHOD", "CreatePLangStmt": "CREATE LANGUAGE",
+	"AlterOperatorStmt": "ALTER OPERATOR", "AlterTypeStmt": "ALTER TYPE", "AlterCollationStmt": "ALTER COLLATION", "AlterStatsStmt": "ALTER STATISTICS",
+	"AlterTSDictionaryStmt": "ALTER TEXT SEARCH DICTIONARY", "AlterTSConfigurationStmt": "ALTER TEXT SEARCH CONFIGURATION",
 }
 
 // commandOf is the command of a statement that changes rows or the catalog; "" for any other.
@@ -112,6 +123,12 @@ func commandOf(m message) string {
 			return "CREATE PROCEDURE"
 		}
 		return "CREATE FUNCTION"
+	case "DefineStmt":
+		return "CREATE " + object("kind")
+	case "AlterObjectDependsStmt":
+		return "ALTER " + object("object_type")
+	case "AlterFunctionStmt":
+		return "ALTER " + object("objtype")
 	case "DropStmt":
 		return "DROP " + object("remove_type")
 	case "AlterTableStmt":
@@ -149,8 +166,20 @@ func objectWords(kind pg_query.ObjectType) string {
 		return "DOMAIN"
 	case pg_query.ObjectType_OBJECT_ATTRIBUTE:
 		return "TYPE"
+	case pg_query.ObjectType_OBJECT_FOREIGN_SERVER:
+		return "SERVER"
+	}
+	if words := abbreviated[kind]; words != "" {
+		return words
 	}
 	return strings.ReplaceAll(strings.TrimPrefix(kind.String(), "OBJECT_"), "_", " ")
+}
+
+// abbreviated are the words of kinds of objects that the parser abbreviates.
+var abbreviated = map[pg_query.ObjectType]string{
+	pg_query.ObjectType_OBJECT_FDW: "FOREIGN DATA WRAPPER", pg_query.ObjectType_OBJECT_OPCLASS: "OPERATOR CLASS", pg_query.ObjectType_OBJECT_OPFAMILY: "OPERATOR FAMILY",
+	pg_query.ObjectType_OBJECT_TSCONFIGURATION: "TEXT SEARCH CONFIGURATION", pg_query.ObjectType_OBJECT_TSDICTIONARY: "TEXT SEARCH DICTIONARY",
+	pg_query.ObjectType_OBJECT_TSPARSER: "TEXT SEARCH PARSER", pg_query.ObjectType_OBJECT_TSTEMPLATE: "TEXT SEARCH TEMPLATE", pg_query.ObjectType_OBJECT_LARGEOBJECT: "LARGE OBJECT",
 }
 
 // readsByDefault is the rule of what has transactions begin READ ONLY: the relay keeps the setting,
