@@ -219,7 +219,10 @@ func (s *session) restoreInGroup() error {
 	sets := s.unrestored()
 	for _, c := range sets {
 		for _, kind := range []byte{wire.Parse, wire.Bind, wire.Execute, wire.Close} {
-			s.t.owed.push(kind).swallow = true
+			o := s.t.owed.push(kind)
+			if o.swallow = true; kind == wire.Execute {
+				o.want = "set"
+			}
 		}
 		frames := wire.AppendParse(nil, "", setText(c), wire.NoOIDs) // no client's statement has no name there
 		frames = append(appendBindHead(frames, []byte(ownName), "", 6), 0, 0, 0, 0, 0, 0)

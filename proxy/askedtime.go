@@ -57,7 +57,7 @@ func (s *session) askTime(sql string) {
 	s.t.scratch = append(appendBindHead(s.t.scratch[:0], []byte(askPortal), st.name, len(askBound)), askBound...)
 	s.add(s.t.scratch)
 	o := s.t.owed.push(wire.Execute)
-	o.swallow, o.asks = true, true
+	o.swallow, o.asks, o.want = true, true, "select"
 	run := wire.AppendHeader(s.t.scratch[:0], wire.Execute, len(askPortal)+1+4)
 	s.t.scratch = append(append(run, askPortal...), 0, 0, 0, 0, 0)
 	s.add(s.t.scratch)

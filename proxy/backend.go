@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/trip"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -187,7 +188,8 @@ func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (re
 // exchangeAll is what the others are: row is given the rows, stop may be nil, and patience is
 // for how long the answer may take, 0 without end. A deadline that somebody else has set for
 // the client's turn does not end the exchange: the clock tells the two apart, and the path is
-// looked at. Parameters are noted, notifications kept for the client, notices dropped. An error
+// looked at. Parameters are noted, notifications kept for the client, notices dropped. An answer that
+// is not that to msg is an error (silent.Exchange). An error
 // behind the first byte leaves the round trip without its end: then the backend is broken, whoever
 // looks at the error.
 func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
@@ -215,39 +217,53 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 	if _, err := b.conn.Net.Write(msg); err != nil {
 		return nil, err
 	}
+	return b.readAnswer(silent.NewExchange(msg, b.status), row, end, look)
+}
+
+// readAnswer reads what answers an exchange, up to its ReadyForQuery.
+func (b *backend) readAnswer(answer silent.Exchange, row func(payload []byte), end time.Time, look func() error) (refusal []byte, err error) {
 	for {
 		typ, frame, err := b.ownFrame(end, look)
 		if err != nil {
 			return nil, err
 		}
+		payload := frame[wire.HeaderLen:]
 		switch typ {
 		case wire.ParameterStatus:
 			b.noteParameter(frame)
+			continue
 		case wire.NotificationResponse:
 			if len(b.news)+len(frame) > mostNews {
 				return nil, errMuchNews
 			}
 			b.news = append(b.news, frame...)
+			continue
+		case wire.NoticeResponse:
+			continue
 		case wire.ErrorResponse:
-			if said := farewellOf(frame[wire.HeaderLen:]); said != nil {
+			if said := farewellOf(payload); said != nil {
 				return nil, said
 			}
 			if refusal == nil {
-				refusal = append([]byte(nil), frame[wire.HeaderLen:]...)
+				refusal = append([]byte(nil), payload...)
 			}
 			if schemaConflict(refusal) {
 				b.knows = time.Now() // the client's next statement is not told any more
 			}
 		case wire.DataRow:
-			row(frame[wire.HeaderLen:])
+			row(payload)
 		case wire.CommandComplete:
-			b.tag = append(b.tag[:0], frame[wire.HeaderLen:len(frame)-1]...)
+			b.tag = append(b.tag[:0], payload[:len(payload)-1]...)
 		case wire.ReadyForQuery:
-			b.status = frame[wire.HeaderLen]
+			if err := answer.End(payload[0]); err != nil {
+				return nil, fmt.Errorf("the server did not answer Sluice as asked: %w", err)
+			}
+			b.status = payload[0]
 			b.trips.End()
 			b.src.Release()
 			return refusal, nil
 		}
+		answer.Frame(typ, payload)
 	}
 }
 

@@ -268,7 +268,8 @@ func (s *session) takeSnapshot() error {
 	name := s.prepare(s.srv.template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsing(), noNames.ID(), 0, plan), false).name
 	s.t.owed.push(wire.Bind).swallow = true
 	s.add(appendBindNothing(nil, name))
-	s.t.owed.push(wire.Execute).swallow = true
+	o := s.t.owed.push(wire.Execute)
+	o.swallow, o.want = true, "select"
 	s.add(appendExecuteAll)
 	if err := s.settleOwed(); err != nil || s.t.attemptOver() || s.t.uplink == nil {
 		return err

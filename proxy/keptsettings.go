@@ -75,7 +75,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	}
 	s.noteParsing(set)
 	o := s.t.owed.push(wire.Query)
-	o.plan = set
+	o.plan, o.want = set, "set"
 	o.bytes = wire.AppendCommand(nil, resetTag(&st.Changes[0]))
 	frame := wire.AppendStrings(nil, wire.Query, "SET "+settings.QuoteName(name)+" TO "+value)
 	s.logPlan(set)

@@ -182,7 +182,7 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 		s.openOwn(l.fence[0])
 	}
 	for i, tmpl := range l.fence[1:] {
-		s.sendOwn(tmpl, logEntry{plan: fencePlan, silent: true, fence: i%2 == 1})
+		s.sendOwn(tmpl, logEntry{plan: fencePlan, silent: true, fence: i%2 == 1, want: "select"})
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (s *session) sendOwn(tmpl *template, run logEntry) {
 	frame = append(append(frame, fencePortal...), 0, 0, 0, 0, 0)
 	s.logFrame(wire.Execute, run, frame[wire.HeaderLen:])
 	o = s.t.owed.push(wire.Execute)
-	o.swallow, o.fence, o.opens = true, run.fence, run.opens
+	o.swallow, o.fence, o.opens, o.want = true, run.fence, run.opens, run.want
 	s.add(frame)
 
 	end := wire.AppendNamed(nil, wire.Close, 'P', fencePortal)

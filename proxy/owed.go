@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -58,6 +60,23 @@ type owed struct {
 	nth    int
 	// bytes of a synthetic answer or a forced error.
 	bytes []byte
+	// want, of E and Q: what was sent is Sluice's own, or stands for the client's, and has this first word
+	// (rewrite.FirstWords); "" where nothing is expected.
+	want string
+}
+
+// unasked reports whether a tag that has come for o, behind so many rows, is not that of what was sent.
+func (o *owed) unasked(typ byte, frame []byte, rows int) bool {
+	return o.want != "" && (typ != wire.CommandComplete || !silent.Fits(o.want, string(frame[wire.HeaderLen:len(frame)-1]), rows))
+}
+
+// verbOf returns the first word of a tag; "" for a frame that is none.
+func verbOf(typ byte, frame []byte) string {
+	if typ != wire.CommandComplete {
+		return ""
+	}
+	verb, _, _ := strings.Cut(string(frame[wire.HeaderLen:len(frame)-1]), " ")
+	return verb
 }
 
 // boundary reports whether a ReadyForQuery answers the entry: an error before it ends

@@ -80,7 +80,7 @@ func (t *turn) undoesOwn() bool {
 
 // openOwn sends the BEGIN of such a block, in front of a fence. The backend is lent.
 func (s *session) openOwn(begin *template) {
-	s.sendOwn(begin, logEntry{plan: ownBegin, silent: true, opens: true})
+	s.sendOwn(begin, logEntry{plan: ownBegin, silent: true, opens: true, want: "begin"})
 	s.t.ownTx.on = true
 	s.t.outcome.execute(ownBegin, false)
 }

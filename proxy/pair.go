@@ -235,7 +235,9 @@ func (s *session) sendBegin() {
 	o.swallow = true
 	s.add(appendBindNothing(nil, name))
 	o = s.t.owed.push(wire.Execute)
-	o.swallow = true
+	if o.swallow, o.want = true, "begin"; beginWord(s.deferredBegin.plan.Single(), []byte(s.deferredBegin.sql)) != "BEGIN" {
+		o.want = "start"
+	}
 	s.add(appendExecuteAll)
 	s.tx.notesRun(s.deferredBegin.plan)
 	s.deferredBegin = nil

@@ -105,6 +105,7 @@ type logEntry struct {
 	silent    bool             // B, E, C: of a cursor, or of a fence: its answer is for nobody
 	fence     bool             // B: of a fence; E: it checks the session's advisory locks
 	opens     bool             // E: it is the BEGIN of a block of Sluice's own
+	want      string           // E: as in owed
 	// commits: once it is sent, the turn may have committed.
 	commits bool
 	// first counts the statements, of a Query from its beginning on, that are of the log's transaction:

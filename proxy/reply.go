@@ -103,6 +103,9 @@ func (s *session) ownEnd(o *owed, typ byte, frame []byte, rows int) (own bool, e
 		return true, s.cursorEnd(o, typ, frame, rows)
 	}
 	if st := s.retagged(o, typ); st != nil {
+		if !standsFor(verbOf(typ, frame), st) {
+			return true, s.desync(typ)
+		}
 		return true, s.retagEnd(o, st)
 	}
 	return false, nil
@@ -145,6 +148,9 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		s.startCopy()
 		return v, nil
 	case settles:
+		if s.endsUntagged(o, frame[wire.HeaderLen]) {
+			return v, s.desync(typ)
+		}
 		return s.settles(o, v, frame)
 	}
 	t.owed.pop()

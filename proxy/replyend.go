@@ -17,6 +17,9 @@ func (s *session) statementEnds(o *owed, a answer, typ byte, frame []byte, rows 
 	if o.kept != nil {
 		o.kept.end(typ, frame, s.b.reported)
 	}
+	if o.unasked(typ, frame, rows) || a == completesOne && s.tagTooMany(o) {
+		return v, true, s.desync(typ)
+	}
 	if own, err := s.ownEnd(o, typ, frame, rows); own || err != nil {
 		return swallow, true, err
 	}
@@ -38,6 +41,20 @@ func (s *session) statementEnds(o *owed, a answer, typ byte, frame []byte, rows 
 		return swallow, true, s.tellTagged(o, o.bytes)
 	}
 	return t.ownTx.withheld(o, t.statement, frame, v), true, nil
+}
+
+// tagTooMany reports whether the tags of all statements of o have come already.
+func (s *session) tagTooMany(o *owed) bool {
+	return o.plan != nil && o.plan.Kind != rewrite.Unknown && s.t.statement >= max(1, len(o.plan.Statements))
+}
+
+// endsUntagged reports whether a ReadyForQuery ends a simple Query, whose entry is o, that has neither the tags of
+// all its statements nor an error, or leaves a block of Sluice's own open at its end.
+func (s *session) endsUntagged(o *owed, status byte) bool {
+	if o.ends && status != 'I' {
+		return true
+	}
+	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.concluded
 }
 
 // completed is the end of one statement, or the suspension of its portal: what it did to

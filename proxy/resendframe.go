@@ -38,7 +38,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.pushRun(f.Type, plan)
-	o.swallow, o.fence, o.opens = n.silent, n.fence, n.opens
+	o.swallow, o.fence, o.opens, o.want = n.silent, n.fence, n.opens, n.want
 	s.t.ownTx.on = s.t.ownTx.on || n.opens
 	if n.told != nil {
 		o.told, o.masks = n.told, true
@@ -130,7 +130,9 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 	s.retags(o, n.plan)
 	s.t.outcome.query(n.plan)
 	if n.answered != nil {
-		o.bytes = n.answered.tag
+		if o.bytes = n.answered.tag; o.bytes != nil {
+			o.want = "set"
+		}
 		s.strings(o, n.answered.strung)
 	}
 	if split := n.plan.InSplit(); split != nil {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -47,6 +48,16 @@ func (s *session) retagged(o *owed, typ byte) *rewrite.Statement {
 		return nil
 	}
 	return &o.retags.Statements[i]
+}
+
+// standsFor reports whether a tag with that first word is that of what was sent for a statement which has a
+// tag of its own.
+func standsFor(verb string, st *rewrite.Statement) bool {
+	if st.Truncation != nil { // of several tables it is a query
+		return verb == "DELETE" || verb == "SELECT"
+	}
+	own, _, _ := strings.Cut(st.Retag, " ")
+	return verb == own
 }
 
 // retagEnd is such a tag: the client, and all that looks at tags, get the statement's own. The log has

@@ -132,10 +132,10 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 			return false, err
 		}
 	}
-	if s.ofLock(typ) {
-		return true, nil
+	if is, err := s.ofLock(typ, frame); is || err != nil {
+		return true, err
 	}
-	if done, err := s.strungReply(t.owed.first(), typ); done || err != nil {
+	if done, err := s.strungReply(t.owed.first(), typ, frame); done || err != nil {
 		return true, err
 	}
 	st := s.running()
@@ -176,6 +176,9 @@ func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 	t := s.t
 	o := t.owed.first()
 	var notices []byte
+	if st.Tag != "" && verbOf(typ, tag) != "SELECT" {
+		return s.desync(typ)
+	}
 	if st.Tag != "" {
 		tag, notices = wire.AppendCommand(nil, st.Tag), slices.Concat(s.noticesOf(st)...)
 	} else if typ == wire.PortalSuspended { // behind the one row, which was ours

@@ -171,22 +171,25 @@ func lockValues(split *rewrite.Split, params []byte) (values []byte, ok bool) {
 }
 
 // ofLock reports whether a reply is a companion's, and for nobody. The companion's tag ends
-// its part.
-func (s *session) ofLock(typ byte) bool {
+// its part. The error is that of another tag than that of a SELECT.
+func (s *session) ofLock(typ byte, frame []byte) (is bool, err error) {
 	o := s.t.owed.first()
 	if !o.locks {
-		return false
+		return false, nil
 	}
 	switch typ {
 	case wire.RowDescription, wire.DataRow:
-		return true
+		return true, nil
 	case wire.CommandComplete:
+		if verbOf(typ, frame) != "SELECT" {
+			return true, s.desync(typ)
+		}
 		if o.kind == wire.Query {
 			o.locks = false // what follows is the query's
 		} else {
 			s.t.owed.pop()
 		}
-		return true
+		return true, nil
 	}
-	return false
+	return false, nil
 }

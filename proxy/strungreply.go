@@ -24,8 +24,8 @@ func (s *session) strings(o *owed, d *strung) {
 // strungReply is told of a reply to such a string, with the entry o at the head of the
 // queue; done is false for one that is the client's. Rows of what stands in for a statement
 // are nobody's, and at its tag the statement is done and answered here. A tag where the
-// server should have failed means that the backend is out of step.
-func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
+// server should have failed, or another one, means that the backend is out of step.
+func (s *session) strungReply(o *owed, typ byte, frame []byte) (done bool, err error) {
 	t := s.t
 	if o.strung == nil || o.at >= len(o.strung.places) {
 		return false, nil
@@ -36,6 +36,8 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		o.at++
 	}
 	switch {
+	case ends && !p.fits(verbOf(typ, frame)):
+		return true, s.desync(typ)
 	case p.here && ends:
 		st := &o.strung.plan.Statements[o.at-1]
 		if t.phase != live {
@@ -50,8 +52,6 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 			return true, err
 		}
 		return true, nil
-	case p.err != nil && ends:
-		return true, s.desync(typ)
 	case p.ours():
 		return typ == wire.RowDescription || typ == wire.DataRow, nil
 	case p.warn && ends:
@@ -65,6 +65,19 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		return true, s.tellTagged(o, p.tag)
 	}
 	return false, nil
+}
+
+// fits reports whether a tag with that first word is that of what the server got in the place; "" where no tag has come.
+func (p *place) fits(verb string) bool {
+	switch {
+	case p.err != nil: // the server should have failed
+		return false
+	case p.here:
+		return verb == "SHOW" // rewrite.Place
+	case p.told != nil, p.tag != nil:
+		return verb == "SET"
+	}
+	return true
 }
 
 // answerStrung does a statement of a string, whose answer o is, in its place; several: others stand beside it.

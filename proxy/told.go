@@ -110,7 +110,7 @@ func (s *session) toldReply(o *owed, a answer, typ byte, frame []byte) error {
 			return err
 		}
 		s.noteDescription(o, *frames, true)
-	case typ != wire.CommandComplete:
+	case verbOf(typ, frame) != "SET":
 		return s.desync(typ)
 	default:
 		st := asSet(o.plan) // nil in a turn that is run again

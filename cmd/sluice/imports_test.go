@@ -25,7 +25,7 @@ var layers = map[string][]string{
 	"proxy/copyrows":     {},
 	"proxy/remains":      {"rewrite"},
 	"proxy/settings":     {"proxy/wire", "retry", "rewrite"},
-	"proxy/silent":       {"proxy/wire"},
+	"proxy/silent":       {"proxy/wire", "rewrite"},
 	"proxy/wire":         {"proxy/rawconn"},
 	"proxy/rawconn":      {},
 	"reservoir":          {"lease", "metrics"},

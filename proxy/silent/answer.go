@@ -7,6 +7,8 @@
 // with another one, or with two, is a failure. Where a COMMIT has no answer of its own, nobody knows
 // what became of it.
 //
+// An Exchange does the same for a message of several statements between two turns, by their first words.
+//
 // What an Answer holds has a bound, whatever a server sends. News pass as they come, and are not held.
 package silent
 

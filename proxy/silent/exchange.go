@@ -1,0 +1,166 @@
+package silent
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Exchange follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. It
+// says whether the server has answered each of the statements, with the tag and the status that the
+// statement has. NewExchange makes one.
+type Exchange struct {
+	words  []string // the first words of the statements that are to be answered
+	sure   bool     // words are those of all statements
+	synced bool     // the message has no statement: the status is as it is
+	begins bool     // some statement opens a block
+	status byte     // that of the end, where nothing fails; 0: any
+	next   int      // how many statements were answered
+	rows   int      // of the statement at hand
+	failed bool
+	odd    error // the first frame that is not one of the answer
+}
+
+// NewExchange is the Exchange of a message, whole frames, to a server of that status: 'I', 'T' or 'E'; 0 where
+// nobody knows.
+func NewExchange(message []byte, status byte) Exchange {
+	x := Exchange{sure: true, status: status}
+	for text := []byte(nil); len(message) >= wire.HeaderLen; {
+		typ, n := message[0], 1+int(binary.BigEndian.Uint32(message[1:]))
+		body := message[wire.HeaderLen:min(n, len(message))]
+		switch message = message[min(n, len(message)):]; typ {
+		case wire.Query:
+			text, _, _ = bytes.Cut(body, []byte{0})
+			x.asks(text)
+		case wire.Parse:
+			_, rest, _ := bytes.Cut(body, []byte{0})
+			text, _, _ = bytes.Cut(rest, []byte{0})
+		case wire.Execute:
+			x.asks(text)
+		}
+	}
+	x.synced = x.sure && len(x.words) == 0
+	return x
+}
+
+// asks takes in the text of a Query or Execute.
+func (x *Exchange) asks(text []byte) {
+	words, sure := rewrite.FirstWords(text)
+	x.words, x.sure = append(x.words, words...), x.sure && sure
+	for _, word := range words {
+		switch word {
+		case "begin", "start":
+			x.begins, x.status = true, 'T'
+		case "commit", "end", "rollback", "abort":
+			x.status = 'I'
+		case "rollback to":
+			x.status = 'T'
+		}
+	}
+}
+
+// Frame takes in a frame of the answer, but for what a server may say at any time (notices, parameters,
+// notifications) and ReadyForQuery.
+func (x *Exchange) Frame(typ byte, payload []byte) {
+	switch typ {
+	case wire.DataRow:
+		x.rows++
+	case wire.ErrorResponse:
+		x.failed = true
+	case wire.CommandComplete:
+		x.tag(string(bytes.TrimSuffix(payload, []byte{0})))
+	case wire.EmptyQueryResponse:
+		if !x.synced {
+			x.strange(errors.New("an empty answer"))
+		}
+	case wire.RowDescription, wire.ParseComplete, wire.BindComplete, wire.CloseComplete:
+	default:
+		x.strange(fmt.Errorf("a frame of type %q that nobody has asked for", typ))
+	}
+}
+
+// tag takes in the tag of a statement.
+func (x *Exchange) tag(tag string) {
+	switch {
+	case x.failed:
+		x.strange(fmt.Errorf("tag %.64q behind an error", tag))
+	case x.sure && x.next == len(x.words):
+		x.strange(fmt.Errorf("tag %.64q behind the last statement", tag))
+	case x.sure && !Fits(x.words[x.next], tag, x.rows):
+		x.strange(fmt.Errorf("tag %.64q with %d rows for %s", tag, x.rows, strings.ToUpper(x.words[x.next])))
+	}
+	x.next, x.rows = x.next+1, 0
+}
+
+func (x *Exchange) strange(err error) {
+	if x.odd == nil {
+		x.odd = err
+	}
+}
+
+// End takes in the ReadyForQuery, of that status. The error says that the server has not answered what it was
+// asked; an ErrorResponse in the place of the rest is an answer.
+func (x *Exchange) End(status byte) error {
+	switch {
+	case x.odd != nil:
+		return x.odd
+	case x.synced:
+		return nil
+	case x.failed && (status == 'T' || x.status == 'I' && status == 'E' && !x.begins):
+		return fmt.Errorf("status %q behind an error", status)
+	case x.failed:
+		return nil
+	case x.sure && x.next < len(x.words), x.next == 0:
+		return fmt.Errorf("%d of %d statements answered, without an error", x.next, len(x.words))
+	case x.sure && (x.status == 'I' || x.status == 'T') && status != x.status:
+		return fmt.Errorf("status %q where %q is due", status, x.status)
+	}
+	return nil
+}
+
+// Fits reports whether a tag, behind so many rows, is that of a statement with that first word (rewrite.FirstWords).
+func Fits(word, tag string, rows int) bool {
+	if len(tag) > mostTag {
+		return false
+	}
+	if whole, ok := wholeTags[word]; ok {
+		return tag == whole
+	}
+	switch verb, rest, _ := strings.Cut(tag, " "); word {
+	case "select", "values", "table":
+		return verb == "SELECT" && counts(rest, rows)
+	case "with":
+		return verb == "SELECT" && counts(rest, rows) || verb == "INSERT" || isChange(verb) && counts(rest, -1)
+	case "insert":
+		oid, count, _ := strings.Cut(rest, " ")
+		return verb == "INSERT" && counts(oid, -1) && counts(count, -1)
+	case "update", "delete", "merge":
+		return verb == strings.ToUpper(word) && counts(rest, -1)
+	case "fetch":
+		return verb == "FETCH" && counts(rest, rows)
+	case "create", "alter": // of a table from a query, or with the row of a job
+		return verb == strings.ToUpper(word) || verb == "SELECT"
+	case "execute":
+		return tag != ""
+	default:
+		return verb == strings.ToUpper(word)
+	}
+}
+
+// wholeTags are tags that have nothing behind what is asked for, by the first words of their statements.
+var wholeTags = map[string]string{"set": "SET", "reset": "RESET", "begin": "BEGIN", "start": "START TRANSACTION", "commit": "COMMIT", "end": "COMMIT",
+	"rollback": "ROLLBACK", "abort": "ROLLBACK", "rollback to": "ROLLBACK", "savepoint": "SAVEPOINT", "release": "RELEASE", "show": "SHOW", "do": "DO", "call": "CALL"}
+
+func isChange(verb string) bool { return verb == "UPDATE" || verb == "DELETE" || verb == "MERGE" }
+
+// counts reports whether digits are that number; -1: any number.
+func counts(digits string, number int) bool {
+	n, err := strconv.Atoi(digits)
+	return err == nil && n >= 0 && strconv.Itoa(n) == digits && (number < 0 || n == number)
+}

@@ -1,0 +1,61 @@
+package rewrite
+
+import (
+	"bytes"
+	"strings"
+)
+
+// FirstWords returns the first word of each statement of a text, in lower case; that of ROLLBACK TO is
+// "rollback to". sure is false where servers may split the text otherwise, and then the words mean nothing: the text
+// is not to its end what the lexer reads, it has a backslash, or a body between BEGIN ATOMIC and END.
+func FirstWords(sql []byte) (words []string, sure bool) {
+	if bytes.IndexByte(sql, '\\') >= 0 {
+		return nil, false
+	}
+	l := lexer{text: sql}
+	for {
+		kind := l.next()
+		switch word := l.lexeme(); {
+		case kind == endToken:
+			return words, true
+		case kind == punctToken && word[0] == ';':
+			continue
+		case kind == wordToken:
+			words = append(words, strings.ToLower(string(word)))
+		case kind == punctToken && word[0] == '(':
+			words = append(words, "select")
+			l.pos = l.start // passStatement counts it
+		default:
+			return nil, false
+		}
+		second, ok := l.passStatement()
+		if !ok {
+			return nil, false
+		}
+		if last := len(words) - 1; words[last] == "rollback" && is(second, "to") {
+			words[last] = "rollback to"
+		}
+	}
+}
+
+// passStatement goes on to the semicolon that ends the statement at hand, or to the end of the text. second is the
+// first of the tokens that it passes.
+func (l *lexer) passStatement() (second []byte, ok bool) {
+	for at, depth := 0, 0; ; at++ {
+		kind := l.next()
+		word := l.lexeme()
+		switch {
+		case kind == endToken, kind == punctToken && word[0] == ';' && depth == 0:
+			return second, true
+		case kind == badToken, kind == wordToken && is(word, "atomic"):
+			return nil, false
+		case kind == punctToken && word[0] == '(':
+			depth++
+		case kind == punctToken && word[0] == ')':
+			depth--
+		}
+		if at == 0 {
+			second = word
+		}
+	}
+}
