@@ -41,8 +41,9 @@ func NewExchange(message []byte, status byte) Exchange {
 		case wire.Parse:
 			_, rest, _ := bytes.Cut(body, []byte{0})
 			text, _, _ = bytes.Cut(rest, []byte{0})
-		case wire.Execute:
+		case wire.Execute: // perhaps behind statements of a group that no ReadyForQuery has ended: the status may be older
 			x.asks(text)
+			x.status = 0
 		}
 	}
 	x.synced = x.sure && len(x.words) == 0

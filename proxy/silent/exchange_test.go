@@ -64,6 +64,7 @@ func TestExchange(t *testing.T) {
 		{"INSERT INTO t VALUES (1)", 'I', []string{"INSERT 0 1,Z I"}, []string{"INSERT 1,Z I", "UPDATE 1,Z I"}},
 		{`SET a TO 'b\'; c'`, 'I', []string{"SET,Z I", "SET,RESET,Z I"}, []string{"Z I"}},
 		{"P SELECT now()", 'I', []string{"!1,!2,D,SELECT 1,Z I"}, []string{"!1,!2,D,Z I", "!1,!2,SELECT 1,Z I"}},
+		{"P SELECT 1", 'I', []string{"!1,!2,D,SELECT 1,Z T", "!1,E,Z E"}, []string{"!1,!2,E,Z T", "Z T"}},
 		{"S", 'T', []string{"Z E", "Z T", "E,Z E"}, []string{"SELECT 1,Z I"}},
 		{"", 'I', []string{"!I,Z I"}, []string{"SET,Z I"}},
 	} {
