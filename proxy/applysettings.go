@@ -72,10 +72,7 @@ func (s *session) fitBackend() (refusal []byte, err error) {
 		return refusal, err
 	}
 	if !s.srv.reads() && !s.pinned {
-		err = s.asking(func(b *backend) error {
-			_, err := s.srv.askPurity(b, false, s.t.deadline, s.stopped)
-			return err
-		})
+		err = s.askReads(false)
 	}
 	if err == nil && !s.mapped.nothing {
 		err = s.meetSchema(false)

@@ -88,10 +88,7 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 		return plan, nil
 	}
 	if !s.srv.reads() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.mode != readWrite) {
-		err := s.asking(func(b *backend) error {
-			_, err := s.srv.askPurity(b, false, s.t.deadline, s.stopped)
-			return err
-		})
+		err := s.askReads(false)
 		s.alarmRead()
 		if stops(err) {
 			return nil, err
@@ -102,7 +99,7 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 			}
 		}
 	}
-	if !s.srv.reads() {
+	if s.t.said != readsOnlyRead && !s.srv.reads() {
 		return plan.AsWrite(), nil
 	}
 	s.t.believed = true
@@ -113,12 +110,24 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 // others may have made a function since the schema was asked. It goes by this answer alone: a fault in
 // its place leaves the text a write. Errors are those of asking.
 func (s *session) stillReads() (reads bool, err error) {
-	answered := false
-	err = s.asking(func(b *backend) (err error) {
-		answered, err = s.srv.askPurity(b, true, s.t.deadline, s.stopped)
-		return err
-	})
-	return err == nil && answered && s.srv.reads(), err
+	s.t.said = readsUnsaid
+	err = s.askReads(true)
+	return err == nil && s.t.said == readsOnlyRead, err
+}
+
+// askReads asks the backend, which is idle, whether reads only read, unless that is known; anew: even then. The
+// turn goes by the answer (turn.said). Errors are those of asking.
+func (s *session) askReads(anew bool) error {
+	return s.asking(func(b *backend) error { return s.askReadsOf(b, anew) })
+}
+
+// askReadsOf is askReads of a backend that may not be lent yet. Errors are those of askPurity.
+func (s *session) askReadsOf(b *backend, anew bool) error {
+	said, err := s.srv.askPurity(b, anew, s.t.deadline, s.stopped)
+	if said != readsUnsaid {
+		s.t.said = said
+	}
+	return err
 }
 
 // reads reports whether texts that look like reads are, as far as is known.
@@ -141,16 +150,26 @@ func (srv *Server) purityDue() bool {
 	return !p.pace.Rests(now)
 }
 
+// readsVerdict is what a database has just answered to whether reads only read.
+type readsVerdict uint8
+
+// readsUnsaid is the readsVerdict of one that was not asked, or did not answer.
+const (
+	readsUnsaid readsVerdict = iota
+	readsMayWrite
+	readsOnlyRead
+)
+
 // askPurity asks an idle backend whether a text that looks like a read may write, unless
 // the answer is known; anew: even then. An error is stop's, which may be nil, or says that
 // the backend was lost. An answer is of the epoch at which the question was asked: a change
-// of the schema meanwhile makes the answer worthless. While one session asks, others go by
-// the answer that is known. Behind a fault (question.Purity) the answer before holds on for a while.
-// answered says that the database has answered.
-func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (answered bool, err error) {
+// of the schema meanwhile makes the answer worthless for others; the session that has asked goes by what it is
+// told. While one session asks, others go by the answer that is known. Behind a fault (question.Purity)
+// the answer before holds on for a while.
+func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (said readsVerdict, err error) {
 	p := &srv.purity
 	if !anew && (!srv.purityDue() || srv.purityKnown() && !p.pace.Claim(time.Now())) {
-		return false, nil
+		return readsUnsaid, nil
 	}
 	pure, asks, refusal, epoch, changed := "", "", []byte(nil), uint64(0), false
 	asked := time.Now()
@@ -173,24 +192,24 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	switch {
 	case stops(err):
 		p.pace.Unasked()
-		return false, err
+		return readsUnsaid, err
 	case err != nil, refusal != nil, pure == "":
 		pause := p.fault(time.Now(), changed)
 		srv.log.Warn("whether texts that look like reads may write was not answered: without an answer they are not run again", "error", cmp.Or(err, refusedBy(refusal)),
 			"known", srv.purityKnown(), "asked_again_in", pause)
-		return false, err
+		return readsUnsaid, err
 	}
 	if asks == "t" {
 		srv.sequences.asked.Store(true)
 	}
 	p.pace.Answered(time.Now(), purityAge)
-	answer := (epoch + 1) << 1
+	answer, said := (epoch+1)<<1, readsMayWrite
 	if pure == "t" {
-		answer |= 1
+		answer, said = answer|1, readsOnlyRead
 	}
 	p.at.Store(asked.UnixNano())
 	p.answer.Store(answer)
-	return true, nil
+	return said, nil
 }
 
 // ownQuestion is the Query of a question, which is outside of a transaction. What a client has set on a

@@ -1,9 +1,16 @@
 package proxy_test
 
 import (
+	"bytes"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
 // hazards are what makes a text write that looks like a read, and such texts.
@@ -120,6 +127,56 @@ func TestReadsThatRead(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// moving is a backend's connection in front of whose question whether reads only read another client changes the schema.
+type moving struct {
+	*cuttable
+	move func()
+}
+
+func (m *moving) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("p.prorettype")) {
+		m.move()
+	}
+	return m.cuttable.Write(b)
+}
+
+// Where another client changes the schema each time that the database is asked whether reads only read, the
+// session that has asked goes by the answer: a lost read is told to be one.
+func TestReadsThatReadBesideDDL(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE plain_rows (a int); INSERT INTO plain_rows VALUES (1)")
+	var cut cutter
+	var maker *pgx.Conn
+	var armed atomic.Bool
+	moves := 0
+	s := startSluice(t, pg, maxOpen(4), func(s *setup) {
+		s.dial.Wrap = func(conn net.Conn) net.Conn {
+			return &moving{&cuttable{Conn: rawconn.Wrap(conn), c: &cut, socket: conn}, func() {
+				if !armed.CompareAndSwap(true, false) { // the maker's own question
+					return
+				}
+				moves++
+				run(t, maker, fmt.Sprintf("CREATE TABLE beside_%d (a int)", moves))
+				armed.Store(true)
+			}}
+		}
+	})
+	maker = connectTo(t, s, "postgres", pgx.QueryExecModeSimpleProtocol)
+	for route, script := range routesOf {
+		run(t, maker, "CREATE TABLE before_"+route+" (a int)")
+		armed.Store(true)
+		cut.arm("doomed", true)
+		if got := perform(t, s.addr, fmt.Sprintf(script, "SELECT /* doomed */ a + 1 FROM plain_rows")); !strings.Contains(got, "C=08006") {
+			t.Errorf("%s: the client was told\n%s", route, got)
+		}
+		armed.Store(false)
+	}
+	if moves < 2 {
+		t.Errorf("the schema was changed %d times", moves)
 	}
 }
 

@@ -68,10 +68,7 @@ func (s *session) meetPurity() error {
 	if s.srv.purityKnown() || !s.srv.purityDue() || !s.told() {
 		return nil
 	}
-	return s.asking(func(b *backend) error {
-		_, err := s.srv.askPurity(b, false, s.t.deadline, s.stopped)
-		return err
-	})
+	return s.askReads(false)
 }
 
 // mayPlanAnew reports whether the statement of an entry, whose relation or column the server
