@@ -54,7 +54,7 @@ func TestKeptValuesAtRandom(t *testing.T) {
 			columns += fmt.Sprintf(", c%d %s DEFAULT %s", i, c.kind, c.made)
 			names = append(names, fmt.Sprintf("c%d", i))
 		}
-		pg.SQL(t, "postgres", fmt.Sprintf("CREATE TABLE %s (id bigint GENERATED %s AS IDENTITY, v text%s)", table, [2]string{"ALWAYS", "BY DEFAULT"}[r.IntN(2)], columns))
+		run(t, beside, fmt.Sprintf("CREATE TABLE %s (id bigint GENERATED %s AS IDENTITY, v text%s)", table, [2]string{"ALWAYS", "BY DEFAULT"}[r.IntN(2)], columns))
 		returned := "id, " + strings.Join(names, ", ")
 		insert := fmt.Sprintf("INSERT INTO %s (v) VALUES ('a'), ('it''s')%s RETURNING %s", table, [3]string{"", ", (NULL)", " ON CONFLICT DO NOTHING"}[r.IntN(3)], returned)
 		fails := [...]string{"INSERT INTO late VALUES (1)", "INSERT INTO fatal VALUES (1)", "INSERT INTO early VALUES (1)", "INSERT INTO late VALUES (1), (3)"}[r.IntN(4)]

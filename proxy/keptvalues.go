@@ -161,12 +161,13 @@ type keeping struct {
 	tells bool // the client was told the time
 	time  *toldTime
 	now   *rewrite.Schema
-	was   *rewrite.Schema // the last whose sequences now was found to have
+	was   *rewrite.Schema // the last that was found to have the sequences of now
 }
 
 // surveyLog finds out what the replay that begins can keep. Nothing is kept of a transaction
 // that may set a sequence back, or make one, nor where another has made one meanwhile: the
-// number would be drawn again by others. A sequence that is new has drawn nothing of this transaction.
+// number would be drawn again by others. A sequence that no snapshot had is no exception: a text may have drawn
+// of it before it was known.
 func (s *session) surveyLog() (k keeping) {
 	l := s.tx.log
 	if !s.srv.keeper.on || l.Turns() == 0 && !l.Begun() && len(s.tx.parts) == 0 || !s.told() {
@@ -228,7 +229,7 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	case n.names == nil: // nobody knows what its names stood for
 		return false
 	case n.names.Schema() != k.was: // a sequence that was made anew draws its numbers again
-		if k.was = n.names.Schema(); !k.now.KeepsSequences(k.was) {
+		if k.was = n.names.Schema(); !k.now.SameSequences(k.was) {
 			return false
 		}
 	}

@@ -108,18 +108,22 @@ func (s *Schema) Equal(o *Schema) bool {
 	})
 }
 
-// KeepsSequences reports whether a snapshot has every sequence of an older one: none of them was dropped, or made
-// anew, between the two. It may have others besides.
-func (s *Schema) KeepsSequences(older *Schema) bool {
-	if s == older {
+// SameSequences reports whether two snapshots have the same sequences: none was dropped, made,
+// or made anew between them.
+func (s *Schema) SameSequences(o *Schema) bool {
+	if s == o {
 		return true
 	}
-	for name, r := range older.relations {
-		if now := s.relations[name]; r.Sequence && (now == nil || !now.Sequence || now.ID != r.ID) {
-			return false
+	sequences := func(s *Schema) map[relationName]string {
+		all := map[relationName]string{}
+		for name, r := range s.relations {
+			if r.Sequence {
+				all[name] = r.ID
+			}
 		}
+		return all
 	}
-	return true
+	return maps.Equal(sequences(s), sequences(o))
 }
 
 // Mapped are the relations that have mapped columns, by schema and name.
