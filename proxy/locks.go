@@ -375,15 +375,15 @@ func (s *session) locksSettled() {
 
 // leaveLocks gives all locks up at the session's end: behind its backend, on which the transaction
 // that was open has ended or was told to, so that nobody who gets the lock meets what it holds.
-// Behind DDL whose end nobody has heard of their leases run out. A session that is cut has little
-// time.
+// Behind DDL whose end nobody has heard of their leases run out. Where one is another's, the others are given up as
+// well: a release changes no row of another owner. A session that is cut has little time.
 func (s *session) leaveLocks() {
 	if s.advisory == nil {
 		return
 	}
 	ddl, doubt := s.advisory.runsDDL()
 	held := s.advisory.dropLocks(func(string) bool { return true })
-	if ddl || doubt || len(held) == 0 || s.advisory.lost.Load() {
+	if ddl || doubt || len(held) == 0 {
 		return
 	}
 	limit := lockEnd

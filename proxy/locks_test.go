@@ -311,6 +311,30 @@ func TestAdvisoryLost(t *testing.T) {
 	}
 }
 
+// A session that ends because one of its locks was taken over gives the others up: they are free at once, also
+// where its last renewal has promised them for as long as DDL may take.
+func TestAdvisoryOthersOfALostLock(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", lockedTables)
+	for name, addr := range lockRoutes(t, pg) {
+		for title, before := range map[string]string{"alone": "", "behind DDL": "Q CREATE TABLE IF NOT EXISTS made_before (a int)\n< Z\n"} {
+			c := dialRaw(t, addr)
+			c.say(t, heldLock+"Q SELECT pg_advisory_lock(98)\n< Z\n"+before)
+			pg.SQL(t, "postgres", "UPDATE sluice.advisory_locks SET epoch = epoch + 1, owner = 'thief' WHERE lock LIKE '1/99@%'")
+			c.say(t, "Q INSERT INTO locked VALUES (1, 'x')\n< Z\n")
+			c.say(t, "Q SELECT 1 AS one\n< E\n") // the session ends
+			waitFor(t, "the other lock to be free", func() bool {
+				return pg.SQL(t, "postgres", "SELECT owner FROM sluice.advisory_locks WHERE lock LIKE '1/98@%'") == ""
+			})
+			if owner := pg.SQL(t, "postgres", "SELECT owner FROM sluice.advisory_locks WHERE lock LIKE '1/99@%'"); owner != "thief" {
+				t.Errorf("%s (%s): the lost lock is %q's", title, name, owner)
+			}
+			pg.SQL(t, "postgres", "UPDATE sluice.advisory_locks SET owner = '', seq = seq + 1")
+		}
+	}
+}
+
 // A text that the backend, once it is lent, reads otherwise than Sluice has is refused under a lock: the
 // backends were dialled anew behind a change of the database's defaults.
 func TestAdvisoryReadOtherwise(t *testing.T) {
