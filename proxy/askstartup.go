@@ -34,7 +34,7 @@ func (s *session) doubt(doubts map[string]string, name, value string) error {
 }
 
 // tryStartup has a server take the settings that the startup has given, in doubts by their names as
-// SQL, and adds to shown what the server reports with them. A client of a plain PostgreSQL that none
+// SQL, and adds to shown what the server reports with them, but for unappliedSetting. A client of a plain PostgreSQL that none
 // was ever seen of waits for the first all the same: what the client is told of the server is not
 // known before. The error is for the client. Without a backend what was taken before counts.
 func (srv *Server) tryStartup(doubts, shown map[string]string) error {
@@ -57,11 +57,17 @@ func (srv *Server) tryStartup(doubts, shown map[string]string) error {
 			return errNoBackend(err)
 		}
 	}
+	_, unapplied := doubts[unappliedSetting]
 	for _, p := range taken.Shown {
-		shown[p.Lower] = p.Value
+		if !unapplied || p.Lower != unappliedSetting && p.Lower != "is_superuser" {
+			shown[p.Lower] = p.Value
+		}
 	}
 	return nil
 }
+
+// unappliedSetting is a setting that servers check at startup and do not apply: the session is that of its user.
+const unappliedSetting = "session_authorization"
 
 // spelt is a server's refusal with the parameter's name as servers, and most clients, spell it.
 func (srv *Server) spelt(refusal *wire.Error) *wire.Error {

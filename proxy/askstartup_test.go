@@ -44,7 +44,8 @@ func TestStartupsThatAreRefused(t *testing.T) {
 		{"extra_float_digits": "x"}, {"extra_float_digits": "2"}, {"search_path": "a b"}, {"search_path": "a,,b"}, {"search_path": `"a`}, {"search_path": "a, b"},
 		{"temp_tablespaces": "a b"}, {"work_mem": "1"}, {"work_mem": "lots"}, {"work_mem": "8MB"}, {"bytea_output": "nope"}, {"enable_seqscan": "maybe"},
 		{"default_transaction_isolation": "nope"}, {"lock_timeout": "-1"}, {"is_superuser": "on"}, {"port": "1"}, {"shared_buffers": "1GB"}, {"lc_time": "nope"},
-		{"role": "nosuch"}, {"role": "startup_role"}, {"statement_timeout": "5 parsecs"}, {"options": "-c nosuch=1"}, {"options": "-c work_mem=lots"}, {"options": "-c work_mem=9MB"},
+		{"role": "nosuch"}, {"role": "startup_role"}, {"session_authorization": "startup_role"}, {"session_authorization": "nosuch"}, {"session_authorization": ""},
+		{"session_authorization": "startup_role", "work_mem": "8MB"}, {"in_hot_standby": "on"}, {"server_version": "9.0"}, {"statement_timeout": "5 parsecs"}, {"options": "-c nosuch=1"}, {"options": "-c work_mem=lots"}, {"options": "-c work_mem=9MB"},
 		{"TimeZone": "Europe/Berlin", "client_encoding": "KLINGON"},
 	} {
 		t.Run(fmt.Sprint(params), func(t *testing.T) {
@@ -58,7 +59,7 @@ func TestStartupsThatAreRefused(t *testing.T) {
 					t.Errorf("told %s\ndirectly %s", got, want)
 				}
 				if !strings.Contains(want, "E S=FATAL") {
-					const q = "Q SELECT 1\n< Z\n"
+					const q = "Q SELECT 1, session_user, current_user, current_setting('is_superuser')\n< Z\n"
 					if got, want := c.play(t, q), direct.play(t, q); got != want {
 						t.Errorf("then %s", firstDifference(got, want))
 					}

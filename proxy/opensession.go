@@ -277,11 +277,14 @@ func (s *session) takeStartup(params map[string]string) error {
 			s.srv.metrics.Refused(metrics.FeatureSetting)
 			return errSettingRefused(name)
 		}
-		made.Shown[name] = settings.Reported(name, value)
+		if name != unappliedSetting {
+			made.Shown[name] = settings.Reported(name, value)
+		}
 	}
 	if err := s.srv.tryStartup(doubts, made.Shown); err != nil {
 		return err
 	}
+	delete(made.SQL, unappliedSetting)
 	// Without settings the session starts with None, which all such sessions share.
 	if len(params) == 0 {
 		return nil
