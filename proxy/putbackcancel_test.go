@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -53,8 +55,8 @@ func TestLateCancelsBesideResets(t *testing.T) {
 	for name, begin := range map[string]string{"in a block": "Q BEGIN\n< Z\n", "of a kept backend": "Q LISTEN a\n< Z\nQ BEGIN\n< Z\n"} {
 		t.Run(name, func(t *testing.T) {
 			q := slowResets{asked: make(chan struct{})}
-			looks := connect(t, pg.addr)
-			is := func(state string) bool {
+			looks, late := connect(t, pg.addr), connect(t, pg.addr)
+			is := func(looks *pgx.Conn, state string) bool {
 				var got *string
 				return looks.QueryRow(t.Context(), running).Scan(&got) == nil && got != nil && *got == state
 			}
@@ -68,7 +70,7 @@ func TestLateCancelsBesideResets(t *testing.T) {
 						}
 						send := c.SendCancel
 						c.SendCancel = func(ctx context.Context) error { // it arrives behind the end of its statement
-							for !is("idle in transaction") && ctx.Err() == nil {
+							for !is(late, "idle in transaction") && ctx.Err() == nil {
 								select {
 								case <-q.asked:
 									return send(ctx)
@@ -87,7 +89,7 @@ func TestLateCancelsBesideResets(t *testing.T) {
 			})
 			c, cancel := dialKeyed(t, s.addr, map[string]string{"TimeZone": "Asia/Tokyo"})
 			c.say(t, begin+"Q SELECT does('RESET TimeZone') FROM pg_sleep(0.3)\n")
-			waitFor(t, "the statement to run", func() bool { return is("active") })
+			waitFor(t, "the statement to run", func() bool { return is(looks, "active") })
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
