@@ -153,8 +153,13 @@ func TestReadsThatReadBesideDDL(t *testing.T) {
 	pg.SQL(t, "postgres", "CREATE TABLE plain_rows (a int); INSERT INTO plain_rows VALUES (1)")
 	var cut cutter
 	var maker *pgx.Conn
-	var armed atomic.Bool
-	var using sync.Mutex // the maker
+	const ( // whether a question has the schema changed
+		off = iota
+		armed
+		busy // with the change, which has questions of its own
+	)
+	var state atomic.Int32
+	var using sync.Mutex // the maker and moves
 	moves := 0
 	makes := func(name string) {
 		using.Lock()
@@ -165,24 +170,25 @@ func TestReadsThatReadBesideDDL(t *testing.T) {
 	s := startSluice(t, pg, maxOpen(4), func(s *setup) {
 		s.dial.Wrap = func(conn net.Conn) net.Conn {
 			return &moving{&cuttable{Conn: rawconn.Wrap(conn), c: &cut, socket: conn}, func() {
-				if !armed.CompareAndSwap(true, false) { // the maker's own question
-					return
+				if state.CompareAndSwap(armed, busy) {
+					makes("beside_" + rand.Text())
+					state.CompareAndSwap(busy, armed)
 				}
-				makes("beside_" + rand.Text())
-				armed.Store(true)
 			}}
 		}
 	})
 	maker = connectTo(t, s, "postgres", pgx.QueryExecModeSimpleProtocol)
 	for route, script := range routesOf {
 		makes("before_" + route)
-		armed.Store(true)
+		state.Store(armed)
 		cut.arm("doomed", true)
 		if got := perform(t, s.addr, fmt.Sprintf(script, "SELECT /* doomed */ a + 1 FROM plain_rows")); !strings.Contains(got, "C=08006") {
 			t.Errorf("%s: the client was told\n%s", route, got)
 		}
-		armed.Store(false)
+		state.Store(off)
 	}
+	using.Lock()
+	defer using.Unlock()
 	if moves < 4 {
 		t.Errorf("the schema was changed %d times", moves)
 	}
