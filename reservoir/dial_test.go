@@ -284,10 +284,11 @@ func TestDialErrorNamesTheStep(t *testing.T) {
 	}{
 		{"name", func(c *DialConfig) { c.Address = "no-such-host.invalid" }, StepDNS, "", "no-such-host.invalid"},
 		{"port", func(c *DialConfig) { c.Port = gone }, StepTCP, "", "connection refused"},
-		{"silence before TLS", func(c *DialConfig) { c.Port, c.Timeout = silent.port(), 100*time.Millisecond },
+		// The limit must not end before the step is reached, however slow the machine is.
+		{"silence before TLS", func(c *DialConfig) { c.Port, c.Timeout = silent.port(), 3*time.Second },
 			StepTLS, "", "deadline exceeded"},
 		{"silence after connecting", func(c *DialConfig) {
-			c.Port, c.Timeout, c.SSLMode = silent.port(), 100*time.Millisecond, "disable"
+			c.Port, c.Timeout, c.SSLMode = silent.port(), 3*time.Second, "disable"
 		}, StepStartup, "", "deadline exceeded"},
 		{"password", func(c *DialConfig) { c.Password = "guessed" }, StepAuth, "28P01", "password authentication failed"},
 		{"database", func(c *DialConfig) { c.Database = "nowhere" }, StepStartup, "3D000", `database "nowhere" does not exist`},
