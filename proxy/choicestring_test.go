@@ -60,7 +60,8 @@ func TestChoicesInStrings(t *testing.T) {
 					got.WriteString(line)
 				}
 			}
-			if strings.Contains(got.String(), "in this string of several") {
+			// A failed block on kind dsql refuses AND CHAIN.
+			if strings.Contains(got.String(), "in this string of several") || strings.Contains(got.String(), "M=AND CHAIN is not supported") {
 				refused++
 				continue
 			}
