@@ -34,10 +34,22 @@ func (s *session) doubt(doubts map[string]string, name, value string) error {
 }
 
 // tryStartup has a server take the settings that the startup has given, in doubts by their names as
-// SQL, and adds to shown what the server reports with them, but for unappliedSetting. A client of a plain PostgreSQL that none
-// was ever seen of waits for the first all the same: what the client is told of the server is not
-// known before. The error is for the client. Without a backend what was taken before counts.
+// SQL, and adds to shown what the server reports with them. unappliedSetting is tried by itself, and adds
+// nothing. The error is for the client.
 func (srv *Server) tryStartup(doubts, shown map[string]string) error {
+	if value, is := doubts[unappliedSetting]; is {
+		if err := srv.trySettings(map[string]string{unappliedSetting: value}, map[string]string{}); err != nil {
+			return err
+		}
+		delete(doubts, unappliedSetting)
+	}
+	return srv.trySettings(doubts, shown)
+}
+
+// trySettings is tryStartup for settings that servers apply. Where no backend of a plain PostgreSQL was seen yet, it
+// waits for the first even without settings: nobody knows before what to tell the client of the server. Where no
+// backend can be had, it goes by what a server has taken before.
+func (srv *Server) trySettings(doubts, shown map[string]string) error {
 	of := settings.New(doubts)
 	sql := settings.Diff(srv.interned.None(), of)
 	unknown := srv.cfg.Kind == Postgres && srv.backends.Params() == nil
@@ -57,11 +69,8 @@ func (srv *Server) tryStartup(doubts, shown map[string]string) error {
 			return errNoBackend(err)
 		}
 	}
-	_, unapplied := doubts[unappliedSetting]
 	for _, p := range taken.Shown {
-		if !unapplied || p.Lower != unappliedSetting && p.Lower != "is_superuser" {
-			shown[p.Lower] = p.Value
-		}
+		shown[p.Lower] = p.Value
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestStartupsThatAreRefused(t *testing.T) {
 		{"temp_tablespaces": "a b"}, {"work_mem": "1"}, {"work_mem": "lots"}, {"work_mem": "8MB"}, {"bytea_output": "nope"}, {"enable_seqscan": "maybe"},
 		{"default_transaction_isolation": "nope"}, {"lock_timeout": "-1"}, {"is_superuser": "on"}, {"port": "1"}, {"shared_buffers": "1GB"}, {"lc_time": "nope"},
 		{"role": "nosuch"}, {"role": "startup_role"}, {"session_authorization": "startup_role"}, {"session_authorization": "nosuch"}, {"session_authorization": ""},
-		{"session_authorization": "startup_role", "work_mem": "8MB"}, {"in_hot_standby": "on"}, {"server_version": "9.0"}, {"statement_timeout": "5 parsecs"}, {"options": "-c nosuch=1"}, {"options": "-c work_mem=lots"}, {"options": "-c work_mem=9MB"},
+		{"session_authorization": "startup_role", "work_mem": "8MB"}, {"session_authorization": "startup_role", "role": "startup_role"}, {"options": "-c session_authorization=startup_role"}, {"in_hot_standby": "on"}, {"server_version": "9.0"}, {"statement_timeout": "5 parsecs"}, {"options": "-c nosuch=1"}, {"options": "-c work_mem=lots"}, {"options": "-c work_mem=9MB"},
 		{"TimeZone": "Europe/Berlin", "client_encoding": "KLINGON"},
 	} {
 		t.Run(fmt.Sprint(params), func(t *testing.T) {

@@ -263,6 +263,9 @@ func (s *session) takeStartup(params map[string]string) error {
 			if err := s.doubt(doubts, name, value); err != nil {
 				return err
 			}
+			if name == unappliedSetting {
+				continue
+			}
 			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // as merged values are written
 				if d := settings.ReadDateStyle(settings.DateStyle{}, value, settings.DateStyle{}); d != (settings.DateStyle{}) {
 					made.SQL[name] = d.SQL()
@@ -277,14 +280,11 @@ func (s *session) takeStartup(params map[string]string) error {
 			s.srv.metrics.Refused(metrics.FeatureSetting)
 			return errSettingRefused(name)
 		}
-		if name != unappliedSetting {
-			made.Shown[name] = settings.Reported(name, value)
-		}
+		made.Shown[name] = settings.Reported(name, value)
 	}
 	if err := s.srv.tryStartup(doubts, made.Shown); err != nil {
 		return err
 	}
-	delete(made.SQL, unappliedSetting)
 	// Without settings the session starts with None, which all such sessions share.
 	if len(params) == 0 {
 		return nil
