@@ -72,7 +72,7 @@ func (s *session) fitBackend() (refusal []byte, err error) {
 		return refusal, err
 	}
 	if !s.srv.reads() && !s.pinned {
-		err = s.askReads(false)
+		_, err = s.askReads(false)
 	}
 	if err == nil && !s.mapped.nothing {
 		err = s.meetSchema(false)

@@ -218,7 +218,7 @@ func (s *session) question(b *backend) error {
 	if err := s.srv.askGroups(b, s.t.deadline, s.stopped); err != nil {
 		return err
 	}
-	if err := s.askReadsOf(b, false); err != nil {
+	if _, err := s.srv.askPurity(b, false, s.t.deadline, s.stopped); err != nil {
 		return err
 	}
 	return s.srv.askHidden(b, s.t.deadline, s.stopped)

@@ -88,7 +88,7 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 		return plan, nil
 	}
 	if !s.srv.reads() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.mode != readWrite) {
-		err := s.askReads(false)
+		_, err := s.askReads(false)
 		s.alarmRead()
 		if stops(err) {
 			return nil, err
@@ -99,7 +99,7 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 			}
 		}
 	}
-	if s.t.said != readsOnlyRead && !s.srv.reads() {
+	if !s.srv.reads() {
 		return plan.AsWrite(), nil
 	}
 	s.t.believed = true
@@ -110,24 +110,18 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 // others may have made a function since the schema was asked. It goes by this answer alone: a fault in
 // its place leaves the text a write. Errors are those of asking.
 func (s *session) stillReads() (reads bool, err error) {
-	s.t.said = readsUnsaid
-	err = s.askReads(true)
-	return err == nil && s.t.said == readsOnlyRead, err
+	answered, err := s.askReads(true)
+	return err == nil && answered && s.srv.reads(), err
 }
 
-// askReads asks the backend, which is idle, whether reads only read, unless that is known; anew: even then. The
-// turn goes by the answer (turn.said). Errors are those of asking.
-func (s *session) askReads(anew bool) error {
-	return s.asking(func(b *backend) error { return s.askReadsOf(b, anew) })
-}
-
-// askReadsOf is askReads of a backend that may not be lent yet. Errors are those of askPurity.
-func (s *session) askReadsOf(b *backend, anew bool) error {
-	said, err := s.srv.askPurity(b, anew, s.t.deadline, s.stopped)
-	if said != readsUnsaid {
-		s.t.said = said
-	}
-	return err
+// askReads asks the backend, which is idle, whether reads only read, unless that is known; anew: even then.
+// answered says that the database has answered. Errors are those of asking.
+func (s *session) askReads(anew bool) (answered bool, err error) {
+	err = s.asking(func(b *backend) (err error) {
+		answered, err = s.srv.askPurity(b, anew, s.t.deadline, s.stopped)
+		return err
+	})
+	return answered, err
 }
 
 // reads reports whether texts that look like reads are, as far as is known.
@@ -150,30 +144,24 @@ func (srv *Server) purityDue() bool {
 	return !p.pace.Rests(now)
 }
 
-// readsVerdict is what a database has just answered to whether reads only read.
-type readsVerdict uint8
-
-// readsUnsaid is the readsVerdict of one that was not asked, or did not answer.
-const (
-	readsUnsaid readsVerdict = iota
-	readsMayWrite
-	readsOnlyRead
-)
+// mostPurityTries is how often a question is asked during which the schema changes. While four clients make and drop
+// tables all the time, ten tries failed twice in 300 reads.
+const mostPurityTries = 32
 
 // askPurity asks an idle backend whether a text that looks like a read may write, unless
 // the answer is known; anew: even then. An error is stop's, which may be nil, or says that
 // the backend was lost. An answer is of the epoch at which the question was asked: a change
-// of the schema meanwhile makes the answer worthless for others; the session that has asked goes by what it is
-// told. While one session asks, others go by the answer that is known. Behind a fault (question.Purity)
-// the answer before holds on for a while.
-func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (said readsVerdict, err error) {
+// of the schema meanwhile makes the answer worthless. While one session asks, others go by
+// the answer that is known. Behind a fault (question.Purity) the answer before holds on for a while.
+// answered says that the database has answered.
+func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (answered bool, err error) {
 	p := &srv.purity
 	if !anew && (!srv.purityDue() || srv.purityKnown() && !p.pace.Claim(time.Now())) {
-		return readsUnsaid, nil
+		return false, nil
 	}
 	pure, asks, refusal, epoch, changed := "", "", []byte(nil), uint64(0), false
 	asked := time.Now()
-	for range mostCatalogTries { // the first may be told that the schema has changed, or find it changed
+	for range mostPurityTries { // the first may be told that the schema has changed, or find it changed
 		epoch = srv.catalog.epoch.Load()
 		question.Asked(func() (string, error) {
 			refusal, err = b.exchangeAll(srv.ownQuestion(askPure), func(row []byte) {
@@ -192,24 +180,24 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	switch {
 	case stops(err):
 		p.pace.Unasked()
-		return readsUnsaid, err
+		return false, err
 	case err != nil, refusal != nil, pure == "":
 		pause := p.fault(time.Now(), changed)
 		srv.log.Warn("whether texts that look like reads may write was not answered: without an answer they are not run again", "error", cmp.Or(err, refusedBy(refusal)),
 			"known", srv.purityKnown(), "asked_again_in", pause)
-		return readsUnsaid, err
+		return false, err
 	}
 	if asks == "t" {
 		srv.sequences.asked.Store(true)
 	}
 	p.pace.Answered(time.Now(), purityAge)
-	answer, said := (epoch+1)<<1, readsMayWrite
+	answer := (epoch + 1) << 1
 	if pure == "t" {
-		answer, said = answer|1, readsOnlyRead
+		answer |= 1
 	}
 	p.at.Store(asked.UnixNano())
 	p.answer.Store(answer)
-	return said, nil
+	return true, nil
 }
 
 // ownQuestion is the Query of a question, which is outside of a transaction. What a client has set on a

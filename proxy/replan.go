@@ -68,7 +68,8 @@ func (s *session) meetPurity() error {
 	if s.srv.purityKnown() || !s.srv.purityDue() || !s.told() {
 		return nil
 	}
-	return s.askReads(false)
+	_, err := s.askReads(false)
+	return err
 }
 
 // mayPlanAnew reports whether the statement of an entry, whose relation or column the server

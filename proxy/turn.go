@@ -63,10 +63,8 @@ type turn struct {
 	only bool
 	// resets: something may have reset settings unseen; putsBack: the turn ends by settlePutBack.
 	resets, putsBack bool
-	// believed: something ran as a read because the schema said so. said is what the database has answered to
-	// that in this turn.
+	// believed: something ran as a read because the schema said so.
 	believed bool
-	said     readsVerdict
 	// unseen: what a suspended portal wrote is not visible yet; see increment.
 	unseen bool
 	// progress is that of the transaction when the turn began.
