@@ -13,7 +13,7 @@ const (
 	CopyFrom                   // COPY FROM: its data are not kept
 	Cancelled                  // a statement was cancelled
 	TimedOut                   // a statement was timed out
-	InnerCommit                // a part of it is committed already
+	InnerCommit                // a transaction of the same request has ended
 	Pinned                     // the session has state that a replay cannot restore
 	Unread                     // a text that nobody read: over a bound
 	Masked                     // a statement whose answer is in part the proxy's own
@@ -39,7 +39,7 @@ var reasonTexts = [reasonCount]struct{ label, detail string }{
 	CopyFrom:     {"copy_from", "the transaction copied data in"},
 	Cancelled:    {"cancelled", "a statement of the transaction was cancelled"},
 	TimedOut:     {"timed_out", "a statement of the transaction timed out"},
-	InnerCommit:  {"inner_commit", "a part of the request is committed already"},
+	InnerCommit:  {"inner_commit", "a transaction of the same request has ended already"},
 	Pinned:       {"pinned", "the session holds state that cannot be restored"},
 	Unread:       {"unread", "a statement was too long or too deep to be read"},
 	Masked:       {"masked", "a statement was answered in part by the proxy"},

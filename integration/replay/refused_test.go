@@ -155,7 +155,7 @@ func TestReplayBounds(t *testing.T) {
 		{"a parameter over retry.log_bytes", parameter(2_200_000), atCommit, "sent more than is kept", "3,10,3"},
 		{"a text with a block in it", text("BEGIN; UPDATE account SET n = 11 WHERE id = 1; COMMIT"), atCommit, "", "3,11,3"},
 		{"a text with two blocks", text("BEGIN; UPDATE account SET n = 11 WHERE id = 1; COMMIT; BEGIN; UPDATE account SET n = 12 WHERE id = 1; COMMIT"),
-			`[{"at":"commit","action":"fail","error":"conflict","skip":1}]`, "is committed already", "3,11,3"},
+			`[{"at":"commit","action":"fail","error":"conflict","skip":1}]`, "has ended already", "3,11,3"},
 	} {
 		for _, driver := range drivers {
 			t.Run(test.name+"/"+driver, func(t *testing.T) {
