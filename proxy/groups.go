@@ -35,13 +35,15 @@ const groupsTries = 3
 func (g *groups) one() bool { return g.state.Load() == groupsOne }
 
 // groupsDue reports whether the server is to be asked. Without replay nobody needs to know.
-func (srv *Server) groupsDue() bool { return srv.replays != nil && srv.groups.pace.Due(time.Now()) }
+func (srv *Server) groupsDue(now time.Time) bool {
+	return srv.replays != nil && srv.groups.pace.Due(now)
+}
 
 // askGroups asks b, which is idle, where that is due. An error is stop's, or says that b is broken.
 // Behind a fault (question.Groups) what is known stays, and the question is asked again.
 func (srv *Server) askGroups(b *backend, at time.Time, stop func() error) error {
 	g := &srv.groups
-	if !srv.groupsDue() || !g.pace.Claim(time.Now()) {
+	if now := time.Now(); !srv.groupsDue(now) || !g.pace.Claim(now) {
 		return nil
 	}
 	var times [][]byte

@@ -20,8 +20,7 @@ import (
 func (c Config) asksBehind() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
 // hiddenDue reports whether askHidden has something to ask, and no fault has come in place of the answer a moment ago.
-func (srv *Server) hiddenDue() bool {
-	now := time.Now()
+func (srv *Server) hiddenDue(now time.Time) bool {
 	return srv.asksBehind && !srv.hiddenPace.Rests(now) && srv.hidden.Stale(srv.catalog.epoch.Load(), now, purityAge, question.FirstPause)
 }
 
@@ -31,7 +30,7 @@ func (srv *Server) hiddenDue() bool {
 // was lost.
 func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.catalog.epoch.Load()
-	if !srv.hiddenDue() || !srv.hidden.Asks(epoch, time.Now(), purityAge, question.FirstPause) {
+	if now := time.Now(); !srv.hiddenDue(now) || !srv.hidden.Asks(epoch, now, purityAge, question.FirstPause) {
 		return nil
 	}
 	may, answered := false, false

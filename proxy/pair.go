@@ -196,7 +196,7 @@ func (s *session) goAhead() (*reservoir.Conn, error) {
 // and about functions that write. Most of the time all is known. An error that stops the
 // turn (stops) leaves the answer on its way; with any other the backend is lost.
 func (s *session) question(b *backend) error {
-	if !s.srv.groupsDue() && !s.srv.purityDue() && !s.srv.hiddenDue() {
+	if now := time.Now(); !s.srv.groupsDue(now) && !s.srv.purityDue(now) && !s.srv.hiddenDue(now) {
 		return nil
 	}
 	b.path = path{limit: s.srv.cfg.BackendPathLimit}

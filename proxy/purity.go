@@ -136,8 +136,8 @@ func (srv *Server) purityKnown() bool {
 
 // purityDue reports whether the answer of askPurity is not known, or old, and no fault has come in
 // its place a moment ago.
-func (srv *Server) purityDue() bool {
-	p, now := &srv.purity, time.Now()
+func (srv *Server) purityDue(now time.Time) bool {
+	p := &srv.purity
 	if srv.purityKnown() {
 		return p.pace.Due(now)
 	}
@@ -156,7 +156,7 @@ const mostPurityTries = 32
 // answered says that the database has answered.
 func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (answered bool, err error) {
 	p := &srv.purity
-	if !anew && (!srv.purityDue() || srv.purityKnown() && !p.pace.Claim(time.Now())) {
+	if now := time.Now(); !anew && (!srv.purityDue(now) || srv.purityKnown() && !p.pace.Claim(now)) {
 		return false, nil
 	}
 	pure, asks, refusal, epoch, changed := "", "", []byte(nil), uint64(0), false

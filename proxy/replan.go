@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"time"
+
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -65,7 +67,7 @@ func (s *session) replan() (done bool, err error) {
 // meetPurity asks whether reads only read where nobody knows, as behind a change of the schema, and values that the
 // client was told may depend on it (surveyLog). It returns what asking returns.
 func (s *session) meetPurity() error {
-	if s.srv.purityKnown() || !s.srv.purityDue() || !s.told() {
+	if s.srv.purityKnown() || !s.srv.purityDue(time.Now()) || !s.told() {
 		return nil
 	}
 	_, err := s.askReads(false)
