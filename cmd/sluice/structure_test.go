@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"go/ast"
-	"go/scanner"
 	"go/token"
 	"slices"
 	"strings"
@@ -173,115 +172,6 @@ func TestFunctions(t *testing.T) {
 		}
 		if exceeds := slices.ContainsFunc(got, func(f function) bool { return f.excess() != "" }); exceeds != test.exceeds {
 			t.Errorf("%s: exceeds the limits: %v, want %v", test.name, exceeds, test.exceeds)
-		}
-	}
-}
-
-// TestFiguresOfProxy prints the size of package proxy (go test -v).
-func TestFiguresOfProxy(t *testing.T) {
-	t.Parallel()
-	var files, comments, code, methods, ofSession, ofTurn int
-	for _, file := range sourceFiles(t) {
-		if file.test || file.dir != "proxy" {
-			continue
-		}
-		files++
-		more, lines := commentLines(file.text)
-		comments, code = comments+more, code+lines
-		for _, decl := range file.syntax.Decls {
-			if d, ok := decl.(*ast.FuncDecl); ok && receiver(d) == "session." {
-				methods++
-			}
-		}
-		ofSession, ofTurn = ofSession+fields(file.syntax, "session"), ofTurn+fields(file.syntax, "turn")
-	}
-	share := float64(comments) / float64(code) * 100
-	t.Logf("proxy: %d files, %d lines of code, %.1f lines of comment for each 100 of them; session has %d methods and %d fields, turn %d fields",
-		files, code, share, methods, ofSession, ofTurn)
-}
-
-// fields counts the fields of a struct type that a file declares; an embedded one is
-// one field.
-func fields(file *ast.File, name string) (n int) {
-	ast.Inspect(file, func(node ast.Node) bool {
-		spec, ok := node.(*ast.TypeSpec)
-		if !ok || spec.Name.Name != name {
-			return true
-		}
-		if of, ok := spec.Type.(*ast.StructType); ok {
-			n += of.Fields.NumFields()
-		}
-		return false
-	})
-	return n
-}
-
-// commentLines counts the lines that hold nothing but a comment, and those that
-// hold code.
-func commentLines(text []byte) (comments, code int) {
-	fset := token.NewFileSet()
-	file := fset.AddFile("", -1, len(text))
-	var s scanner.Scanner
-	s.Init(file, text, nil, scanner.ScanComments)
-	isCode, isComment := map[int]bool{}, map[int]bool{}
-	for {
-		pos, kind, literal := s.Scan()
-		if kind == token.EOF {
-			break
-		}
-		if kind == token.SEMICOLON && literal == "\n" { // none stands there
-			continue
-		}
-		lines := isCode
-		if kind == token.COMMENT {
-			lines = isComment
-		}
-		first := file.Line(pos)
-		for line := first; line <= first+strings.Count(literal, "\n"); line++ {
-			lines[line] = true
-		}
-	}
-	for line := range isComment {
-		if !isCode[line] {
-			comments++
-		}
-	}
-	return comments, len(isCode)
-}
-
-func TestCommentLines(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		source         string
-		comments, code int
-	}{
-		{"", 0, 0},
-		{"package p\n", 0, 1},
-		{"// one\n//\n// three\npackage p", 3, 1},
-		{"package p // beside\n\n\n", 0, 1},
-		{"/* one\n\nthree */ package p\n/* four */", 3, 1},
-		{"package p\nvar v = `// not\n\none`", 0, 4},
-		{"package p\nfunc f() {\n\t// here\n}\n", 1, 3},
-	} {
-		if comments, code := commentLines([]byte(test.source)); comments != test.comments || code != test.code {
-			t.Errorf("%q: %d lines of comment and %d of code, want %d and %d", test.source, comments, code, test.comments, test.code)
-		}
-	}
-}
-
-func TestFields(t *testing.T) {
-	t.Parallel()
-	for source, want := range map[string]int{
-		"type turn struct{}": 0,
-		"type turn struct { a, b int; *other; c struct{ d int } }": 4,
-		"type other struct { a int }":                              0,
-		"type turn int":                                            0,
-	} {
-		file, err := parseSource("p/p.go", []byte("package p\n"+source))
-		if err != nil {
-			t.Errorf("%s: %v", source, err)
-		} else if got := fields(file.syntax, "turn"); got != want {
-			t.Errorf("%s: %d fields, want %d", source, got, want)
 		}
 	}
 }
