@@ -2,6 +2,7 @@ package dialogues
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -87,21 +88,21 @@ var differences = []difference{
 		return len(got) == 1 && len(want) == 2 && hasError(got, "57014") && got[0] == want[1] && strings.HasPrefix(want[0], "t ")
 	}},
 	{row: snapshotRow, rare: true},
-	{row: "`ROLLBACK` of a block that failed with a portal open", rare: true},
+	{row: "`ROLLBACK` of a failed block with an open portal", rare: true},
 	{row: "`currval`, `lastval`", refused: regexp.MustCompile(`C=55000 M=.* is not yet defined in this session`)},
-	{row: "`COMMIT AND CHAIN`, `ROLLBACK AND CHAIN` on DSQL", rare: true, refused: regexp.MustCompile(`C=0A000 M=(unsupported transaction statement: AND CHAIN|AND CHAIN is not supported)`)},
+	{row: "`COMMIT AND CHAIN`, `ROLLBACK AND CHAIN` |", rare: true, refused: regexp.MustCompile(`C=0A000 M=(unsupported transaction statement: AND CHAIN|AND CHAIN is not supported)`)},
 	{row: "A transaction with DDL beside other DDL or changes of rows", rare: true, refused: regexp.MustCompile(`C=0A000 M=(the transaction drops what holds rows|the transaction cannot be committed in the middle of a pipeline|a transaction with SET LOCAL cannot be committed in parts|ddl and dml are not supported in the same|multiple ddl statements not supported)`)},
 	{row: "`ALTER TABLE t ADD COLUMN c type NOT NULL DEFAULT constant`", rare: true, refused: regexp.MustCompile(`C=0A000 M=ALTER TABLE (cannot be carried out together with other statements|ADD COLUMN with constraint not supported)`)},
-	{row: "`SAVEPOINT`, `RELEASE`, `ROLLBACK TO` in a string", refused: regexp.MustCompile(`C=0A000 M=savepoint commands must not share a string`)},
-	{row: "`SAVEPOINT`, `ROLLBACK TO` in a transaction that", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*savepoint "\w+"`)},
+	{row: "`SAVEPOINT`, `RELEASE` and `ROLLBACK TO` beside other statements", refused: regexp.MustCompile(`C=0A000 M=savepoint commands must not share a string`)},
+	{row: "`SAVEPOINT` and `ROLLBACK TO` in a transaction that", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*savepoint "\w+"`)},
 	{row: "A statement with constants", rare: true, refused: readAnew},
 	{row: "A prepared statement on a backend where a function", rare: true, refused: regexp.MustCompile(`C=26000 M=prepared statement "sluice_\w*" does not exist`)},
 	{row: staleRow, rare: true, refused: regexp.MustCompile(`C=0A000 M=cached plan must not change result type`)},
 	{row: unknownRow, rare: true},
-	{row: "`standard_conforming_strings=off` as a startup", refused: regexp.MustCompile(`C=0A000 M=standard_conforming_strings must be on`)},
-	{row: "`RESET` of a setting that the startup has given, in front of others", rare: true, refused: regexp.MustCompile(`C=0A000 M=a RESET to a value of the client's startup`)},
-	{row: "`SET TRANSACTION READ ONLY`, `READ WRITE`", rare: true, refused: regexp.MustCompile(`C=0A000 M=setting configuration parameter "TRANSACTION" not supported`)},
-	{row: "`SELECT set_config('name', 'value', is_local), ...`", rare: true, refused: regexp.MustCompile(`C=0A000 M=set_config\(\) cannot tell`)},
+	{row: "Startup parameter `standard_conforming_strings=off`", refused: regexp.MustCompile(`C=0A000 M=standard_conforming_strings must be on`)},
+	{row: "`RESET` of a setting that the startup gave, in front of", rare: true, refused: regexp.MustCompile(`C=0A000 M=a RESET to a value of the client's startup`)},
+	{row: "`SET TRANSACTION READ ONLY` or `READ WRITE` elsewhere", rare: true, refused: regexp.MustCompile(`C=0A000 M=setting configuration parameter "TRANSACTION" not supported`)},
+	{row: "The same `set_config`, where the shown value is not known", rare: true, refused: regexp.MustCompile(`C=0A000 M=set_config\(\) cannot tell`)},
 	{row: "`LOCK TABLE ... IN ACCESS SHARE MODE` on DSQL", rare: true, refused: regexp.MustCompile(`C=42P01 M=relation "[^"]*" does not exist$`)}, // without a position
 	{row: "`CLOSE ALL` on DSQL while portals", rare: true, refused: regexp.MustCompile(`C=0A000 M=CLOSE ALL cannot close the portals`)},
 	{row: "`DECLARE ... SCROLL` inside a transaction", rare: true, refused: regexp.MustCompile(`C=0A000 M=(cursors go forward only|a cursor WITH HOLD that scrolls)`)},
@@ -203,10 +204,10 @@ func (w *world) unhurried(frames []frame) []frame {
 }
 
 // ranOutRow begins the row of ranOut.
-const ranOutRow = "`statement_timeout` on DSQL"
+const ranOutRow = "`statement_timeout` |"
 
 // snapshotRow begins the row of earlySnapshot.
-const snapshotRow = "`BEGIN ISOLATION LEVEL ...`, `SET TRANSACTION ISOLATION LEVEL ...`"
+const snapshotRow = "`BEGIN ISOLATION LEVEL ...` and `SET TRANSACTION ISOLATION LEVEL ...`"
 
 // earlySnapshot tells whether only PostgreSQL has refused to set a level, behind what
 // Sluice answers: from there on the two are in other transactions.
@@ -234,15 +235,82 @@ func (w *world) tolerated(got, want []string, sites []site, c *client) bool {
 	return false
 }
 
-// TestDifferencesAreListed holds the list here against the one that people read.
-func TestDifferencesAreListed(t *testing.T) {
-	text, err := os.ReadFile("../../docs/differences.md")
+// page is one page of docs/compatibility.md, or that page itself.
+type page struct{ name, text string }
+
+// pages reads all pages that list differences.
+func pages(t *testing.T) []page {
+	t.Helper()
+	files, err := filepath.Glob("../../docs/compatibility/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	files = append(files, "../../docs/compatibility.md", "../../docs/differences.md")
+	var all []page
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page{filepath.Base(file), string(text)})
+	}
+	return all
+}
+
+// TestDifferencesAreListed compares the list here with the one that people read.
+func TestDifferencesAreListed(t *testing.T) {
+	listed := pages(t)
 	for _, d := range append(differences, difference{row: ranOutRow}) {
-		if n := strings.Count(string(text), "\n| "+d.row); n != 1 {
-			t.Errorf("docs/differences.md has %d rows that begin with %q, want 1", n, d.row)
+		n := 0
+		for _, p := range listed {
+			n += strings.Count(p.text, "\n| "+d.row)
+		}
+		if n != 1 {
+			t.Errorf("docs/compatibility has %d rows that begin with %q, want 1", n, d.row)
 		}
 	}
 }
+
+// TestRowsOfDifferences compares the form of the pages: the index links each, a row has four cells, says once what it is
+// about, and ends with a SQLSTATE or with words that stand for one.
+func TestRowsOfDifferences(t *testing.T) {
+	index, err := os.ReadFile("../../docs/compatibility.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, p := range pages(t) {
+		if p.name == "differences.md" || p.name == "compatibility.md" {
+			continue
+		}
+		if !strings.Contains(string(index), "(compatibility/"+p.name+")") {
+			t.Errorf("docs/compatibility.md does not link %s", p.name)
+		}
+		if len(p.text) > mostOfPage {
+			t.Errorf("%s has %d bytes, want %d at most", p.name, len(p.text), mostOfPage)
+		}
+		for line := range strings.Lines(p.text) {
+			if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| What |") {
+				continue
+			}
+			cells := strings.Split(strings.TrimSpace(strings.ReplaceAll(line, `\|`, "")), " | ")
+			if len(cells) != 4 {
+				t.Errorf("%s: %d cells, want 4: %s", p.name, len(cells), line)
+				continue
+			}
+			if at := seen[cells[0]]; at != "" && !strings.HasPrefix(cells[0], "| The same") {
+				t.Errorf("%s and %s have one row: %s", at, p.name, cells[0])
+			}
+			seen[cells[0]] = p.name
+			if !stateCell.MatchString(cells[3]) {
+				t.Errorf("%s: no SQLSTATE: %s", p.name, cells[3])
+			}
+		}
+	}
+}
+
+// mostOfPage is how many bytes a page may have, so that somebody reads it.
+const mostOfPage = 12_000
+
+// stateCell is the last cell of a row.
+var stateCell = regexp.MustCompile(`^((none|as PostgreSQL|as the error|PostgreSQL [0-9A-Z]{5}|[0-9A-Z]{5})(, |; )?)+ \|$`)
