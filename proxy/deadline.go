@@ -89,7 +89,7 @@ func (s *session) disarm() {
 
 // startClock starts the time of a statement timeout that Sluice keeps, once a turn: when
 // its first statement is about to wait or to be sent. A pipeline or string has one timeout
-// as a whole (docs/differences.md).
+// as a whole (docs/compatibility.md).
 func (s *session) startClock() {
 	if t := s.t; s.settings.StatementTimeout() > 0 && !t.clocked {
 		t.clocked = true

@@ -225,7 +225,7 @@ func TestParametersOfASetInFrontOfABegin(t *testing.T) {
 					direct, _ := dialWith(t, pg.addr, params)
 					c, _ := dialWith(t, s.addr, params)
 					got, want := c.play(t, script), direct.play(t, script)
-					if strings.Contains(got, "C=0A000 M=a RESET to a value of the client's startup") { // docs/differences.md
+					if strings.Contains(got, "C=0A000 M=a RESET to a value of the client's startup") { // docs/compatibility.md
 						want = got
 					}
 					if parametersInOrder(got) != parametersInOrder(want) {

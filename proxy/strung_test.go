@@ -92,7 +92,7 @@ func TestLocalStatementsInStrings(t *testing.T) {
 		for name, addr := range routes {
 			got := perform(t, addr, script)
 			listed := strings.Contains(got, "M=CLOSE ALL cannot close the portals") || strings.Contains(want, "must be called before any query")
-			if got != want && !listed { // in docs/differences.md
+			if got != want && !listed { // in docs/compatibility.md
 				t.Errorf("%s, %s, %s:\n%s", name, c[0], c[1], firstDifference(got, want))
 				break
 			}

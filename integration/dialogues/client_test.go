@@ -24,7 +24,7 @@ type answer struct {
 	code    string // SQLSTATE of its error
 	fatal   bool
 	done    int        // of a Query: how many of its statements were answered
-	refused bool       // docs/differences.md has the error
+	refused bool       // docs/compatibility.md has the error
 	ready   byte       // of a Query or Sync: the status behind it
 	early   *committed // of a Query sent directly: the early commits in it
 }

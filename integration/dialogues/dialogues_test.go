@@ -64,7 +64,7 @@ func TestDialogues(t *testing.T) {
 	t.Cleanup(func() { // when all routes are done
 		for _, d := range differences {
 			if *countFlag >= 5000 && *routeFlag == "" && *scriptFlag == "" && *themeFlag == "" && *onlyFlag < 0 && !d.rare && met[d.row] == 0 {
-				t.Errorf("docs/differences.md says %q, and in %d dialogues it was not met", d.row, *countFlag)
+				t.Errorf("docs/compatibility.md says %q, and in %d dialogues it was not met", d.row, *countFlag)
 			}
 		}
 	})
@@ -171,7 +171,7 @@ func (w *world) run(t *testing.T, seed uint64, count int) {
 			break
 		}
 	}
-	t.Logf("%s, seed %d: %d of %d dialogues in %v, %d faults struck, %d differences ignored, %d played again; %s; met of docs/differences.md: %s", w.name, seed, played, count, time.Since(began).Round(time.Second), struck, passed, again, list(classes), list(w.met))
+	t.Logf("%s, seed %d: %d of %d dialogues in %v, %d faults struck, %d differences ignored, %d played again; %s; met of docs/compatibility.md: %s", w.name, seed, played, count, time.Since(began).Round(time.Second), struck, passed, again, list(classes), list(w.met))
 }
 
 // mostLate bounds how often a dialogue is played again because PostgreSQL was late.

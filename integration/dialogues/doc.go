@@ -26,7 +26,7 @@
 // WARNING: the direct run commits there, see parts_test.go.
 //
 // The routes are the ways to configure Sluice, see routes in world_test.go. What may
-// differ is the closed list of docs/differences.md.
+// differ is the closed list of docs/compatibility.md.
 //
 //	make dialogues                              20,000 of them
 //	go test ./integration/dialogues -run 'TestDialogues$' -dialogues.seed 7 -dialogues.count 5000 -dialogues.route dsql

@@ -74,7 +74,7 @@ func draw(seed uint64, n int, r route) (dialogue, map[string]int) {
 var resetting = regexp.MustCompile(`(q_[abc]\(|DO ).*(RESET|TO DEFAULT|NULL, (true|false)\))`)
 
 // endBehindResets has requests end behind a RESET inside of a function: until then the startup's value is not in force, as
-// docs/differences.md has it.
+// docs/compatibility.md has it.
 func (d dialogue) endBehindResets() {
 	texts, bound := map[string]string{}, map[string]string{} // by client and name of the statement, of the portal
 	for i := range d.steps {
@@ -109,7 +109,7 @@ func (d dialogue) endBehindResets() {
 }
 
 // unlimit takes the row limit off statements that write, in front of a Bind in the same
-// pipeline of a statement that was prepared before it: docs/differences.md has them. On the
+// pipeline of a statement that was prepared before it: docs/compatibility.md has them. On the
 // stand-in a Query shows what they have written too: it sets a savepoint first.
 func (d dialogue) unlimit(dsql bool) {
 	all := map[string]*pipeline{}
@@ -165,7 +165,7 @@ func (g *drawer) leaving(s step) []step {
 		return []step{s}
 	}
 	how := pick(g, "half", "quit", "vanish")
-	// Whether frames are run that nothing ends is not the same: see docs/differences.md.
+	// Whether frames are run that nothing ends is not the same: see docs/compatibility.md.
 	if how == "half" && strings.IndexByte("PBDEC", s.frames[len(s.frames)-1].verb) >= 0 {
 		how = "quit"
 	}

@@ -7,7 +7,7 @@ import (
 
 // ownNumbers follows what one client has surely drawn in its block, as far as the
 // dialogues' own texts go: there a 55000 of currval and lastval is no difference that
-// docs/differences.md has.
+// docs/compatibility.md has.
 type ownNumbers struct {
 	drawn    map[string]bool   // sequences; "" for any
 	prepared map[string]string // texts by the name of the statement

@@ -57,7 +57,7 @@ type world struct {
 	direct  target
 	dirty   bool           // an outsider has changed the schema
 	changed bool           // it was changed back before this dialogue, or an earlier one
-	met     map[string]int // rows of docs/differences.md
+	met     map[string]int // rows of docs/compatibility.md
 	fresh   bool           // every dialogue begins on new backends
 	ended   int            // backends that the dialogue before has lost
 }

@@ -268,7 +268,7 @@ func playStartup(ctx context.Context, w *transcript, over session, _ string) {
 	}
 	shown := 0
 	show := func() {
-		// A text of its own each time: one that was prepared before may be refused behind a SET, see docs/differences.md.
+		// A text of its own each time: one that was prepared before may be refused behind a SET, see docs/compatibility.md.
 		shown++
 		s.query(ctx, w, fmt.Sprintf("SELECT '2026-01-02 03:04:05+00'::timestamptz::text, interval '1 day'::text, %d AS n", shown), false, nil)
 		s.query(ctx, w, "SHOW search_path", false, nil)
