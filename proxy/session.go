@@ -136,8 +136,8 @@ type blockState struct {
 	chosen   chosen // choices.go
 }
 
-// newSession returns a session that has been told nothing, has no backend and may take turns. Without
-// replay its output is never withheld, and withheld stays the zero value.
+// newSession returns a session without a backend, which may take turns. Without replay its output is never withheld.
+// Sessions are not pooled: a late cancel or timer of an ended session must not reach another client.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User, database: h.Database,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Since(birth)}

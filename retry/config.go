@@ -9,8 +9,8 @@ import (
 // Defaults, as the specification has them unless another source is named.
 const (
 	DefaultMaxRetries = 5
-	// DefaultFirstDelay is by measurement: see docs/decisions.md, "The first replay does not
-	// wait for long".
+	// DefaultFirstDelay is by measurement: see
+	// docs/decisions/0066-the-first-two-pauses-are-short.md.
 	DefaultFirstDelay   = 2 * time.Millisecond
 	DefaultBaseDelay    = 100 * time.Millisecond
 	DefaultMaxDelay     = 5 * time.Second

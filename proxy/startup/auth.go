@@ -17,6 +17,7 @@ import (
 	"github.com/xdg-go/scram"
 )
 
+// Mechanisms of SASL. Package scram is used because it has the server's side and channel binding.
 const (
 	mechanismSCRAM     = "SCRAM-SHA-256"
 	mechanismSCRAMPlus = "SCRAM-SHA-256-PLUS"
