@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// limitRow is a row of docs/limits.md about a key: its name and its default.
+var limitRow = regexp.MustCompile("(?m)^\\| [^|]+ \\| `([a-z_.]+)` \\| ([^|]+) \\| [^|]+ \\|$")
+
+// TestLimitsSayTheDefaults compares the defaults in docs/limits.md with the table of keys.
+func TestLimitsSayTheDefaults(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := limitRow.FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 30 {
+		t.Fatalf("docs/limits.md has %d rows about keys", len(rows))
+	}
+	for _, row := range rows {
+		k := keyNamed(row[1])
+		if k == nil {
+			t.Errorf("docs/limits.md: there is no key %s", row[1])
+			continue
+		}
+		if want := readable(k.def); row[2] != want {
+			t.Errorf("docs/limits.md: the default of %s is %s, not %s", row[1], want, row[2])
+		}
+	}
+}
+
+// readable is a default as people write it: 2 MiB, 20 min, 10 s.
+func readable(def any) string {
+	switch v := def.(type) {
+	case int:
+		switch {
+		case v >= 1<<20 && v%(1<<20) == 0:
+			return fmt.Sprintf("%d MiB", v>>20)
+		case v >= 1<<10 && v%(1<<10) == 0:
+			return fmt.Sprintf("%d KiB", v>>10)
+		}
+	case time.Duration:
+		if v >= time.Minute && v%time.Minute == 0 {
+			return fmt.Sprintf("%d min", v/time.Minute)
+		}
+		return fmt.Sprintf("%g s", v.Seconds())
+	}
+	return fmt.Sprint(def)
+}
