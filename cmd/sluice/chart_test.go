@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"maps"
 	"os"
 	"reflect"
@@ -16,72 +14,6 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/inject"
 )
 
-var update = flag.Bool("update", false, "write what the key table says into the chart's schema")
-
-const chartSchema = "../../deploy/helm/sluice/values.schema.json"
-
-// schema is the key as JSON Schema has it.
-func (k *key) schema() map[string]any {
-	s := map[string]any{"description": k.help}
-	switch k.def.(type) {
-	case bool:
-		s["type"] = "boolean"
-	case int:
-		s["type"] = "integer"
-	case float64:
-		s["type"] = "number"
-	case []string:
-		s["type"], s["items"] = "array", map[string]any{"type": "string"}
-	default:
-		s["type"] = "string"
-	}
-	if k.choices != nil {
-		s["enum"] = k.choices
-	}
-	return s
-}
-
-// The chart takes every key of the table but secrets, with its type, and no other.
-func TestChartSchema(t *testing.T) {
-	properties := map[string]any{}
-	for i := range keys {
-		if k := &keys[i]; !k.secret {
-			properties[k.name] = k.schema()
-		}
-	}
-	text, err := os.ReadFile(chartSchema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var schema map[string]any
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
-	var plain map[string]any // as it is behind a reading
-	if made, err := json.Marshal(want); err != nil || json.Unmarshal(made, &plain) != nil {
-		t.Fatal(err)
-	}
-	values := schema["properties"].(map[string]any)
-	if reflect.DeepEqual(values["config"], any(plain)) {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is out of date: go test ./cmd/sluice -run TestChartSchema -update", chartSchema)
-	}
-	values["config"] = plain
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(schema); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(chartSchema, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A chartContainer is one that the chart runs, as integration/charts has rendered it.
 type chartContainer struct {
 	Variant, Container string
@@ -92,7 +24,7 @@ type chartContainer struct {
 // chartContainers are those of every variant, with dollar signs as Kubernetes hands them on.
 func chartContainers(t *testing.T) (all []chartContainer) {
 	t.Helper()
-	text, err := os.ReadFile("../../integration/charts/testdata/containers.json")
+	text, err := os.ReadFile("../../../integration/charts/testdata/containers.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +80,7 @@ func checkChartConfig(t *testing.T, variant string, c *Config) {
 		want["rewrite.chunked_delete"], want["drain.timeout"] = []string{"history_*", "timers"}, 40*time.Second
 	}
 	for key, value := range want {
-		if got := c.values[key]; !reflect.DeepEqual(got, value) {
+		if got := c.value(key); !reflect.DeepEqual(got, value) {
 			t.Errorf("%s: %s is %v, want %v", variant, key, got, value)
 		}
 	}
@@ -157,7 +89,7 @@ func checkChartConfig(t *testing.T, variant string, c *Config) {
 // checkChartInjector makes the injector of these arguments, and has it judge a pod.
 func checkChartInjector(t *testing.T, variant string, args []string) {
 	t.Helper()
-	command := newInject()
+	command := newInject("")
 	if err := command.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +115,7 @@ func checkChartInjector(t *testing.T, variant string, args []string) {
 // What the chart keeps from the injector is what no pod may be given, secrets aside, which
 // the schema has not.
 func TestChartKnowsWhatIsNotPerPod(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/helm/sluice/templates/_helpers.tpl")
+	text, err := os.ReadFile("../../../deploy/helm/sluice/templates/_helpers.tpl")
 	if err != nil {
 		t.Fatal(err)
 	}

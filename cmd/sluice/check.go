@@ -9,17 +9,44 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// newCheck returns the command check of a program of this version.
+func newCheck(version string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration and print it with the origin of each value",
+		Long: "Load the configuration as serve would, print the effective one as YAML, each value\n" +
+			"with its origin behind and secrets redacted, and say everything that is wrong with it.",
+		Args: cobra.NoArgs,
+	}
+	path := addFlags(cmd.Flags())
+	dial := cmd.Flags().Bool("connect", false, "also dial one backend and run a query on it, saying at which step it fails")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load(*path, cmd.Flags())
+		if err != nil {
+			return err
+		}
+		for _, warning := range c.warnings {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", warning)
+		}
+		return check(cmd.Context(), c, version, *dial, cmd.OutOrStdout())
+	}
+	return cmd
+}
+
 // check prints the effective configuration and makes sure that a daemon can be
 // built of it. With dial it also opens one backend and uses it.
-func check(ctx context.Context, c *Config, dial bool, out io.Writer) error {
+func check(ctx context.Context, c *Config, version string, dial bool, out io.Writer) error {
 	if _, err := io.WriteString(out, c.yaml()); err != nil {
 		return atRuntime(err)
 	}
-	d, err := build(ctx, c, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	d, err := build(ctx, c, version, log)
 	if err != nil {
 		return err
 	}
@@ -27,7 +54,7 @@ func check(ctx context.Context, c *Config, dial bool, out io.Writer) error {
 	if !dial {
 		return nil
 	}
-	chain, err := d.awsChain(ctx)
+	chain, err := backendChain(ctx, c, log)
 	if err != nil {
 		return err
 	}
@@ -41,53 +68,6 @@ func check(ctx context.Context, c *Config, dial bool, out io.Writer) error {
 	}
 	_, err = fmt.Fprintf(out, "# connect: ok, %s\n", result)
 	return atRuntime(err)
-}
-
-// yaml prints the effective configuration in the file's form, the origin of each
-// value behind it and secrets redacted.
-func (c *Config) yaml() string {
-	var b strings.Builder
-	section := ""
-	for i := range keys {
-		k := &keys[i]
-		outer, inner, nested := strings.Cut(k.name, ".")
-		switch {
-		case !nested:
-			inner = k.name
-		case outer != section:
-			fmt.Fprintf(&b, "%s:\n", outer)
-		}
-		section = outer
-		if nested {
-			inner = "  " + inner
-		}
-		fmt.Fprintf(&b, "%s: %s # %s\n", inner, k.yaml(c.effective(k)), c.origins[k.name])
-	}
-	return b.String()
-}
-
-// effective is the value of a key that the process runs by: of text, what was made of it.
-func (c *Config) effective(k *key) any {
-	if text, ok := k.field(c).(*string); ok {
-		return *text
-	}
-	return c.values[k.name]
-}
-
-// yaml prints a value as YAML. %q is a double-quoted YAML scalar for any text
-// that a configuration holds.
-func (k *key) yaml(value any) string {
-	switch value := value.(type) {
-	case string:
-		return fmt.Sprintf("%q", k.plain(value))
-	case []string:
-		quoted := make([]string, len(value))
-		for i, item := range value {
-			quoted[i] = fmt.Sprintf("%q", item)
-		}
-		return "[" + strings.Join(quoted, ", ") + "]"
-	}
-	return k.plain(value)
 }
 
 // stepQuery is the step after those of a dial.

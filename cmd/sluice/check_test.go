@@ -30,9 +30,9 @@ func TestPrintedConfigurationLoadsAgain(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", k.name, got.effective(k), first.effective(k))
 		}
 	}
-	for name, origin := range got.origins {
-		if !strings.HasPrefix(origin, "file ") {
-			t.Errorf("%s is from %s: it was not printed", name, origin)
+	for i := range keys {
+		if name := keys[i].name; !strings.HasPrefix(got.origin(name), "file ") {
+			t.Errorf("%s is from %s: it was not printed", name, got.origin(name))
 		}
 	}
 }

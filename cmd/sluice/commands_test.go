@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 )
 
 // runSluice runs a command line without any DSQL_ variable.
@@ -86,24 +84,6 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 }
 
-func TestLogForms(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		config LogConfig
-		want   string
-	}{
-		{LogConfig{Level: "info", Format: "json"}, `"level":"INFO","msg":"m","took":"1.5s"}`},
-		{LogConfig{Level: "info", Format: "text"}, "level=INFO msg=m took=1.5s"},
-		{LogConfig{Level: "warn", Format: "text"}, ""},
-	} {
-		var out bytes.Buffer
-		newLogger(test.config, &out).Info("m", "took", 1500*time.Millisecond)
-		if got := strings.TrimSpace(out.String()); !strings.HasSuffix(got, test.want) || test.want == "" && got != "" {
-			t.Errorf("%v: %s, want %s", test.config, got, test.want)
-		}
-	}
-}
-
 func TestVersionOf(t *testing.T) {
 	t.Parallel()
 	revision := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"}
@@ -117,40 +97,5 @@ func TestVersionOf(t *testing.T) {
 		if got := versionOf(&info); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-	}
-}
-
-func TestDocumentsHaveTheReference(t *testing.T) {
-	for table, document := range map[string]string{"config": "docs/configuration.md", "metrics": "docs/metrics.md"} {
-		text, err := os.ReadFile("../../" + document)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fresh, err := withReference(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if begin, _ := markers(table); fresh != string(text) || !strings.Contains(fresh, begin) {
-			t.Errorf("the table of %s is out of date: go run ./cmd/sluice config-reference --write %s", document, document)
-		}
-	}
-}
-
-func TestReferenceStaysBetweenItsMarkers(t *testing.T) {
-	t.Parallel()
-	const document = "before\n<!-- begin:config -->\nstale\n<!-- end:config -->\nafter\n"
-	got, err := withReference(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(got, "stale") || !strings.HasPrefix(got, "before\n<!-- begin:config -->\n| Key |") ||
-		!strings.HasSuffix(got, "|\n<!-- end:config -->\nafter\n") {
-		t.Errorf("got %q", got)
-	}
-	if again, err := withReference(got); err != nil || again != got {
-		t.Errorf("a second time changes it: %q, %v", again, err)
-	}
-	if _, err := withReference("<!-- begin:metrics -->"); err == nil {
-		t.Error("a begin without an end was accepted")
 	}
 }

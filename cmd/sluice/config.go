@@ -81,6 +81,12 @@ type Config struct {
 	warnings []string
 }
 
+// origin returns where the value of a key came from, such as "default" or "flag --pins-max".
+func (c *Config) origin(key string) string { return c.origins[key] }
+
+// value returns the decoded value of a key as its source had it.
+func (c *Config) value(key string) any { return c.values[key] }
+
 // ListenConfig says where clients connect.
 type ListenConfig struct {
 	Address          string // host:port, "" for none

@@ -17,16 +17,6 @@ import (
 // Where AWS credentials come from, and credentials.require, which insists on one of these: a
 // pod without the annotation that gives it a role silently gets its node's.
 
-// Values of credentials.require, and of the source in the log.
-const (
-	anyCredentials = "any"
-	webIdentity    = "web-identity"
-	container      = "container"
-	instance       = "instance"
-	environment    = "environment"
-	profile        = "profile"
-)
-
 // credentialKinds are the kinds by the names that the SDK's providers give themselves.
 var credentialKinds = map[string]string{
 	stscreds.WebIdentityProviderName: webIdentity,

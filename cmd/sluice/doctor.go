@@ -53,8 +53,7 @@ func newDoctor() *cobra.Command {
 // doctor asks, cleans up and prints the report. A signal ends the asking, and a second one
 // the process.
 func doctor(ctx context.Context, c *Config, format string, out, errs io.Writer) error {
-	d := &daemon{config: c, log: slog.New(slog.DiscardHandler)}
-	chain, err := d.awsChain(ctx)
+	chain, err := backendChain(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,6 @@ import (
 // How a daemon ends after its first signal (drain.mode). What differs is where the clients
 // are by then: still at work (stop, plain), or gone (native).
 
-// Values of drain.mode.
-const (
-	drainStop   = "stop"
-	drainPlain  = "plain"
-	drainNative = "native"
-)
-
 // nativeTimeout is what a native drain gives clients that are there against all
 // expectation. The kubelet kills a sidecar 2 s after a grace that the application used up;
 // the last words of sessions, the goodbyes to servers and the lease want the rest of 1.5 s.

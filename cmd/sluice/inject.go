@@ -22,7 +22,8 @@ type injectOptions struct {
 	log               LogConfig
 }
 
-func newInject() *cobra.Command {
+// newInject returns the command inject of a program of this version.
+func newInject(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inject",
 		Short: "Put Sluice into pods: a Kubernetes admission webhook, or a filter for manifests",
@@ -59,7 +60,7 @@ func newInject() *cobra.Command {
 		if o.file != "" {
 			return o.filter(cmd, injector)
 		}
-		return o.serve(cmd.Context(), injector, newLogger(o.log, cmd.ErrOrStderr()))
+		return o.serve(cmd.Context(), injector, version, newLogger(o.log, cmd.ErrOrStderr()))
 	}
 	return cmd
 }
@@ -133,39 +134,9 @@ func podKeys() []inject.Key {
 	return all
 }
 
-func keyNames() []string {
-	names := make([]string, len(keys))
-	for i := range keys {
-		names[i] = keys[i].name
-	}
-	return names
-}
-
-// podProblems says what serve would say of a configuration of these values, in the
-// environment of a container that has no others.
-func podProblems(values map[string]string) (problems []string) {
-	c := &Config{values: map[string]any{}, origins: map[string]string{}}
-	for i := range keys {
-		k := &keys[i]
-		value := k.def
-		if text, set := values[k.name]; set {
-			decoded, err := k.decode(text)
-			if err == nil {
-				value = decoded
-			} else {
-				problems = append(problems, fmt.Sprintf("%s: %s: %v", k.name, k.show(text), err))
-			}
-		}
-		c.values[k.name] = value
-		k.store(c, value)
-	}
-	c.derive()
-	return append(problems, c.problems(c.validate())...)
-}
-
 // serve runs the webhook until a signal.
-func (o *injectOptions) serve(ctx context.Context, injector *inject.Injector, log *slog.Logger) error {
-	w, err := newWebhook(o, injector, log)
+func (o *injectOptions) serve(ctx context.Context, injector *inject.Injector, version string, log *slog.Logger) error {
+	w, err := newWebhook(o, injector, version, log)
 	if err != nil {
 		return err
 	}

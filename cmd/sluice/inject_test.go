@@ -49,12 +49,12 @@ func testInjector(t *testing.T, settings ...string) *inject.Injector {
 
 func TestInjectFilter(t *testing.T) {
 	for _, name := range []string{"deployment", "several", "anchors"} {
-		in, err := os.ReadFile("testdata/inject/" + name + ".yaml")
+		in, err := os.ReadFile("testdata/" + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
 		code, out, errs := runInject(t, string(in))
-		golden := "testdata/inject/" + name + ".injected.yaml"
+		golden := "testdata/" + name + ".injected.yaml"
 		if os.Getenv("UPDATE") != "" {
 			if err := os.WriteFile(golden, []byte(out), 0o644); err != nil {
 				t.Fatal(err)
@@ -125,7 +125,7 @@ func TestInjectPassesTheRest(t *testing.T) {
 // A manifest comes out the same from YAML and from JSON.
 func TestInjectYAMLAndJSONAgree(t *testing.T) {
 	t.Parallel()
-	names, err := filepath.Glob("inject/testdata/reviews/*.json")
+	names, err := filepath.Glob("../inject/testdata/reviews/*.json")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("%d reviews: %v", len(names), err)
 	}
@@ -203,7 +203,7 @@ func TestEveryAnnotationArrives(t *testing.T) {
 		if notPerPod[k.name] != "" || k.secret || k.name == "admin.address" || k.name == "listen.address" {
 			continue
 		}
-		text, want := k.other(i)
+		text, want := other(k, i)
 		env, refused := injectedVariables(t, testInjector(t), map[string]string{"sluice.dev/" + k.name: text})
 		if refused != "" { // the value wants another key beside it, or is none for this key
 			if problems := podProblems(map[string]string{"backend.endpoint": endpoint, k.name: text}); len(problems) == 0 {
@@ -213,7 +213,7 @@ func TestEveryAnnotationArrives(t *testing.T) {
 		}
 		arrived++
 		t.Setenv(k.env(), strings.ReplaceAll(env[k.env()], "$$", "$"))
-		if got := gather("", newServe().Flags()).config.values[k.name]; !reflect.DeepEqual(got, want) {
+		if got := gather("", newServe("").Flags()).config.value(k.name); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %#v, want %#v", k.name, got, want)
 		}
 		if err := os.Unsetenv(k.env()); err != nil {
@@ -287,7 +287,7 @@ func TestWebhookRuns(t *testing.T) {
 	ca := certs.SelfSigned("ca")
 	certFile, keyFile := certs.Files(t, certs.SignedBy(ca, "first"))
 	o := &injectOptions{listen: "127.0.0.1:0", admin: "127.0.0.1:0", certFile: certFile, keyFile: keyFile}
-	w, err := newWebhook(o, testInjector(t), slog.New(slog.DiscardHandler))
+	w, err := newWebhook(o, testInjector(t), "v0", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestWebhookRuns(t *testing.T) {
 
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: certs.Pool(ca)}, DisableKeepAlives: true}
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
-	review, err := os.ReadFile("inject/testdata/reviews/plain.json")
+	review, err := os.ReadFile("../inject/testdata/reviews/plain.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 func TestKeysShareNoVariableAndNoFlag(t *testing.T) {
@@ -95,32 +93,6 @@ func TestEveryKeyFillsAFieldOfItsOwn(t *testing.T) {
 	}
 }
 
-// other returns a valid value of the key that differs from its default and
-// depends on n, in the form that a variable or a flag takes.
-func (k *key) other(n int) (text string, value any) {
-	switch k.def.(type) {
-	case float64:
-		return fmt.Sprintf("%.1f", float64(n)+0.5), float64(n) + 0.5
-	case int:
-		value = 700 + n
-	case bool:
-		value = !k.def.(bool)
-	case time.Duration:
-		value = time.Duration(n+1) * 90 * time.Second
-	case []rewrite.LockPolicy:
-		value = []rewrite.LockPolicy{{Tables: []string{"queue_*", "s.t"}, Clauses: []string{"share"}, Policy: rewrite.Strip, FencedBy: "id", Name: "x"},
-			{Tables: []string{"t"}, Policy: rewrite.Reject}}
-	case []string:
-		value = []string{fmt.Sprintf("setting_%d", n), "work_mem"}
-	case string:
-		value = fmt.Sprintf("text_%d", n)
-		if k.choices != nil {
-			value = k.choices[n%len(k.choices)]
-		}
-	}
-	return k.plain(value), value
-}
-
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	number, flag, duration := &key{name: "n", def: 1}, &key{name: "b", def: false}, &key{name: "d", def: time.Second}
@@ -157,5 +129,20 @@ func TestSuggest(t *testing.T) {
 		if got := suggest(name, candidates); got != want {
 			t.Errorf("suggest(%q) = %q, want %q", name, got, want)
 		}
+	}
+}
+
+func TestUnknownVariablesAreWarnedAbout(t *testing.T) {
+	environ := []string{"PATH=/bin", "DSQL_BACKEND_ENDPOINT=x", "DSQL_ENDPOINT=x", "DSQL_BAKEND_PORT=5433", "DSQL_REPLICA_PORT=tcp://10.0.0.1:80", "DSQL_COLOUR=s3cret"}
+	for _, name := range serviceVariables() {
+		environ = append(environ, name+"=x", strings.Replace(name, "DSQL_", "DSQL_SLUICE_", 1)+"=tcp://x")
+	}
+	want := []string{
+		"unknown variable DSQL_ENDPOINT has no effect; did you mean DSQL_BACKEND_ENDPOINT?",
+		"unknown variable DSQL_BAKEND_PORT has no effect; did you mean DSQL_BACKEND_PORT?",
+		"unknown variable DSQL_COLOUR has no effect",
+	}
+	if got := unknownVariables(environ); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

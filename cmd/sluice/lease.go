@@ -151,7 +151,7 @@ func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *Config,
 			return err
 		}
 		if c.Lease.Table == "" && c.Lease.RateTable == "" {
-			return &ConfigError{Problems: []string{"distributed.conn_lease_table: empty: name the table (" + c.origins["distributed.conn_lease_table"] + ")"}}
+			return &ConfigError{Problems: []string{"distributed.conn_lease_table: empty: name the table (" + c.origin("distributed.conn_lease_table") + ")"}}
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), adminTime)
 		defer cancel()

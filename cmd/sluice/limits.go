@@ -49,7 +49,7 @@ func warnStrippable(c *Config, log *slog.Logger) {
 func warnReadable(c *Config, log *slog.Logger) {
 	files := []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}, {"auth.salt_secret_file", c.Proxy.Startup.SaltSecretFile}}
 	for i := range keys {
-		if path, ok := strings.CutPrefix(c.origins[keys[i].name], "file "); ok && keys[i].secret {
+		if path, ok := strings.CutPrefix(c.origin(keys[i].name), "file "); ok && keys[i].secret {
 			files = append(files, struct{ key, path string }{"the file of " + keys[i].name, path})
 		}
 	}
@@ -74,18 +74,18 @@ func keepDescriptors(c *Config, log *slog.Logger) error {
 		log.Warn("the limit of file descriptors is unknown", "error", err)
 		return nil
 	}
-	return c.fitDescriptors(limit.Cur, log)
+	return fitDescriptors(c, limit.Cur, log)
 }
 
 // fitDescriptors is keepDescriptors for a limit.
-func (c *Config) fitDescriptors(limit uint64, log *slog.Logger) error {
+func fitDescriptors(c *Config, limit uint64, log *slog.Logger) error {
 	const name = "listen.max_clients"
 	kept := c.Reservoir.MaxOpen + ownDescriptors + proxy.SpareConns
 	left := int(min(limit, math.MaxInt32)) - kept
 	switch {
 	case c.Proxy.MaxClients <= left:
 		return nil
-	case left > 0 && c.origins[name] == "default":
+	case left > 0 && c.origin(name) == "default":
 		log.Warn("listen.max_clients follows the limit of file descriptors: raise the hard limit (ulimit -n) for more",
 			"limit", limit, "max_clients", left, "default", c.Proxy.MaxClients)
 		c.Proxy.MaxClients = left
@@ -96,5 +96,5 @@ func (c *Config) fitDescriptors(limit uint64, log *slog.Logger) error {
 	if left > 0 {
 		problem += fmt.Sprintf(", or set this to %d at most", left)
 	}
-	return &ConfigError{Problems: []string{problem + " (" + c.origins[name] + ")"}}
+	return &ConfigError{Problems: []string{problem + " (" + c.origin(name) + ")"}}
 }

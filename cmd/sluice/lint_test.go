@@ -214,7 +214,7 @@ func TestStatementLog(t *testing.T) {
 // TestLintReadsSchemas lints a whole application's schema: the golden statements
 // of the rewrite package.
 func TestLintReadsSchemas(t *testing.T) {
-	golden, err := os.ReadFile("../../rewrite/testdata/temporal_schema.sql")
+	golden, err := os.ReadFile("../../../rewrite/testdata/temporal_schema.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

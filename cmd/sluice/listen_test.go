@@ -127,7 +127,7 @@ func TestReadableSecrets(t *testing.T) {
 func TestReadablePassword(t *testing.T) {
 	for password, warned := range map[string]bool{"  password: secret\n": true, "": false} {
 		c := source{file: "backend:\n  kind: postgres\n  endpoint: db.example.com\n  user: app\n" + password}.mustLoad(t)
-		path := strings.TrimPrefix(c.origins["backend.kind"], "file ")
+		path := strings.TrimPrefix(c.origin("backend.kind"), "file ")
 		if err := os.Chmod(path, 0o604); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestDescriptors(t *testing.T) {
 		{[]string{"--listen-max-clients=2000"}, kept + 1999, 0, "raise the limit to 2246, or set this to 1999 at most (flag --listen-max-clients)"},
 	} {
 		loaded := source{flags: append([]string{"--endpoint=" + endpoint, "--reservoir-max-open=50"}, c.flags...)}.mustLoad(t)
-		err := loaded.fitDescriptors(c.limit, slog.New(slog.DiscardHandler))
+		err := fitDescriptors(loaded, c.limit, slog.New(slog.DiscardHandler))
 		if c.err == "" && (err != nil || loaded.Proxy.MaxClients != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%v, limit %d: %d, %v; want %d, %q", c.flags, c.limit, loaded.Proxy.MaxClients, err, c.want, c.err)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,96 +10,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"github.com/sluice-proxy/sluice/rewrite"
 
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// endpoint has the real form; nothing answers there.
-const endpoint = "abcdefghijklmnopqrstuvwxyz.dsql.us-east-1.on.aws"
-
-// A source is one configuration of a test, from its three places.
-type source struct {
-	file  string            // YAML; "" for no file
-	env   map[string]string // the DSQL_ variables; no others exist
-	flags []string
-}
-
-// ready puts the source in place and returns what load and gather take.
-func (s source) ready(t *testing.T) (path string, flags *pflag.FlagSet) {
-	t.Helper()
-	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, envPrefix) {
-			t.Setenv(name, "") // restores it after the test
-			os.Unsetenv(name)
-		}
-	}
-	for name, value := range s.env {
-		t.Setenv(name, value)
-	}
-	if s.file != "" {
-		path = filepath.Join(t.TempDir(), "conf")
-		if err := os.WriteFile(path, []byte(s.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	flags = pflag.NewFlagSet("test", pflag.ContinueOnError)
-	addFlags(flags)
-	if err := flags.Parse(s.flags); err != nil {
-		t.Fatal(err)
-	}
-	return path, flags
-}
-
-// mustLoad loads a source without problems.
-func (s source) mustLoad(t *testing.T) *Config {
-	t.Helper()
-	c, err := load(s.ready(t))
-	if err != nil {
-		t.Fatalf("problems:\n%v", err)
-	}
-	return c
-}
-
-// problems loads a source that has some, without the path of its file.
-func (s source) problems(t *testing.T) []string {
-	t.Helper()
-	path, flags := s.ready(t)
-	_, err := load(path, flags)
-	bad, ok := errors.AsType[*ConfigError](err)
-	if !ok {
-		t.Fatalf("load: %v, want a ConfigError", err)
-	}
-	var lines []string
-	for _, line := range bad.Problems {
-		lines = append(lines, nameless(line, path))
-	}
-	return lines
-}
-
-// nameless is a text with the path of a test's file taken out.
-func nameless(text, path string) string {
-	if path == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, path, "FILE")
-}
-
 func TestFlagBeatsVariableBeatsFileBeatsDefault(t *testing.T) {
 	for i := range keys {
 		k := &keys[i]
 		t.Run(k.name, func(t *testing.T) {
-			fileText, fileValue := k.other(1)
-			envText, envValue := k.other(2)
-			flagText, flagValue := k.other(3)
+			fileText, fileValue := other(k, 1)
+			envText, envValue := other(k, 2)
+			flagText, flagValue := other(k, 3)
 			file := fmt.Sprintf("%s: %s", k.name, fileText)
 			if outer, inner, nested := strings.Cut(k.name, "."); nested {
 				file = fmt.Sprintf("%s:\n  %s: %s\n", outer, inner, fileText)
 			}
 			if k.secret {
-				file = strings.ReplaceAll(file, redacted, fileValue.(string))
+				file = strings.ReplaceAll(file, "<redacted>", fileValue.(string))
 				envText = envValue.(string)
 			}
 			env := map[string]string{k.env(): envText}
@@ -124,8 +51,8 @@ func TestFlagBeatsVariableBeatsFileBeatsDefault(t *testing.T) {
 			for _, step := range steps {
 				path, flags := step.source.ready(t)
 				c := gather(path, flags).config
-				origin := nameless(c.origins[k.name], path)
-				if got := c.values[k.name]; !reflect.DeepEqual(got, step.value) || origin != step.origin {
+				origin := nameless(c.origin(k.name), path)
+				if got := c.value(k.name); !reflect.DeepEqual(got, step.value) || origin != step.origin {
 					t.Errorf("got %v from %s, want %v from %s", got, origin, step.value, step.origin)
 				}
 				for name := range step.source.env { // the next step sets its own
@@ -352,21 +279,6 @@ func TestByteaMapping(t *testing.T) {
 	}
 }
 
-func TestUnknownVariablesAreWarnedAbout(t *testing.T) {
-	environ := []string{"PATH=/bin", "DSQL_BACKEND_ENDPOINT=x", "DSQL_ENDPOINT=x", "DSQL_BAKEND_PORT=5433", "DSQL_REPLICA_PORT=tcp://10.0.0.1:80", "DSQL_COLOUR=s3cret"}
-	for _, name := range serviceVariables() {
-		environ = append(environ, name+"=x", strings.Replace(name, "DSQL_", "DSQL_SLUICE_", 1)+"=tcp://x")
-	}
-	want := []string{
-		"unknown variable DSQL_ENDPOINT has no effect; did you mean DSQL_BACKEND_ENDPOINT?",
-		"unknown variable DSQL_BAKEND_PORT has no effect; did you mean DSQL_BACKEND_PORT?",
-		"unknown variable DSQL_COLOUR has no effect",
-	}
-	if got := unknownVariables(environ); !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
 func TestAVariableOfASectionHidesNothing(t *testing.T) {
 	c := source{
 		file: "listen: {max_clients: 7}\nbackend: {endpoint: " + endpoint + "}",
@@ -397,7 +309,7 @@ func TestBadFiles(t *testing.T) {
 }
 
 func TestSampleFile(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/sluice.yaml")
+	text, err := os.ReadFile("../../../deploy/sluice.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +324,7 @@ func TestSampleFile(t *testing.T) {
 	}
 	for i := range keys {
 		k := &keys[i]
-		origin, value := l.config.origins[k.name], l.config.values[k.name]
+		origin, value := l.config.origin(k.name), l.config.value(k.name)
 		switch {
 		case origin == "default":
 			t.Errorf("%s is not in the sample", k.name)

@@ -23,7 +23,7 @@ func manifests(t *testing.T) map[string][]map[string]any {
 	t.Helper()
 	all := map[string][]map[string]any{}
 	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
-		files, err := filepath.Glob("../../deploy/kubernetes/" + pattern)
+		files, err := filepath.Glob("../../../deploy/kubernetes/" + pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func manifests(t *testing.T) map[string][]map[string]any {
 			if err != nil {
 				t.Fatal(err)
 			}
-			name, _ := filepath.Rel("../../deploy/kubernetes", file)
+			name, _ := filepath.Rel("../../../deploy/kubernetes", file)
 			for _, doc := range documents(words.Replace(string(text))) {
 				var object map[string]any
 				if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
@@ -130,18 +130,18 @@ func TestManifestsNameWhatExists(t *testing.T) {
 	if checked == 0 {
 		t.Error("no container runs Sluice")
 	}
-	files, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
+	files, err := filepath.Glob("../../../deploy/kubernetes/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	below, err := filepath.Glob("../../deploy/kubernetes/*/*.yaml")
+	below, err := filepath.Glob("../../../deploy/kubernetes/*/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	files = append(files, below...)
 	variable := regexp.MustCompile(`\bDSQL_[A-Z_]+[A-Z]\b`)
 	annotation := regexp.MustCompile(`\bsluice\.dev/([a-z_.-]+[a-z])`)
-	for _, file := range append(files, "../../docs/kubernetes.md") {
+	for _, file := range append(files, "../../../docs/kubernetes.md") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestWebhookManifest(t *testing.T) {
 	deployment := only(t, all, file+"Deployment")
 	pod := at(t, deployment, "spec", "template", "spec")
 	c := at(t, pod, "containers", 0)
-	command := newInject()
+	command := newInject("")
 	var args []string
 	for _, arg := range at(t, c, "args").([]any)[1:] {
 		args = append(args, arg.(string))
@@ -416,7 +416,7 @@ func TestAlertsNameWhatExists(t *testing.T) {
 			rows["dsql_"+name] = line
 		}
 	}
-	runbook, err := os.ReadFile("../../docs/operations.md")
+	runbook, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -452,7 +452,7 @@ func TestAlertsNameWhatExists(t *testing.T) {
 // Each of Temporal's pods gets a Sluice with what its annotations say.
 func TestTemporalGetsItsSidecars(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../deploy/kubernetes/temporal.yaml")
+	text, err := os.ReadFile("../../../deploy/kubernetes/temporal.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 const adminEnd = time.Second
 
 // serve runs the daemon until a signal.
-func serve(ctx context.Context, c *Config, log *slog.Logger) error {
+func serve(ctx context.Context, c *Config, version string, log *slog.Logger) error {
 	setProcs(c.Runtime.Procs)
 	for _, warning := range c.warnings {
 		log.Warn(warning)
@@ -38,7 +38,7 @@ func serve(ctx context.Context, c *Config, log *slog.Logger) error {
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(stop)
 
-	d, err := build(ctx, c, log)
+	d, err := build(ctx, c, version, log)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (d *daemon) logStart(clients []net.Listener, admin net.Listener) {
 		addresses = append(addresses, ln.Addr().String())
 	}
 	attrs := []any{
-		slog.String("version", version()),
+		slog.String("version", d.version),
 		slog.Any("listen", addresses),
 		slog.String("backend", c.Dial.Kind),
 		slog.String("endpoint", c.Dial.Endpoint),

@@ -97,7 +97,7 @@ func start(t *testing.T, flags ...string) *running {
 	base := []string{"--backend-kind=postgres", "--endpoint=127.0.0.1", "--backend-port=1", "--listen-address=127.0.0.1:0", "--admin-address=127.0.0.1:0"}
 	c := source{flags: append(base, flags...)}.mustLoad(t)
 	r := &running{t: t, stop: make(chan os.Signal, 2), hangup: make(chan os.Signal), ended: make(chan error, 1), log: &syncBuffer{}}
-	d, err := build(t.Context(), c, slog.New(slog.NewTextHandler(r.log, nil)))
+	d, err := build(t.Context(), c, "v0", slog.New(slog.NewTextHandler(r.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestSignalReloadsTheUsersFile(t *testing.T) {
 
 func TestAFailedPartEndsTheDaemon(t *testing.T) {
 	c := source{flags: []string{"--backend-kind=postgres", "--endpoint=127.0.0.1", "--backend-port=1", "--listen-address=127.0.0.1:0"}}.mustLoad(t)
-	d, err := build(t.Context(), c, slog.New(slog.DiscardHandler))
+	d, err := build(t.Context(), c, "v0", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ const webhookQuiet = 5 * time.Second
 // /livez and /readyz on a plain port.
 type webhook struct {
 	server         *inject.Server
+	version        string
 	cert           *inject.Certificate
 	files          []string
 	calls, plain   net.Listener
@@ -38,7 +39,7 @@ type webhook struct {
 }
 
 // newWebhook reads the certificate and opens the listeners.
-func newWebhook(o *injectOptions, injector *inject.Injector, log *slog.Logger) (*webhook, error) {
+func newWebhook(o *injectOptions, injector *inject.Injector, version string, log *slog.Logger) (*webhook, error) {
 	if o.certFile == "" || o.keyFile == "" {
 		return nil, errors.New("the webhook needs --cert-file and --key-file; with -f manifests are changed instead")
 	}
@@ -46,8 +47,8 @@ func newWebhook(o *injectOptions, injector *inject.Injector, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("--cert-file: %w", err)
 	}
-	w := &webhook{server: inject.NewServer(injector, cert, log), cert: cert, files: []string{o.certFile, o.keyFile}, log: log}
-	registry := metrics.NewInjector(version(), w.counts)
+	w := &webhook{server: inject.NewServer(injector, cert, log), version: version, cert: cert, files: []string{o.certFile, o.keyFile}, log: log}
+	registry := metrics.NewInjector(version, w.counts)
 	w.admin = newAdmin(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), answering, w.ready, nothingWrong, newAdminGuests(log, metrics.NewAdmin(registry)))
 	if w.calls, err = net.Listen("tcp", o.listen); err != nil {
 		return nil, atRuntime(fmt.Errorf("--listen: %w", err))
@@ -85,7 +86,7 @@ func (w *webhook) run(ctx context.Context) error {
 		<-ctx.Done()
 		w.draining.Store(true)
 	})
-	w.log.Info("serving the admission webhook", "version", version(), "listen", w.calls.Addr().String(), "admin", w.plain.Addr().String(),
+	w.log.Info("serving the admission webhook", "version", w.version, "listen", w.calls.Addr().String(), "admin", w.plain.Addr().String(),
 		"certificate_expires", w.cert.Expires())
 	err := w.server.Serve(ctx, w.calls, webhookQuiet)
 	stop() // whatever ended it

@@ -25,6 +25,7 @@ import (
 // makes it, run gives it life and ends it.
 type daemon struct {
 	config    *Config
+	version   string
 	log       *slog.Logger
 	metrics   *metrics.Set
 	lease     *lease.Lease // nil when nothing is shared
@@ -40,13 +41,13 @@ type daemon struct {
 // build puts the parts together; the daemon must be run or closed. It opens no
 // connection and no listener. The error is a *ConfigError: what the
 // configuration names, files above all, may be as wrong as the configuration.
-func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
-	d := &daemon{config: c, log: log}
-	d.metrics = metrics.New(metrics.Options{Version: version(), IgnoredSettings: c.Proxy.IgnoredSettings, ChoiceKeys: rewrite.ChoiceKeys()})
+func build(ctx context.Context, c *Config, version string, log *slog.Logger) (*daemon, error) {
+	d := &daemon{config: c, version: version, log: log}
+	d.metrics = metrics.New(metrics.Options{Version: version, IgnoredSettings: c.Proxy.IgnoredSettings, ChoiceKeys: rewrite.ChoiceKeys()})
 	var errs []error // all of them, so that one start tells everything
 	note := func(err error) { errs = append(errs, err) }
 
-	chain, err := d.awsChain(ctx)
+	chain, err := backendChain(ctx, c, log)
 	note(err)
 	dialer, err := newDialer(c, chain, d.metrics.Reservoir)
 	note(err)
@@ -104,12 +105,12 @@ func (d *daemon) close() {
 	}
 }
 
-// awsChain is the AWS configuration, where the daemon calls AWS at all.
-func (d *daemon) awsChain(ctx context.Context) (aws.Config, error) {
-	if c := d.config; c.Proxy.Kind != proxy.DSQL && !c.Lease.Slots && !c.Lease.Rate {
+// backendChain returns the AWS configuration of a daemon, an empty one where the daemon does not call AWS.
+func backendChain(ctx context.Context, c *Config, log *slog.Logger) (aws.Config, error) {
+	if c.Proxy.Kind != proxy.DSQL && !c.Lease.Slots && !c.Lease.Rate {
 		return aws.Config{}, nil
 	}
-	return awsChain(ctx, d.config, d.log)
+	return awsChain(ctx, c, log)
 }
 
 // newDialer returns what opens backends: with the credentials of AWS for DSQL, with nothing

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+func readInput(name string, stdin io.Reader) (string, error) {
+	if name == "-" {
+		text, err := io.ReadAll(stdin)
+		return string(text), err
+	}
+	return readRegular(name)
+}
+
+// readRegular returns the text of a file. What is no regular file, a pipe or a device, may have no end,
+// and is refused.
+func readRegular(name string) (string, error) {
+	switch info, err := os.Stat(name); {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular() && !info.IsDir():
+		return "", fmt.Errorf("%s: no regular file: give - and standard input", name)
+	}
+	text, err := os.ReadFile(name)
+	return string(text), err
+}

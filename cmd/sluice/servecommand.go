@@ -1,0 +1,28 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// newServe returns the command serve of a program of this version.
+func newServe(version string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve clients until SIGTERM",
+		Long: "Serve clients until SIGTERM or SIGINT, which let transactions finish (drain.mode,\n" +
+			"drain.timeout); a second signal cuts. SIGHUP reloads TLS certificates and users file.\n\n" +
+			"Every setting is a key of the YAML file, a variable (DSQL_ and the key in capitals,\n" +
+			"_ for .) and a flag. A flag beats a variable, a variable beats the file.",
+		Example: "  sluice serve --endpoint <id>.dsql.<region>.on.aws",
+		Args:    cobra.NoArgs,
+	}
+	path := addFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load(*path, cmd.Flags())
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), c, version, newLogger(c.Log, cmd.ErrOrStderr()))
+	}
+	return cmd
+}
