@@ -22,7 +22,7 @@ func TestFixedFilesAreTaken(t *testing.T) {
 	}
 	sim := dialect.New(dialect.Options{Copy: true, ByteaKeys: true})
 	taken, refused := 0, 0
-	err = filepath.WalkDir("../cmd/sluice/testdata/migrations", func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir("../cmd/sluice/lint/testdata/migrations", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".sql" {
 			return err
 		}

@@ -4,12 +4,20 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+	"github.com/sluice-proxy/sluice/cmd/sluice/daemon"
+	"github.com/sluice-proxy/sluice/cmd/sluice/doctor"
+	"github.com/sluice-proxy/sluice/cmd/sluice/injectcmd"
+	"github.com/sluice-proxy/sluice/cmd/sluice/leasecmd"
+	"github.com/sluice-proxy/sluice/cmd/sluice/lint"
 )
 
 // newRoot returns the command tree.
 func newRoot() *cobra.Command {
-	return rootOf(newServe(version()), newCheck(version()), newLint(), newDoctor(), newLease(), newHealthcheck(),
-		newInject(version()), newVersion(), newConfigReference())
+	return cli.NewRoot(daemon.NewServe(version()), doctor.NewCheck(version()), lint.NewCommand(), doctor.NewDoctor(), leasecmd.NewCommand(), daemon.NewHealthcheck(),
+		injectcmd.NewCommand(version()), newVersion(), newConfigReference())
 }
 
 func newVersion() *cobra.Command {
@@ -19,7 +27,7 @@ func newVersion() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "sluice "+describeBuild())
-			return atRuntime(err)
+			return cli.AtRuntime(err)
 		},
 	}
 }
@@ -34,9 +42,9 @@ func newConfigReference() *cobra.Command {
 	file := cmd.Flags().String("write", "", "put the tables between the markers of this file instead")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *file != "" {
-			return atRuntime(writeReference(*file))
+			return cli.AtRuntime(config.WriteReference(*file))
 		}
-		return atRuntime(printReference(cmd.OutOrStdout()))
+		return cli.AtRuntime(config.PrintReference(cmd.OutOrStdout()))
 	}
 	return cmd
 }

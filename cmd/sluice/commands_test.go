@@ -5,12 +5,15 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
+	"github.com/sluice-proxy/sluice/cmd/sluice/config/configtest"
 )
 
 // runSluice runs a command line without any DSQL_ variable.
 func runSluice(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	source{}.ready(t)
+	configtest.Source{}.Ready(t)
 	var out, errs bytes.Buffer
 	code = run(args, &out, &errs)
 	return code, out.String(), errs.String()
@@ -23,23 +26,23 @@ func TestExitCodesAndWords(t *testing.T) {
 		stdout string // what it contains
 		stderr string // what it begins with
 	}{
-		{nil, exitOK, "Usage:", ""},
-		{[]string{"--help"}, exitOK, "Available Commands:", ""},
-		{[]string{"serve", "--help"}, exitOK, "--backend-endpoint", ""},
-		{[]string{"version"}, exitOK, "sluice ", ""},
-		{[]string{"config-reference"}, exitOK, "| `listen.address` | text | `127.0.0.1:5432` |", ""},
-		{[]string{"check", "--endpoint", endpoint}, exitOK, "endpoint: \"" + endpoint + "\" # flag --backend-endpoint", ""},
-		{[]string{"serv"}, exitUsage, "", "sluice: unknown command \"serv\"; did you mean serve? (see sluice --help)\n"},
-		{[]string{"serve", "now"}, exitUsage, "", "sluice: unknown command \"now\" for \"sluice serve\"\n"},
-		{[]string{"serve", "--pin-max=3"}, exitUsage, "", "sluice: unknown flag: --pin-max; did you mean --pins-max? (see sluice serve --help)\n"},
-		{[]string{"serve", "--pins-max"}, exitUsage, "", "sluice: flag needs an argument: --pins-max (see sluice serve --help)\n"},
-		{[]string{"serve"}, exitUsage, "", "sluice: the configuration has 1 problem:\n  backend.endpoint: "},
-		{[]string{"check", "--pins-max=x"}, exitUsage, "", "sluice: the configuration has 2 problems:\n  pins.max: "},
-		{[]string{"serve", "--endpoint", endpoint, "--tls-cert-file=/none", "--tls-key-file=/none", "--backend-ca-file=/none"}, exitUsage, "",
+		{nil, cli.ExitOK, "Usage:", ""},
+		{[]string{"--help"}, cli.ExitOK, "Available Commands:", ""},
+		{[]string{"serve", "--help"}, cli.ExitOK, "--backend-endpoint", ""},
+		{[]string{"version"}, cli.ExitOK, "sluice ", ""},
+		{[]string{"config-reference"}, cli.ExitOK, "| `listen.address` | text | `127.0.0.1:5432` |", ""},
+		{[]string{"check", "--endpoint", configtest.Endpoint}, cli.ExitOK, "endpoint: \"" + configtest.Endpoint + "\" # flag --backend-endpoint", ""},
+		{[]string{"serv"}, cli.ExitUsage, "", "sluice: unknown command \"serv\"; did you mean serve? (see sluice --help)\n"},
+		{[]string{"serve", "now"}, cli.ExitUsage, "", "sluice: unknown command \"now\" for \"sluice serve\"\n"},
+		{[]string{"serve", "--pin-max=3"}, cli.ExitUsage, "", "sluice: unknown flag: --pin-max; did you mean --pins-max? (see sluice serve --help)\n"},
+		{[]string{"serve", "--pins-max"}, cli.ExitUsage, "", "sluice: flag needs an argument: --pins-max (see sluice serve --help)\n"},
+		{[]string{"serve"}, cli.ExitUsage, "", "sluice: the configuration has 1 problem:\n  backend.endpoint: "},
+		{[]string{"check", "--pins-max=x"}, cli.ExitUsage, "", "sluice: the configuration has 2 problems:\n  pins.max: "},
+		{[]string{"serve", "--endpoint", configtest.Endpoint, "--tls-cert-file=/none", "--tls-key-file=/none", "--backend-ca-file=/none"}, cli.ExitUsage, "",
 			"sluice: the configuration has 2 problems:\n  backend.ca_file: open /none: no such file or directory (flag --backend-ca-file)\n  tls.cert_file: "},
-		{[]string{"check", "--endpoint", endpoint, "--auth-method=scram-sha-256", "--auth-users-file=/none"}, exitUsage, "address: ",
+		{[]string{"check", "--endpoint", configtest.Endpoint, "--auth-method=scram-sha-256", "--auth-users-file=/none"}, cli.ExitUsage, "address: ",
 			"sluice: the configuration has 1 problem:\n  auth.users_file: users file /none: open /none: no such file or directory (flag --auth-users-file)\n"},
-		{[]string{"config-reference", "--write", "/none/metrics.md"}, exitRuntime, "", "sluice: open /none/metrics.md: "},
+		{[]string{"config-reference", "--write", "/none/metrics.md"}, cli.ExitRuntime, "", "sluice: open /none/metrics.md: "},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			code, stdout, stderr := runSluice(t, test.args...)
@@ -59,14 +62,14 @@ func TestExitCodesAndWords(t *testing.T) {
 func TestFailureWhileRunningExitsWith1(t *testing.T) {
 	// Port 1 of this machine: nobody listens there.
 	code, _, stderr := runSluice(t, "check", "--connect", "--backend-kind=postgres", "--endpoint=127.0.0.1", "--backend-port=1")
-	if want := "sluice: connect failed at step tcp: dial 127.0.0.1:1: "; code != exitRuntime || !strings.HasPrefix(stderr, want) {
+	if want := "sluice: connect failed at step tcp: dial 127.0.0.1:1: "; code != cli.ExitRuntime || !strings.HasPrefix(stderr, want) {
 		t.Errorf("exit code %d, stderr %q; want 1, %q", code, stderr, want)
 	}
 }
 
 func TestSecretsAreNotPrinted(t *testing.T) {
 	const secret = "hunter2\"\\x"
-	source{env: map[string]string{"DSQL_BACKEND_PASSWORD": secret, "DSQL_PASSWORD": secret}}.ready(t)
+	configtest.Source{Env: map[string]string{"DSQL_BACKEND_PASSWORD": secret, "DSQL_PASSWORD": secret}}.Ready(t)
 	for _, args := range [][]string{
 		{"check", "--backend-kind=postgres", "--endpoint=localhost"},
 		{"check"}, // the password is a problem here

@@ -1,28 +1,18 @@
 // Command sluice is a sidecar daemon that speaks the Postgres wire protocol in
 // front of Amazon Aurora DSQL.
 //
-// # Files, in the order a start meets them
+// # Packages
 //
-// main.go turns run into an exit code; commands.go holds the cobra commands;
-// keys.go is the one table of configuration keys, whose rows are in keysconnections.go,
-// keyssessions.go, keysstatements.go and keysfleet.go; load.go fills a Config from
-// the table, the file, the environment and the flags; validate.go says
-// everything that is wrong with it at once; wire.go builds the daemon, with the
-// AWS credentials of credentials.go; serve.go runs it until a signal, and drain.go
-// brings it to its end; admin.go answers /metrics and the probes, on connections that adminconns.go bounds, for which
-// healthcheck.go asks.
+//	cli        the root command, exit codes, the input of commands
+//	config     the table of keys, and a Config of file, environment and flags
+//	daemon     serve and healthcheck: builds the parts, runs them, drains them
+//	doctor     check and doctor: ask a server what the configuration needs
+//	lint       lint: reads SQL files and logs
+//	leasecmd   lease: looks after the DynamoDB table
+//	injectcmd  inject: the admission webhook and the filter of manifests, by package inject
 //
-// lint.go is the command that reads SQL: lint_files.go files and folders, lint_log.go logs;
-// lint_report.go says what was found.
-//
-// inject.go is the command that puts Sluice into pods, by package inject:
-// webhook.go serves the API server, manifests.go and yaml.go change files.
-//
-// # Invariants
-//
-// Only this package reads the environment, and only this package sees all
-// others. A value is never corrected: it is used as given or refused with its
-// key, its origin and what to write instead. Secrets are printed nowhere.
+// This package has the list of commands and the version. Its tests hold the source of the whole
+// module to its rules. default.pgo is the profile that a release is compiled by.
 //
 // # Exit codes
 //

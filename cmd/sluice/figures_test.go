@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"go/ast"
 	gobuild "go/build"
@@ -37,6 +38,8 @@ var figuresFile = filepath.Join("testdata", "figures.txt")
 
 // slack is the part of a listed figure by which the package may be below it without a new list, one in so many.
 const slack = 50
+
+var update = flag.Bool("update", false, "write the list of figures above the limits")
 
 // TestFigures holds the product packages to the limits. Where it fails, go test ./cmd/sluice -run TestFigures
 // -update writes the list: a figure that rises there is a decision that the diff shows.

@@ -10,44 +10,53 @@ import (
 // layers lists every product package, and says what of ours it may import: packages
 // below it only.
 var layers = map[string][]string{
-	"cmd/sluice":         {"cmd/sluice/inject", "proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "retry", "metrics"},
-	"cmd/sluice/inject":  {}, // nor anything of a third party
-	"proxy":              {"proxy/account", "proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/leftover", "proxy/question", "proxy/remains", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/trip", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
-	"proxy/advisory":     {"proxy/wire", "rewrite"},
-	"proxy/block":        {"rewrite"},
-	"proxy/startup":      {"proxy/wire", "proxy/rawconn"},
-	"proxy/constraint":   {"proxy/wire", "retry", "rewrite"},
-	"proxy/stored":       {"proxy/wire", "rewrite"},
-	"proxy/leftover":     {},
-	"proxy/question":     {},
-	"proxy/trip":         {},
-	"proxy/account":      {},
-	"proxy/copyrows":     {},
-	"proxy/remains":      {"rewrite"},
-	"proxy/settings":     {"proxy/wire", "retry", "rewrite"},
-	"proxy/silent":       {"proxy/wire", "rewrite"},
-	"proxy/wire":         {"proxy/rawconn"},
-	"proxy/rawconn":      {},
-	"reservoir":          {"lease", "metrics"},
-	"reservoir/fleetsim": {"lease"}, // tests only
-	"lease":              {"metrics"},
-	"rewrite":            {},
-	"retry":              {},
-	"metrics":            {},
+	"cmd/sluice":                   {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "cmd/sluice/doctor", "cmd/sluice/injectcmd", "cmd/sluice/leasecmd", "cmd/sluice/lint"},
+	"cmd/sluice/daemon":            {"cmd/sluice/cli", "cmd/sluice/config", "proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "metrics"},
+	"cmd/sluice/doctor":            {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "proxy", "reservoir", "rewrite"},
+	"cmd/sluice/injectcmd":         {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "cmd/sluice/inject", "metrics"},
+	"cmd/sluice/leasecmd":          {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "lease"},
+	"cmd/sluice/lint":              {"cmd/sluice/cli", "cmd/sluice/config", "rewrite"},
+	"cmd/sluice/cli":               {"cmd/sluice/config"},
+	"cmd/sluice/config":            {"proxy", "proxy/startup", "reservoir", "lease", "rewrite", "retry", "metrics"},
+	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
+	"cmd/sluice/inject":            {},                               // nor anything of a third party
+	"proxy":                        {"proxy/account", "proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/leftover", "proxy/question", "proxy/remains", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/trip", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
+	"proxy/advisory":               {"proxy/wire", "rewrite"},
+	"proxy/block":                  {"rewrite"},
+	"proxy/startup":                {"proxy/wire", "proxy/rawconn"},
+	"proxy/constraint":             {"proxy/wire", "retry", "rewrite"},
+	"proxy/stored":                 {"proxy/wire", "rewrite"},
+	"proxy/leftover":               {},
+	"proxy/question":               {},
+	"proxy/trip":                   {},
+	"proxy/account":                {},
+	"proxy/copyrows":               {},
+	"proxy/remains":                {"rewrite"},
+	"proxy/settings":               {"proxy/wire", "retry", "rewrite"},
+	"proxy/silent":                 {"proxy/wire", "rewrite"},
+	"proxy/wire":                   {"proxy/rawconn"},
+	"proxy/rawconn":                {},
+	"reservoir":                    {"lease", "metrics"},
+	"reservoir/fleetsim":           {"lease"}, // tests only
+	"lease":                        {"metrics"},
+	"rewrite":                      {},
+	"retry":                        {},
+	"metrics":                      {},
 }
 
 // doors says which product package may import a third-party package; the longest
 // matching path counts. One door each; the exceptions are aws, whose types are how
 // cmd hands credentials down, and system calls.
 var doors = map[string][]string{
-	"github.com/spf13/viper": {"cmd/sluice"},
-	"github.com/spf13/cobra": {"cmd/sluice"},
-	"github.com/spf13/pflag": {"cmd/sluice"}, // cobra's and viper's flags
-	"go.yaml.in/yaml/v3":     {"cmd/sluice"}, // viper's; manifests keep their comments by it
+	"github.com/spf13/viper": {"cmd/sluice/config"},
+	"github.com/spf13/cobra": {"cmd/sluice", "cmd/sluice/cli", "cmd/sluice/daemon", "cmd/sluice/doctor", "cmd/sluice/injectcmd", "cmd/sluice/leasecmd", "cmd/sluice/lint"},
+	// cobra's and viper's flags
+	"github.com/spf13/pflag": {"cmd/sluice/config", "cmd/sluice/config/configtest", "cmd/sluice/cli", "cmd/sluice/leasecmd", "cmd/sluice/lint"},
+	"go.yaml.in/yaml/v3":     {"cmd/sluice/injectcmd"}, // viper's; manifests keep their comments by it
 
-	"github.com/aws/aws-sdk-go-v2/config":            {"cmd/sluice"},
-	"github.com/aws/aws-sdk-go-v2/credentials":       {"cmd/sluice"}, // the names of their sources
-	"github.com/aws/aws-sdk-go-v2/aws":               {"cmd/sluice", "reservoir", "lease"},
+	"github.com/aws/aws-sdk-go-v2/config":            {"cmd/sluice/daemon"},
+	"github.com/aws/aws-sdk-go-v2/credentials":       {"cmd/sluice/daemon"}, // the names of their sources
+	"github.com/aws/aws-sdk-go-v2/aws":               {"cmd/sluice/daemon", "reservoir", "lease"},
 	"github.com/aws/aws-sdk-go-v2/feature/dsql/auth": {"reservoir"},
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb":  {"lease"},
 
@@ -63,7 +72,7 @@ var doors = map[string][]string{
 
 	"github.com/prometheus/client_golang": {"metrics"},
 	// Serving the registry over HTTP is the admin listener's business.
-	"github.com/prometheus/client_golang/prometheus/promhttp": {"cmd/sluice"},
+	"github.com/prometheus/client_golang/prometheus/promhttp": {"cmd/sluice/daemon", "cmd/sluice/injectcmd"},
 	"github.com/prometheus/client_model":                      {"metrics"},
 }
 
@@ -72,6 +81,9 @@ var testOnly = []string{
 	"github.com/lib/pq", "github.com/jackc/pgx/v5", "pgregory.net/rapid", "go.uber.org/goleak",
 	"github.com/prometheus/client_golang/prometheus/testutil",
 }
+
+// configTest is a product package for tests only.
+const configTest = "cmd/sluice/config/configtest"
 
 func TestImportRules(t *testing.T) {
 	t.Parallel()
@@ -97,7 +109,7 @@ func forbidden(dir string, test bool, imported string) string {
 			return "what tests the product from outside must not share its code"
 		}
 		return ""
-	case isOwn && test && (own == dir || strings.HasPrefix(own, "integration/")):
+	case isOwn && test && (own == dir || own == configTest || strings.HasPrefix(own, "integration/")):
 		return ""
 	case isOwn && !slices.Contains(layers[dir], own):
 		return "imports point downward only: " + dir + " may import " + strings.Join(layers[dir], ", ")
@@ -141,7 +153,11 @@ func TestForbidden(t *testing.T) {
 		imported string
 		allowed  bool
 	}{
-		{"cmd/sluice", false, module + "/proxy", true},
+		{"cmd/sluice", false, module + "/proxy", false},
+		{"cmd/sluice/daemon", false, module + "/proxy", true},
+		{"cmd/sluice/config", false, module + "/cmd/sluice/daemon", false},
+		{"cmd/sluice/lint", false, module + "/cmd/sluice/config/configtest", false},
+		{"cmd/sluice/lint", true, module + "/cmd/sluice/config/configtest", true},
 		{"cmd/sluice/inject", false, module + "/metrics", false},
 		{"cmd/sluice/inject", false, "go.yaml.in/yaml/v3", false},
 		{"proxy", false, module + "/reservoir", true},
@@ -168,8 +184,8 @@ func TestForbidden(t *testing.T) {
 		{"proxy", true, "github.com/jackc/pgx/v5/pgconn", true},
 		{"proxy", false, "github.com/lib/pq", false},
 		{"metrics", false, "github.com/prometheus/client_golang/prometheus", true},
-		{"cmd/sluice", false, "github.com/prometheus/client_golang/prometheus", false},
-		{"cmd/sluice", false, "github.com/prometheus/client_golang/prometheus/promhttp", true},
+		{"cmd/sluice/daemon", false, "github.com/prometheus/client_golang/prometheus", false},
+		{"cmd/sluice/daemon", false, "github.com/prometheus/client_golang/prometheus/promhttp", true},
 		{"retry", false, "github.com/new/thing", false},
 	} {
 		if why := forbidden(test.dir, test.test, test.imported); (why == "") != test.allowed {
@@ -232,6 +248,9 @@ func unordered(layers map[string][]string) (left []string) {
 	return left
 }
 
+// readEnvironment are the packages that may: configtest restores what a test changes.
+var readEnvironment = []string{"cmd/sluice/config", "cmd/sluice/config/configtest", "cmd/sluice/daemon"}
+
 // environmentReaders are the functions by which a program learns of its
 // environment.
 var environmentReaders = []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}
@@ -239,13 +258,13 @@ var environmentReaders = []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}
 func TestOnlyCmdReadsTheEnvironment(t *testing.T) {
 	t.Parallel()
 	for _, file := range sourceFiles(t) {
-		if file.test || !isProduct(file.dir) || file.dir == "cmd/sluice" {
+		if file.test || !isProduct(file.dir) || slices.Contains(readEnvironment, file.dir) {
 			continue
 		}
 		ast.Inspect(file.syntax, func(n ast.Node) bool {
 			if call, ok := n.(*ast.SelectorExpr); ok && slices.Contains(environmentReaders, call.Sel.Name) {
 				if pkg, ok := call.X.(*ast.Ident); ok && (pkg.Name == "os" || pkg.Name == "syscall") {
-					t.Errorf("%s calls %s.%s: only cmd/sluice reads the environment", file.name, pkg.Name, call.Sel.Name)
+					t.Errorf("%s calls %s.%s: %s read the environment", file.name, pkg.Name, call.Sel.Name, strings.Join(readEnvironment, " and "))
 				}
 			}
 			return true

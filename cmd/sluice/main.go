@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"os"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
 )
 
 func main() {
@@ -11,5 +13,5 @@ func main() {
 
 // run executes one command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	return execute(newRoot(), args, stdout, stderr)
+	return cli.Execute(newRoot(), args, stdout, stderr)
 }

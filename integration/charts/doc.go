@@ -7,7 +7,7 @@
 // command nothing is missed here but reading what renders.
 //
 // What runs in the rendered containers is written to testdata/containers.json, which a test
-// of cmd/sluice holds against the program's flags and keys.
+// of cmd/sluice/injectcmd holds against the program's flags and keys.
 //
 // The module is one of its own: none of Helm's dependencies gets near Sluice's.
 package charts

@@ -274,7 +274,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// A ran is a container of the chart as cmd/sluice's test reads it.
+// A ran is a container of the chart as the test of cmd/sluice/injectcmd reads it.
 type ran struct {
 	Variant, Container string
 	Args               []any
@@ -310,6 +310,6 @@ func TestContainers(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(golden); err != nil || string(want) != string(text)+"\n" {
-		t.Errorf("%s is out of date (%v): go test . -run TestContainers -update, then go test ./cmd/sluice -run TestChart", golden, err)
+		t.Errorf("%s is out of date (%v): go test . -run TestContainers -update, then go test ./cmd/sluice/injectcmd -run TestChart", golden, err)
 	}
 }

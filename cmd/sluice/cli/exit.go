@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+)
+
+// Exit codes of the program.
+const (
+	ExitOK      = 0
+	ExitRuntime = 1 // a failure while a command did its work
+	ExitUsage   = 2 // a wrong command line or configuration
+)
+
+// Execute runs one command line of root and returns the exit code. It prints errors to stderr.
+func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return ExitOK
+	}
+	if bad, ok := errors.AsType[*config.Error](err); ok && len(bad.Problems) > 0 {
+		fmt.Fprintf(stderr, "sluice: the configuration has %s:\n", Plural(len(bad.Problems), "problem"))
+		fmt.Fprintf(stderr, "  %s\n", strings.Join(bad.Problems, "\n  "))
+		return ExitUsage
+	}
+	fmt.Fprintln(stderr, "sluice:", err)
+	if _, ok := errors.AsType[*runtimeError](err); ok {
+		return ExitRuntime
+	}
+	return ExitUsage
+}
+
+// A runtimeError happened while a well-formed command did its work. Every other
+// error of a command is about its arguments or its configuration.
+type runtimeError struct{ error }
+
+func (e *runtimeError) Unwrap() error { return e.error }
+
+// AtRuntime marks an error as one of running; nil stays nil.
+func AtRuntime(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &runtimeError{err}
+}
+
+// Plural returns a count with its noun, such as "1 file" and "2 files".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

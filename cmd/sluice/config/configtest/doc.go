@@ -1,0 +1,4 @@
+// Package configtest gives tests a configuration from a file, variables and flags.
+//
+// Only tests import it.
+package configtest

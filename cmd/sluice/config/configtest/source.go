@@ -1,0 +1,112 @@
+package configtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Endpoint has the real form; nothing answers there.
+const Endpoint = "abcdefghijklmnopqrstuvwxyz.dsql.us-east-1.on.aws"
+
+// A Source is one configuration of a test, from its three places.
+type Source struct {
+	File  string            // YAML; "" for no file
+	Env   map[string]string // the DSQL_ variables; no others exist
+	Flags []string
+}
+
+// Ready puts the source in place and returns what config.Load and config.Gather take.
+func (s Source) Ready(t *testing.T) (path string, flags *pflag.FlagSet) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, config.EnvPrefix) {
+			t.Setenv(name, "") // restores it after the test
+			os.Unsetenv(name)
+		}
+	}
+	for name, value := range s.Env {
+		t.Setenv(name, value)
+	}
+	if s.File != "" {
+		path = filepath.Join(t.TempDir(), "conf")
+		if err := os.WriteFile(path, []byte(s.File), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags = pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.AddFlags(flags)
+	if err := flags.Parse(s.Flags); err != nil {
+		t.Fatal(err)
+	}
+	return path, flags
+}
+
+// MustLoad loads a source without problems.
+func (s Source) MustLoad(t *testing.T) *config.Config {
+	t.Helper()
+	c, err := config.Load(s.Ready(t))
+	if err != nil {
+		t.Fatalf("problems:\n%v", err)
+	}
+	return c
+}
+
+// Problems loads a source that has some, without the path of its file.
+func (s Source) Problems(t *testing.T) []string {
+	t.Helper()
+	path, flags := s.Ready(t)
+	_, err := config.Load(path, flags)
+	bad, ok := errors.AsType[*config.Error](err)
+	if !ok {
+		t.Fatalf("load: %v, want a *config.Error", err)
+	}
+	var lines []string
+	for _, line := range bad.Problems {
+		lines = append(lines, Nameless(line, path))
+	}
+	return lines
+}
+
+// Nameless is a text with the path of a test's file taken out.
+func Nameless(text, path string) string {
+	if path == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, path, "FILE")
+}
+
+// Other returns a valid value of the key that differs from its default and
+// depends on n, in the form that a variable or a flag takes.
+func Other(k *config.Key, n int) (text string, value any) {
+	switch k.Default.(type) {
+	case float64:
+		return fmt.Sprintf("%.1f", float64(n)+0.5), float64(n) + 0.5
+	case int:
+		value = 700 + n
+	case bool:
+		value = !k.Default.(bool)
+	case time.Duration:
+		value = time.Duration(n+1) * 90 * time.Second
+	case []rewrite.LockPolicy:
+		value = []rewrite.LockPolicy{{Tables: []string{"queue_*", "s.t"}, Clauses: []string{"share"}, Policy: rewrite.Strip, FencedBy: "id", Name: "x"},
+			{Tables: []string{"t"}, Policy: rewrite.Reject}}
+	case []string:
+		value = []string{fmt.Sprintf("setting_%d", n), "work_mem"}
+	case string:
+		value = fmt.Sprintf("text_%d", n)
+		if k.Choices != nil {
+			value = k.Choices[n%len(k.Choices)]
+		}
+	}
+	return k.Plain(value), value
+}

@@ -1,0 +1,121 @@
+package config
+
+import (
+	"time"
+
+	"github.com/sluice-proxy/sluice/reservoir"
+)
+
+// listenKeys say where clients connect, how they prove who they are, and for how long they keep a backend.
+var listenKeys = []Key{
+	{Name: "listen.address", Default: "127.0.0.1:5432", field: func(c *Config) any { return &c.Listen.Address },
+		help: "Where clients connect, host:port. Empty: no TCP listener."},
+	{Name: "listen.unix_socket", Default: "", field: func(c *Config) any { return &c.Listen.UnixSocket },
+		help: "Directory of a Unix socket named .s.PGSQL.<port of listen.address>. Empty: none."},
+	{Name: "listen.unix_socket_mode", Default: "auto", field: func(c *Config) any { return &c.Listen.UnixSocketMode },
+		help: "Mode of the Unix socket in octal, such as 0770: who may connect. auto: 0777 where auth.method asks for a proof, 0770 with trust."},
+	{Name: "listen.databases", Default: []string{}, field: func(c *Config) any { return &c.Proxy.Databases },
+		help: "Database names that clients may ask for; others get 3D000. Empty: any name, and all mean backend.database. name=schema:<schema> and <prefix>*=schema:* stand for schemas (docs/databases.md). For kind postgres with pairing session also name=database."},
+	{Name: "listen.max_clients", Default: 5000, field: func(c *Config) any { return &c.Proxy.MaxClients },
+		help: "Client connections open at once; more get 53300. The default follows the limit of file descriptors (ulimit -n) where that leaves fewer."},
+	{Name: "listen.startup_timeout", Default: 15 * time.Second, field: func(c *Config) any { return &c.Proxy.Startup.Timeout },
+		help: "How long a client may take to start up and authenticate."},
+
+	{Name: "tls.cert_file", Default: "", field: func(c *Config) any { return &c.TLS.Cert },
+		help: "Certificate chain (PEM) offered to clients. Empty: TLS is not offered. Reloaded on change and on SIGHUP."},
+	{Name: "tls.key_file", Default: "", field: func(c *Config) any { return &c.TLS.Key },
+		help: "Private key (PEM) of tls.cert_file."},
+	{Name: "tls.client_ca_file", Default: "", field: func(c *Config) any { return &c.TLS.ClientCA },
+		help: "Authorities (PEM) that client certificates are verified against."},
+	{Name: "tls.required", Default: false, field: func(c *Config) any { return &c.Proxy.Startup.TLSRequired },
+		help: "Refuse clients that come by TCP without TLS."},
+
+	{Name: "auth.method", Default: "trust", field: func(c *Config) any { return (*string)(&c.Proxy.Startup.Method) },
+		Choices: []string{"trust", "scram-sha-256", "cert", "peer"},
+		help:    "How clients prove who they are: trust asks nothing, cert wants a client certificate whose CN is the user, peer asks the kernel whose process is at the Unix socket (Linux; without listen.address)."},
+	{Name: "auth.peer_map", Default: []string{}, field: func(c *Config) any { return &c.Proxy.Startup.PeerMap },
+		help: "For auth.method peer: the users that a user of the operating system may connect as, each as osuser=user, by name or number (1000=app). One without an entry may be the user of its own name."},
+	{Name: "auth.users_file", Default: "", field: func(c *Config) any { return &c.Proxy.Startup.UsersFile },
+		help: "Users and SCRAM verifiers in the form of PgBouncer's userlist.txt. Reloaded on change and on SIGHUP."},
+	{Name: "auth.salt_secret_file", Default: "", field: func(c *Config) any { return &c.Proxy.Startup.SaltSecretFile },
+		help: "32 bytes or more, made at random and the same for all sidecars, that SCRAM salts of unknown users are derived from, so that they stay the same. Empty: they change with each start, which tells such users from others."},
+	{Name: "auth.allow_remote_trust", Default: false, field: func(c *Config) any { return &c.Listen.AllowRemoteTrust },
+		help: "Allow auth.method trust on a listener that other machines can reach."},
+
+	{Name: "admin.address", Default: "127.0.0.1:9432", field: func(c *Config) any { return &c.Admin.Address },
+		help: "Where /metrics, /startupz, /livez and /readyz are served, host:port; nothing there changes any state. Empty: nowhere."},
+
+	{Name: "pairing", Default: "transaction", field: func(c *Config) any { return (*string)(&c.Proxy.Pairing) },
+		Choices: []string{"transaction", "session"},
+		help:    "For how long a client keeps a backend: one transaction, or its whole session."},
+}
+
+// backendKeys say what is behind Sluice, and how many connections to it are dialled ahead.
+var backendKeys = []Key{
+	{Name: "backend.kind", Default: "dsql", field: func(c *Config) any { return &c.Dial.Kind },
+		Choices: []string{"dsql", "postgres"},
+		help:    "What is behind Sluice: Aurora DSQL (IAM tokens, verified TLS) or a plain PostgreSQL."},
+	{Name: "backend.endpoint", Default: "", field: func(c *Config) any { return &c.Dial.Endpoint },
+		help: "Name of the cluster, <id>.dsql.<region>.on.aws: host of the token, SNI and verified name. Also --endpoint. For kind postgres: the server's host name."},
+	{Name: "backend.address", Default: "", field: func(c *Config) any { return &c.Dial.Address },
+		help: "Host to dial instead of backend.endpoint (PrivateLink, tunnels)."},
+	{Name: "backend.port", Default: 5432, field: func(c *Config) any { return &c.Dial.Port },
+		help: "Port to dial."},
+	{Name: "backend.region", Default: "", field: func(c *Config) any { return &c.Dial.Region },
+		help: "AWS region that tokens are signed for. Empty: the one in backend.endpoint."},
+	{Name: "backend.ca_file", Default: "", field: func(c *Config) any { return &c.Dial.CAFile },
+		help: "Authorities (PEM) that the backend's certificate is verified against. Empty: the system's. Reloaded on change and on SIGHUP."},
+	{Name: "backend.user", Default: "admin", field: func(c *Config) any { return &c.Dial.User },
+		help: "Database role of every backend connection."},
+	{Name: "backend.database", Default: "postgres", field: func(c *Config) any { return &c.Dial.Database },
+		help: "Database of every backend connection, whatever name a client asks for."},
+	{Name: "backend.password", Default: "", field: func(c *Config) any { return &c.Dial.Password }, Secret: true,
+		help: "Password of backend.user; kind postgres only. It has no flag: a command line is public."},
+	{Name: "backend.sslmode", Default: "prefer", field: func(c *Config) any { return &c.Dial.SSLMode },
+		Choices: []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"},
+		help:    "TLS to the backend as in libpq; kind postgres only: DSQL is always verify-full."},
+	{Name: "backend.channel_binding", Default: "prefer", field: func(c *Config) any { return &c.Dial.ChannelBinding },
+		Choices: []string{"disable", "prefer", "require"},
+		help:    "Channel binding of SCRAM as in libpq; kind postgres only. require: the server must know the password and hold the certificate of the connection."},
+
+	{Name: "backend.max_message_bytes", Default: byKind, field: func(c *Config) any { return &c.Proxy.MaxMessageBytes },
+		help: "The longest message that the backend takes; a longer one gets 54000 and costs no backend. 0: any. -1: 10 MiB for kind dsql, whose clusters close the connection over a longer one, any for kind postgres. COPY data and sessions with a backend of their own are not looked at."},
+	{Name: "backend.silence_timeout", Default: "auto", field: func(c *Config) any { return &c.SilenceTimeout },
+		help: "How long the backend may send nothing while it owes an answer before it is given up, and nothing of it is sent again; not for COPY and CALL. auto: 330s for kind dsql, whose statements end at 300 s, off for kind postgres. 0: for ever."},
+	{Name: "backend.tcp_user_timeout", Default: 20 * time.Second, field: func(c *Config) any { return &c.Proxy.BackendPathLimit },
+		help: "How long the backend's host may leave what it was sent unacknowledged before the connection is lost; as tcp_user_timeout, but a host that only takes nothing more does not count. 0: as long as the kernel tries."},
+	{Name: "backend.tcp_keepalive", Default: 20 * time.Second, field: func(c *Config) any { return &c.Dial.KeepAlive },
+		help: "How soon the kernel finds out that the backend's host is gone while nothing is under way. 0: never."},
+
+	{Name: "connection.rate_limit", Default: byKind, field: func(c *Config) any { return &c.Reservoir.RateLimit },
+		help: "Backend connections dialled per second by this process. -1: 10 for kind dsql, whose clusters take 100/s from all, and 1000 for kind postgres."},
+	{Name: "connection.burst_limit", Default: byKind, field: func(c *Config) any { return &c.Reservoir.BurstLimit },
+		help: "Backend connections that may be dialled at once before the rate applies. -1: 100 for kind dsql, whose clusters take 1,000 from all, and 1000 for kind postgres."},
+
+	{Name: "reservoir.max_open", Default: reservoir.DefaultMaxOpen, field: func(c *Config) any { return &c.Reservoir.MaxOpen },
+		help: "Backends in use, ready and being dialled, together."},
+	{Name: "reservoir.enabled", Default: true, field: func(c *Config) any { return &c.ReservoirEnabled },
+		help: "Dial backends ahead of demand. false: on demand, as reservoir.target_ready 0."},
+	{Name: "reservoir.target_ready", Default: fillAll, field: func(c *Config) any { return &c.Reservoir.TargetReady },
+		help: "Backends, in use and ready together, that are kept open ahead of demand. 0: dial on demand. -1: reservoir.max_open."},
+	{Name: "reservoir.low_watermark", Default: fillAll, field: func(c *Config) any { return &c.Reservoir.LowWatermark },
+		help: "Backends that are dialled as fast as the limits allow; above it one per second, unless somebody waits. -1: reservoir.max_open."},
+	{Name: "reservoir.initial_fill_timeout", Default: reservoir.DefaultInitialFill, field: func(c *Config) any { return &c.Reservoir.InitialFillTimeout },
+		help: "How long /readyz waits for reservoir.low_watermark backends after the start. 0: not at all."},
+	{Name: "reservoir.probe_interval", Default: reservoir.DefaultProbeInterval, field: func(c *Config) any { return &c.Reservoir.ProbeInterval },
+		help: "How often a ready backend that is not used must answer a round trip, so that a dead one is found before a client gets it. 0: only when another backend fails without a word."},
+	{Name: "reservoir.checkout_wait", Default: reservoir.DefaultCheckoutWait, field: func(c *Config) any { return &c.Reservoir.CheckoutWait },
+		help: "How long a transaction waits for a backend before it gets 53300."},
+	{Name: "reservoir.base_lifetime", Default: reservoir.DefaultBaseLifetime, field: func(c *Config) any { return &c.Reservoir.BaseLifetime },
+		help: "Age at which a backend is retired (DSQL closes at 60 minutes)."},
+	{Name: "reservoir.lifetime_jitter", Default: reservoir.DefaultLifetimeJitter, field: func(c *Config) any { return &c.Reservoir.LifetimeJitter },
+		help: "Random addition to each backend's lifetime, so that they do not end together."},
+	{Name: "reservoir.guard_window", Default: reservoir.DefaultGuardWindow, field: func(c *Config) any { return &c.Reservoir.GuardWindow },
+		help: "A backend this close to its end is not lent."},
+	{Name: "reservoir.dial_timeout", Default: 10 * time.Second, field: func(c *Config) any { return &c.Dial.Timeout },
+		help: "How long one dial may take, from DNS to the first ReadyForQuery."},
+	{Name: "reservoir.reset", Default: "auto", field: func(c *Config) any { return (*string)(&c.Proxy.Reset) },
+		Choices: []string{"auto", "always", "never"},
+		help: "When a backend's settings are reset, and it is asked for what functions have left there, before its next transaction, beyond what clients are seen to do: auto, behind a text that calls a function which is not known (kind postgres; functions of DSQL leave nothing), " +
+			"and behind all where the database has functions that run unseen and may leave something; always, behind every transaction, at the price of a round trip; never. See docs/security.md."},
+}

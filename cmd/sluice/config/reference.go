@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/metrics"
+)
+
+// PrintReference writes the tables of keys and of metrics with their markers.
+func PrintReference(w io.Writer) error {
+	for _, table := range []string{"config", "metrics"} {
+		text, err := referenceTable(table)
+		if err != nil {
+			return err
+		}
+		begin, end := markers(table)
+		if _, err := fmt.Fprintf(w, "%s\n%s%s\n", begin, text, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteReference puts the tables between the markers of a file.
+func WriteReference(path string) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	text, err := withReference(string(old))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// withReference returns a document with fresh tables between those markers that
+// it has.
+func withReference(document string) (string, error) {
+	for _, table := range []string{"config", "metrics"} {
+		begin, end := markers(table)
+		before, rest, found := strings.Cut(document, begin)
+		if !found {
+			continue
+		}
+		_, after, found := strings.Cut(rest, end)
+		if !found {
+			return "", fmt.Errorf("%s without %s", begin, end)
+		}
+		text, err := referenceTable(table)
+		if err != nil {
+			return "", err
+		}
+		document = before + begin + "\n" + text + end + after
+	}
+	return document, nil
+}
+
+func markers(table string) (begin, end string) {
+	return "<!-- begin:" + table + " -->", "<!-- end:" + table + " -->"
+}
+
+func referenceTable(table string) (string, error) {
+	var b strings.Builder
+	if table == "metrics" {
+		err := metrics.WriteTable(&b)
+		return b.String(), err
+	}
+	b.WriteString("| Key | Type | Default | Meaning |\n|---|---|---|---|\n")
+	for i := range Keys {
+		k := &Keys[i]
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, k.kind(), code(k.Plain(k.Default)), cell(k.explain()))
+	}
+	return b.String(), nil
+}
+
+// cell makes text safe inside a Markdown table: <id> is no tag, | no border.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(text)
+}
+
+func code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(text, ",", "`, `") + "`"
+}

@@ -1,0 +1,221 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// redacted stands for a secret in everything that is printed.
+const redacted = "<redacted>"
+
+// decode turns a raw value (a string from a flag or the environment, or
+// whatever YAML made of the file) into the key's type. The error says what to
+// write instead. Nothing is guessed: a YAML number is no text, because
+// 0123 and 1e3 would not come out as they were written.
+func (k *Key) decode(raw any) (any, error) {
+	switch k.Default.(type) {
+	case string:
+		return k.decodeText(raw)
+	case int:
+		return decodeAs(raw, strconv.Atoi, "a whole number")
+	case float64:
+		if n, ok := raw.(int); ok {
+			return float64(n), nil
+		}
+		return decodeAs(raw, parseNumber, "a number")
+	case bool:
+		return decodeAs(raw, parseBool, "true or false")
+	case time.Duration:
+		if raw == 0 {
+			return time.Duration(0), nil
+		}
+		return decodeAs(raw, time.ParseDuration, "a duration with its unit, such as 500ms, 15s or 11m")
+	case []string:
+		return decodeList(raw)
+	case []rewrite.LockPolicy:
+		return decodePolicies(raw)
+	}
+	panic("key " + k.Name + " has a default of an unknown type")
+}
+
+// decodeText takes text; where the key is a choice it must be one of those.
+func (k *Key) decodeText(raw any) (string, error) {
+	if b, ok := raw.(bool); ok && k.Choices != nil { // forward: true
+		raw = strconv.FormatBool(b)
+	}
+	text, ok := raw.(string)
+	if !ok {
+		return "", errors.New("want text; put it in quotes")
+	}
+	if k.Choices != nil && !slices.Contains(k.Choices, text) {
+		return "", fmt.Errorf("want %s", oneOf(k.Choices))
+	}
+	return text, nil
+}
+
+// decodeAs takes a T, or text that parse makes one of.
+func decodeAs[T any](raw any, parse func(string) (T, error), want string) (T, error) {
+	if value, ok := raw.(T); ok {
+		return value, nil
+	}
+	if text, ok := raw.(string); ok {
+		if value, err := parse(text); err == nil {
+			return value, nil
+		}
+	}
+	var none T
+	return none, errors.New("want " + want)
+}
+
+// parseNumber is strconv.ParseFloat without NaN.
+func parseNumber(text string) (float64, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	if math.IsNaN(n) {
+		return 0, strconv.ErrSyntax
+	}
+	return n, err
+}
+
+// parseBool is strconv.ParseBool without its short forms.
+func parseBool(text string) (bool, error) {
+	if text != "true" && text != "false" {
+		return false, strconv.ErrSyntax
+	}
+	return text == "true", nil
+}
+
+// decodeList takes a YAML list, or names separated by commas.
+func decodeList(raw any) ([]string, error) {
+	var items []any
+	switch raw := raw.(type) {
+	case []any:
+		items = raw
+	case []string: // the default
+		return raw, nil
+	case string:
+		if strings.TrimSpace(raw) == "" {
+			return []string{}, nil
+		}
+		for item := range strings.SplitSeq(raw, ",") {
+			items = append(items, item)
+		}
+	default:
+		return nil, fmt.Errorf("want a list")
+	}
+	list := make([]string, 0, len(items))
+	for _, item := range items {
+		text, ok := item.(string)
+		if text = strings.TrimSpace(text); !ok || text == "" {
+			return nil, fmt.Errorf("want a list of names; put each in quotes")
+		}
+		list = append(list, text)
+	}
+	return list, nil
+}
+
+// store puts a decoded value where the key's field is.
+func (k *Key) store(c *Config, value any) {
+	switch field := k.field(c).(type) {
+	case *string:
+		*field = value.(string)
+	case *int:
+		*field = value.(int)
+	case *float64:
+		*field = value.(float64)
+	case *bool:
+		*field = value.(bool)
+	case *time.Duration:
+		*field = value.(time.Duration)
+	case *[]string:
+		*field = value.([]string)
+	case *[]rewrite.LockPolicy:
+		*field = value.([]rewrite.LockPolicy)
+	default:
+		panic(fmt.Sprintf("key %s has a field of type %T", k.Name, field))
+	}
+}
+
+// show prints a value of the key, decoded or raw, for a message.
+func (k *Key) show(value any) string {
+	text := k.Plain(value)
+	if text == "" {
+		return "empty"
+	}
+	if _, ok := value.(string); ok {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// Plain prints a value of the key as it may stand in a variable or a flag.
+func (k *Key) Plain(value any) string {
+	switch value := value.(type) {
+	case string:
+		if k.Secret && value != "" {
+			return redacted
+		}
+		return value
+	case []string:
+		return strings.Join(value, ",")
+	case time.Duration:
+		return ShowDuration(value)
+	case []rewrite.LockPolicy:
+		return showPolicies(value)
+	case []any:
+		if _, ok := k.Default.([]rewrite.LockPolicy); !ok {
+			break
+		}
+		if text, err := json.Marshal(value); err == nil { // policies that were not understood
+			return string(text)
+		}
+	}
+	if k.Secret {
+		return redacted
+	}
+	return fmt.Sprint(value)
+}
+
+// ShowDuration is Duration.String without the zero units behind: 11m, not 11m0s.
+func ShowDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// kind names the key's type for --help and for the reference.
+func (k *Key) kind() string {
+	switch k.Default.(type) {
+	case int, float64:
+		return "number"
+	case bool:
+		return "bool"
+	case time.Duration:
+		return "duration"
+	case []string:
+		return "list"
+	case []rewrite.LockPolicy:
+		return "policies"
+	}
+	if k.Choices != nil {
+		return "choice"
+	}
+	return "text"
+}
+
+func oneOf(choices []string) string {
+	last := len(choices) - 1
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
+}

@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Bounds of the admin listener's connections. A scrape takes milliseconds; one
+// that takes longer than these is not read by anybody.
+const (
+	adminHeaderTimeout = 5 * time.Second
+	adminReadTimeout   = 10 * time.Second
+	adminWriteTimeout  = 30 * time.Second
+	adminIdleTimeout   = 2 * time.Minute // above Prometheus' usual interval
+	adminHeaderBytes   = 16 << 10
+)
+
+// liveWait bounds how long /livez waits for a sign of life. A daemon that gives none for so
+// long is hung: its work between two of them takes milliseconds.
+const liveWait = 5 * time.Second
+
+// NewAdmin returns the server of /metrics, /startupz, /livez and /readyz, which is to be
+// started when clients can connect. alive waits for a sign of life until its context ends,
+// ready says why the daemon is not ready, nil when it is, and warning what is wrong with a
+// daemon that is. guests bounds its connections, and has the log.
+func NewAdmin(metrics http.Handler, alive func(context.Context) error, ready func() error, warning func() string, guests *AdminGuests) *http.Server {
+	mux := http.NewServeMux() // other methods than GET and HEAD get 405
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /startupz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, "started") // the configuration is valid, and clients can connect
+	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
+		ctx, stop := context.WithTimeout(r.Context(), liveWait)
+		defer stop()
+		if err := alive(ctx); err != nil {
+			answer(w, http.StatusServiceUnavailable, "hung: "+err.Error())
+			return
+		}
+		answer(w, http.StatusOK, "ok")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := ready(); err != nil {
+			answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			return
+		}
+		if text := warning(); text != "" {
+			answer(w, http.StatusOK, "ready\nwarning: "+text)
+			return
+		}
+		answer(w, http.StatusOK, "ready")
+	})
+	return &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: adminHeaderTimeout,
+		ReadTimeout:       adminReadTimeout,
+		WriteTimeout:      adminWriteTimeout,
+		IdleTimeout:       adminIdleTimeout,
+		MaxHeaderBytes:    adminHeaderBytes,
+		ConnState:         guests.see,
+		ErrorLog:          slog.NewLogLogger(guests.log.Handler(), slog.LevelDebug),
+	}
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, text) // whoever asked has gone
+}

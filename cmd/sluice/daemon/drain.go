@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+)
+
+// How a daemon ends after its first signal (drain.mode). What differs is where the clients
+// are by then: still at work (stop, plain), or gone (native).
+
+// nativeTimeout is what a native drain gives clients that are there against all
+// expectation. The kubelet kills a sidecar 2 s after a grace that the application used up;
+// the last words of sessions, the goodbyes to servers and the lease want the rest of 1.5 s.
+const nativeTimeout = 300 * time.Millisecond
+
+// quietPoll is how often a plain drain looks for new clients.
+const quietPoll = 50 * time.Millisecond
+
+// errCut ends a daemon that a second signal did not let drain.
+var errCut = errors.New("cut by a second signal before the drain ended")
+
+// drain ends all sessions in the way of drain.mode. Another value of stop, or of failed, ends
+// what it waits for. A timeout is no error.
+func (d *Daemon) drain(stop <-chan os.Signal, failed <-chan error, why ...any) error {
+	c := d.config.Drain
+	switch c.Mode {
+	case config.DrainNative:
+		return d.finish(stop, min(c.Timeout, nativeTimeout), why...)
+	case config.DrainPlain:
+		began := time.Now()
+		d.leaving.Store(true)
+		d.log.Info("draining: new clients are served until none came for drain.quiet",
+			append(why, "quiet", c.Quiet, "timeout", c.Timeout, "clients", d.server.Stats().Clients)...)
+		if err := d.awaitQuiet(stop, failed); err != nil {
+			return errors.Join(err, d.server.Close())
+		}
+		return d.finish(stop, max(0, c.Timeout-time.Since(began)))
+	}
+	return d.finish(stop, c.Timeout, why...)
+}
+
+// awaitQuiet waits until no client has come for drain.quiet, for half of drain.timeout at
+// most: the other half is for the transactions that run then.
+func (d *Daemon) awaitQuiet(stop <-chan os.Signal, failed <-chan error) error {
+	c := d.config.Drain
+	tick := time.NewTicker(quietPoll)
+	defer tick.Stop()
+	most := time.After(c.Timeout / 2)
+	came, since := d.server.Stats().Came, time.Now()
+	for time.Since(since) < c.Quiet {
+		select {
+		case <-stop:
+			return errCut
+		case err := <-failed:
+			return err
+		case <-most:
+			d.log.Warn("clients still come: they are refused from now on", "waited", c.Timeout/2)
+			return nil
+		case <-tick.C:
+		}
+		if now := d.server.Stats().Came; now != came {
+			came, since = now, time.Now()
+		}
+	}
+	return nil
+}
+
+// finish takes no more clients and lets transactions finish, until a timeout or another value
+// of stop, and cuts what is left then.
+func (d *Daemon) finish(stop <-chan os.Signal, timeout time.Duration, why ...any) error {
+	d.leaving.Store(true)
+	d.log.Info("draining", append(why, "timeout", timeout, "clients", d.server.Stats().Clients)...)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- d.server.Shutdown(ctx) }()
+
+	var result error
+	select {
+	case err := <-done:
+		switch {
+		case err == nil:
+			d.log.Info("drained", "took", time.Since(began))
+		case errors.Is(err, context.DeadlineExceeded):
+			d.log.Warn("drain timeout reached, the rest was cut", "timeout", timeout)
+		default:
+			result = fmt.Errorf("drain: %w", err)
+		}
+	case <-stop:
+		result = errCut
+		cancel()
+		<-done // ends with ctx; what it cut is in result
+	}
+	return errors.Join(result, d.server.Close())
+}

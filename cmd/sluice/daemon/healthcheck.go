@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+)
+
+// NewHealthcheck returns the command by which a container without a shell is probed.
+func NewHealthcheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "healthcheck",
+		Short: "Ask a running daemon how it is; exits with 0 when it is well",
+		Long: "Ask the daemon that runs beside this command, by the same configuration, for one of its\n" +
+			"probes: startupz (it takes clients), readyz (it has backends) or livez (it does not hang).\n" +
+			"For probes of kind exec: Sluice's image has no shell.",
+		Example: "  sluice healthcheck --probe readyz",
+		Args:    cobra.NoArgs,
+	}
+	path := config.AddFlags(cmd.Flags())
+	probe := cmd.Flags().String("probe", "startupz", "which one: startupz, readyz or livez")
+	within := cmd.Flags().Duration("within", time.Second, "how long the answer may take")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch *probe {
+		case "startupz", "readyz", "livez":
+		default:
+			return fmt.Errorf("--probe %s: want startupz, readyz or livez", *probe)
+		}
+		c, err := config.Load(*path, cmd.Flags())
+		if err != nil {
+			return err
+		}
+		if c.Admin.Address == "" {
+			return fmt.Errorf("admin.address: \"\": the daemon serves no probes; set it, such as to %v", config.KeyNamed("admin.address").Default)
+		}
+		text, err := ask(cmd.Context(), c.Admin.Address, *probe, *within)
+		if err != nil {
+			return cli.AtRuntime(err)
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+		return cli.AtRuntime(err)
+	}
+	return cmd
+}
+
+// mostProbed bounds what is read of a probe's answer.
+const mostProbed = 4 << 10
+
+// ask gets a probe of the admin listener at address. An error says why the daemon is not well.
+func ask(ctx context.Context, address, probe string, within time.Duration) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost" // it listens on all addresses
+	}
+	ctx, stop := context.WithTimeout(ctx, within)
+	defer stop()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/"+probe, nil)
+	if err != nil {
+		return "", err
+	}
+	// A proxy that the environment names is for other machines.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, mostProbed))
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSpace(string(body))
+	if answer.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s answers %s: %s", probe, answer.Status, text)
+	}
+	return text, nil
+}

@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+)
+
+// fewCPUs is the number of CPUs up to which one running Go thread is better:
+// measured on two, where a second one costs 20 % more CPU per query and 5 % of
+// the throughput (the application needs the other CPU).
+const fewCPUs = 2
+
+// setProcs applies runtime.procs. An explicit GOMAXPROCS variable is never
+// overridden. Go's own choice knows a container's CPU limit.
+func setProcs(procs int) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return
+	}
+	if procs == 0 && runtime.GOMAXPROCS(0) <= fewCPUs {
+		procs = 1
+	}
+	if procs > 0 {
+		runtime.GOMAXPROCS(procs)
+	}
+}
+
+// ownDescriptors are those besides clients and backends: admin connections, standard streams,
+// listeners, files, cancels under way, clients that have just left.
+const ownDescriptors = adminConns + proxy.CancelsAtOnce + rawconn.MostEnded + 16
+
+// warnStrippable warns of a server elsewhere that is reached without TLS if somebody in between says so.
+func warnStrippable(c *config.Config, log *slog.Logger) {
+	if c.Dial.Strippable() {
+		log.Warn("somebody between here and the server can take TLS away: set backend.sslmode to verify-full, or backend.channel_binding to require",
+			"sslmode", c.Dial.SSLMode)
+	}
+}
+
+// warnReadable warns of files with secrets that others on this machine may read. A file that cannot be
+// looked at is told by whoever reads it.
+func warnReadable(c *config.Config, log *slog.Logger) {
+	files := []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}, {"auth.salt_secret_file", c.Proxy.Startup.SaltSecretFile}}
+	for i := range config.Keys {
+		if path, ok := strings.CutPrefix(c.Origin(config.Keys[i].Name), "file "); ok && config.Keys[i].Secret {
+			files = append(files, struct{ key, path string }{"the file of " + config.Keys[i].Name, path})
+		}
+	}
+	for _, f := range files {
+		info, err := os.Stat(f.path)
+		if f.path == "" || err != nil {
+			continue
+		}
+		if perm := info.Mode().Perm(); perm&0o007 != 0 {
+			log.Warn("others on this machine may open "+f.key+": take their rights away (chmod o-rwx)", "file", f.path, "mode", fmt.Sprintf("%#o", perm))
+		}
+	}
+}
+
+// keepDescriptors sees to it that clients leave descriptors for the backends, the admin address and
+// Sluice's own files. listen.max_clients follows the limit where nobody has set it; a value
+// for which the limit is too low is an error. Go has raised the soft limit to the hard one
+// already (since 1.19, at start).
+func keepDescriptors(c *config.Config, log *slog.Logger) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		log.Warn("the limit of file descriptors is unknown", "error", err)
+		return nil
+	}
+	return fitDescriptors(c, limit.Cur, log)
+}
+
+// fitDescriptors is keepDescriptors for a limit.
+func fitDescriptors(c *config.Config, limit uint64, log *slog.Logger) error {
+	const name = "listen.max_clients"
+	kept := c.Reservoir.MaxOpen + ownDescriptors + proxy.SpareConns
+	left := int(min(limit, math.MaxInt32)) - kept
+	switch {
+	case c.Proxy.MaxClients <= left:
+		return nil
+	case left > 0 && c.Origin(name) == "default":
+		log.Warn("listen.max_clients follows the limit of file descriptors: raise the hard limit (ulimit -n) for more",
+			"limit", limit, "max_clients", left, "default", c.Proxy.MaxClients)
+		c.Proxy.MaxClients = left
+		return nil
+	}
+	problem := fmt.Sprintf("%s: %d: the process may have %d file descriptors (ulimit -n), of which %d are kept for backends (reservoir.max_open) and for Sluice itself: raise the limit to %d",
+		name, c.Proxy.MaxClients, limit, kept, kept+c.Proxy.MaxClients)
+	if left > 0 {
+		problem += fmt.Sprintf(", or set this to %d at most", left)
+	}
+	return &config.Error{Problems: []string{problem + " (" + c.Origin(name) + ")"}}
+}

@@ -1,0 +1,30 @@
+package daemon
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+)
+
+// NewLogger returns the logger that everything below is given. The level's name
+// is one of the key's choices.
+func NewLogger(c config.LogConfig, w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		panic("log.level: " + err.Error())
+	}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: durationsAsText}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// durationsAsText writes 1.5s where JSON would have 1500000000.
+func durationsAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}

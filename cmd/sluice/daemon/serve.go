@@ -1,0 +1,162 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// AdminEnd bounds how long a scrape under way may hold up the end.
+const AdminEnd = time.Second
+
+// serve runs the daemon until a signal.
+func serve(ctx context.Context, c *config.Config, version string, log *slog.Logger) error {
+	setProcs(c.Runtime.Procs)
+	for _, warning := range c.Warnings {
+		log.Warn(warning)
+	}
+	if err := keepDescriptors(c, log); err != nil {
+		return err
+	}
+	warnReadable(c, log)
+	warnStrippable(c, log)
+
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	stop := make(chan os.Signal, 2) // the second signal must not be lost
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(stop)
+
+	d, err := Build(ctx, c, version, log)
+	if err != nil {
+		return err
+	}
+	mode, err := c.SocketMode()
+	if err != nil {
+		return err // config.Load has judged it
+	}
+	clients, err := listenAll(c, mode)
+	if err != nil {
+		d.Close()
+		return cli.AtRuntime(err)
+	}
+	var admin net.Listener
+	if d.admin != nil {
+		if admin, err = listenTCP(c.Admin.Address, "admin.address", ordinary); err != nil {
+			closeAll(clients)
+			d.Close()
+			return cli.AtRuntime(err)
+		}
+	}
+	return cli.AtRuntime(d.run(clients, admin, stop, hangup))
+}
+
+// run serves the listeners, which it owns from here on, until a value of stop or
+// a failure. It returns when every goroutine of the daemon has ended.
+func (d *Daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-chan os.Signal) error {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	var running sync.WaitGroup
+	defer running.Wait()
+	failed := make(chan error, len(clients)+3) // one of each part below, so that nobody waits
+
+	backendsClosed, endLease := context.WithCancel(context.Background())
+	defer endLease()
+	running.Go(func() {
+		defer endLease() // its slots are given back when nothing is open any more
+		if err := d.reservoir.Run(ctx); err != nil && ctx.Err() == nil {
+			failed <- fmt.Errorf("reservoir: %w", err)
+		}
+	})
+	if d.lease != nil {
+		running.Go(func() {
+			defer d.table.Close()
+			if err := d.lease.Run(backendsClosed); err != nil {
+				failed <- err
+			}
+		})
+	}
+	for _, ln := range clients {
+		running.Go(func() {
+			if err := d.server.Serve(ln); !errors.Is(err, proxy.ErrServerClosed) {
+				failed <- fmt.Errorf("serve %s: %w", ln.Addr(), err)
+			}
+		})
+	}
+	if admin != nil {
+		running.Go(func() {
+			if err := d.admin.Serve(admin); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("serve admin %s: %w", admin.Addr(), err)
+			}
+		})
+		defer d.endAdmin()
+	}
+	running.Go(func() { Watch(ctx, d.watched, hangup, d.log) })
+	d.logStart(clients, admin)
+
+	var failure error
+	select {
+	case s := <-stop:
+		failure = d.drain(stop, failed, "signal", s.String())
+	case failure = <-failed:
+		_ = d.finish(stop, d.config.Drain.Timeout, "after", "a failure") // the failure is what is told
+	}
+	end() // before the deferred Wait: reservoir and watch live on ctx
+	return failure
+}
+
+// endAdmin closes the admin listener, last of all: a drain can be watched.
+func (d *Daemon) endAdmin() {
+	ctx, cancel := context.WithTimeout(context.Background(), AdminEnd)
+	defer cancel()
+	if d.admin.Shutdown(ctx) != nil {
+		_ = d.admin.Close() // the scrape had its time
+	}
+}
+
+// logStart writes the one line that says what runs here, without secrets.
+func (d *Daemon) logStart(clients []net.Listener, admin net.Listener) {
+	c := d.config
+	var addresses []string
+	for _, ln := range clients {
+		addresses = append(addresses, ln.Addr().String())
+	}
+	attrs := []any{
+		slog.String("version", d.version),
+		slog.Any("listen", addresses),
+		slog.String("backend", c.Dial.Kind),
+		slog.String("endpoint", c.Dial.Endpoint),
+		slog.Int("port", c.Dial.Port),
+		slog.String("user", c.Dial.User),
+		slog.String("database", c.Dial.Database),
+		slog.String("pairing", string(c.Proxy.Pairing)),
+		slog.String("auth", string(c.Proxy.Startup.Method)),
+		slog.Bool("tls", c.TLS.Cert != ""),
+	}
+	if c.Dial.Address != "" {
+		attrs = append(attrs, slog.String("address", c.Dial.Address))
+	}
+	if admin != nil {
+		attrs = append(attrs, slog.String("admin", admin.Addr().String()))
+	}
+	d.log.Info("serving", attrs...)
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, ln := range listeners {
+		_ = ln.Close() // another error is on its way
+	}
+}

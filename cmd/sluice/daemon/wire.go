@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+	"github.com/sluice-proxy/sluice/lease"
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A Daemon is everything of one process, put together but not running: Build
+// makes it, run gives it life and ends it.
+type Daemon struct {
+	config    *config.Config
+	version   string
+	log       *slog.Logger
+	metrics   *metrics.Set
+	lease     *lease.Lease // nil when nothing is shared
+	table     *lease.Table // nil with it
+	reservoir *reservoir.Reservoir
+	server    *proxy.Server
+	admin     *http.Server // nil when admin.address is empty
+	watched   []*Watched
+	// leaving is set once, when the end begins; clients may still be served then.
+	leaving atomic.Bool
+}
+
+// Build puts the parts together; the daemon must be run or closed. It opens no
+// connection and no listener. The error is a *config.Error: what the
+// configuration names, files above all, may be as wrong as the configuration.
+func Build(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Daemon, error) {
+	d := &Daemon{config: c, version: version, log: log}
+	d.metrics = metrics.New(metrics.Options{Version: version, IgnoredSettings: c.Proxy.IgnoredSettings, ChoiceKeys: rewrite.ChoiceKeys()})
+	var errs []error // all of them, so that one start tells everything
+	note := func(err error) { errs = append(errs, err) }
+
+	chain, err := BackendChain(ctx, c, log)
+	note(err)
+	dialer, err := NewDialer(c, chain, d.metrics.Reservoir)
+	note(err)
+	backends := c.Reservoir
+	if err == nil {
+		backends.Precheck = dialer.Check
+	}
+	if c.Lease.Slots || c.Lease.Rate {
+		d.table = lease.NewTable(c.Lease, chain)
+		d.lease, err = lease.New(c.Lease, d.table, lease.MachineClock, d.metrics.Lease, log)
+		note(err)
+		if err == nil && c.Lease.File != "" {
+			d.lease.Hold(lease.NewFile(c.Lease.File))
+		}
+		backends.Lease = d.lease
+	}
+	d.reservoir, err = reservoir.New(backends, dialer.Dial, d.metrics.Reservoir, log)
+	note(err)
+	planner, err := rewrite.New(c.Rewrite)
+	note(err)
+	serverConfig := c.Proxy
+	if c.TLS.Cert != "" {
+		cert, err := newCertificate(c.TLS, c.Proxy.Startup.Method)
+		note(err)
+		serverConfig.Startup.TLS = cert.config()
+		d.watched = append(d.watched, NewWatched("TLS certificate", cert.reload, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA))
+	}
+	d.server, err = proxy.New(serverConfig, d.reservoir, planner, d.metrics.Proxy, log)
+	note(err)
+	if problems := c.Problems(errors.Join(errs...)); len(problems) > 0 {
+		d.Close()
+		return nil, &config.Error{Problems: problems}
+	}
+
+	if c.Dial.CAFile != "" {
+		d.watched = append(d.watched, NewWatched("authorities of the backend", dialer.ReloadCA, c.Dial.CAFile))
+	}
+	if c.Proxy.Startup.UsersFile != "" {
+		d.watched = append(d.watched, NewWatched("users file", d.server.ReloadUsers, c.Proxy.Startup.UsersFile))
+	}
+	if c.Admin.Address != "" {
+		d.admin = NewAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.server.Alive, d.ready, d.warning, NewAdminGuests(log, d.metrics.Admin))
+	}
+	d.pull(planner)
+	return d, nil
+}
+
+// Close ends a daemon that was never run.
+func (d *Daemon) Close() {
+	if d.server != nil {
+		_ = d.server.Close() // nobody was connected
+	}
+	if d.table != nil {
+		d.table.Close()
+	}
+}
+
+// BackendChain returns the AWS configuration of a daemon, an empty one where the daemon does not call AWS.
+func BackendChain(ctx context.Context, c *config.Config, log *slog.Logger) (aws.Config, error) {
+	if c.Proxy.Kind != proxy.DSQL && !c.Lease.Slots && !c.Lease.Rate {
+		return aws.Config{}, nil
+	}
+	return AWSChain(ctx, c, log)
+}
+
+// NewDialer returns what opens backends: with the credentials of AWS for DSQL, with nothing
+// of AWS for a plain PostgreSQL. m may be nil.
+func NewDialer(c *config.Config, chain aws.Config, m *metrics.Reservoir) (*reservoir.Dialer, error) {
+	dial := c.Dial
+	dial.Metrics = m
+	dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.Wrap(conn) }
+	if c.Proxy.PlainConn {
+		dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.Plain(conn) }
+	}
+	if c.Proxy.Kind == proxy.DSQL {
+		dial.Credentials = chain.Credentials
+	}
+	return reservoir.NewDialer(dial)
+}
+
+// nearRegion is where credentials are asked for (STS) when the AWS environment
+// names no region: the cluster's, the third part of its name.
+func nearRegion(dial reservoir.DialConfig) string {
+	if parts := strings.Split(dial.Endpoint, "."); dial.Region == "" && len(parts) == 5 {
+		return parts[2]
+	}
+	return dial.Region
+}
+
+// pull shows the parts' own counts as metrics.
+func (d *Daemon) pull(planner *rewrite.Planner) {
+	d.metrics.Proxy.Pull(func() metrics.ProxyGauges {
+		s := d.server.Stats()
+		return metrics.ProxyGauges{Clients: s.Clients, Idle: s.Idle, Pinned: s.Pinned, Waiting: s.Waiting, AtGate: s.Gate.Waiting, Locks: s.Locks,
+			LogBytes: s.LogBytes, HeldBytes: s.HeldBytes, TextBytes: s.TextBytes}
+	})
+	d.metrics.Reservoir.Pull(d.reservoir.Gauges)
+	if d.lease != nil {
+		d.metrics.Lease.Pull(d.lease.Gauges)
+	}
+	d.metrics.Rewrite.Pull(func() metrics.RewriteCounts {
+		s := planner.Stats()
+		return metrics.RewriteCounts{
+			Parsed: s.Parsed, CacheHits: s.CacheHits, Scanned: s.Scanned, Unparsable: s.Unparsable,
+			Rewritten: s.Rewritten, Unverified: s.Unverified,
+			GuardedBytes: s.GuardedBytes, GuardedNesting: s.GuardedNesting, GuardedText: s.GuardedText,
+		}
+	})
+}
+
+// leaseProblem says how a lease stands that is not well, and why.
+func leaseProblem(s lease.State) error {
+	if trouble := s.Trouble(); trouble != nil {
+		return fmt.Errorf("lease %v: %w", s.Phase, trouble)
+	}
+	return fmt.Errorf("lease %v", s.Phase)
+}
+
+// ErrDraining is why a daemon at its end is not ready.
+var ErrDraining = errors.New("draining")
+
+// warning says what some clients are refused by a daemon that is ready, or all will be before
+// long, and why; "" for nothing.
+func (d *Daemon) warning() string {
+	if d.lease != nil {
+		if l := d.lease.State(); l.Phase == lease.Degraded || l.Phase == lease.Draining {
+			return leaseProblem(l).Error()
+		}
+	}
+	tables, first := d.server.Unmapped()
+	if tables == 0 {
+		return ""
+	}
+	return fmt.Sprintf("statements over %d tables (%s and others) are refused: they have bytea columns that are stored as text, which this process does not map. Set rewrite.bytea: hex", tables, first)
+}
+
+// ready says why clients should not be sent here, nil when they may.
+func (d *Daemon) ready() error {
+	if d.leaving.Load() {
+		return ErrDraining
+	}
+	s := d.reservoir.Stats()
+	if d.lease != nil {
+		if l := d.lease.State(); l.Reason != nil || l.Phase == lease.Lost {
+			return leaseProblem(l)
+		}
+	}
+	switch {
+	case s.Ready+s.InUse == 0 && s.Target > 0 && s.LastDialErr != nil:
+		return fmt.Errorf("no backend: %w", s.LastDialErr)
+	case s.Ready == 0 && s.Unanswered && (s.InUse < s.Target || s.Waiting > 0):
+		// Dials go on, so they still fail. Those in use may hang, for all that is known.
+		return fmt.Errorf("dials fail, and none of %d backends in use has answered since: %w", s.InUse, s.LastDialErr)
+	case !s.Filled:
+		return fmt.Errorf("initial fill: %d backends of %d", s.Ready+s.InUse, min(s.Target, d.config.Reservoir.LowWatermark))
+	case s.Ready+s.InUse > 0:
+		return nil
+	case d.config.Reservoir.TargetReady == 0:
+		return nil // dialled on demand: without clients there would never be one
+	case d.reservoir.Params() == nil:
+		return errors.New("no backend yet")
+	}
+	return nil
+}

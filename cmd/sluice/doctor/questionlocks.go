@@ -1,0 +1,64 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// askLockOutside has a request without BEGIN lock a row and then change another one, and another party
+// delete the locked row in between: in a block one of the two fails. Nothing depends on the answer.
+func askLockOutside(a *inquiry) {
+	if a.e.there == nil {
+		var err error
+		if a.e.there, err = a.e.connect(a.ctx); err != nil {
+			a.found("Not asked: there is no second connection: %v", err)
+			return
+		}
+	}
+	for try := range mostTries {
+		conflict := a.meetsOutside(fmt.Sprintf("%02x", 0x30+try))
+		switch {
+		case a.err != nil:
+			return
+		case conflict != nil && conflict.code != "40001":
+			a.found("It is refused: %v", conflict)
+			return
+		case conflict != nil && strings.Contains(conflict.message, "OC001") && try+1 < mostTries:
+			continue // of a change of the schema just before
+		}
+		a.found("Another party deletes the row meanwhile: %s", conflictOr(conflict, "both commit"))
+		a.settle(conflict != nil)
+		break
+	}
+	a.So = "nothing: under an advisory lock (rewrite.advisory_locks) Sluice writes in blocks, of its own where the client has none."
+}
+
+// meetsOutside returns the conflict of the two, or what refused a step of theirs.
+func (a *inquiry) meetsOutside(digits string) *serverError {
+	table, row := a.e.table("keyed"), " WHERE a = 6 AND digits = '"+digits+"'"
+	lock := appendStatement(nil, "SELECT n FROM "+table+row+" FOR KEY SHARE")
+	_, err := a.e.here.exchange(a.ctx, appendFrame(lock, 'H', ""), true)
+	refused := a.refusal(err)
+	if a.err != nil {
+		return nil
+	}
+	var deleted *serverError
+	var write []byte
+	if refused == nil {
+		_, err := a.e.there.rows(a.ctx, "DELETE FROM "+table+row)
+		if deleted = a.refusal(err); a.err != nil {
+			return nil
+		}
+		write = appendStatement(write, "UPDATE "+table+" SET n = n + 1 WHERE a = 2 AND digits = '10'")
+	}
+	_, err = a.e.here.exchange(a.ctx, appendFrame(write, 'S', ""), false)
+	switch ended := a.refusal(err); {
+	case a.err != nil:
+		return nil
+	case refused != nil:
+		return refused
+	case ended != nil:
+		return ended
+	}
+	return deleted
+}

@@ -1,0 +1,144 @@
+package injectcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
+	"github.com/sluice-proxy/sluice/cmd/sluice/daemon"
+	"github.com/sluice-proxy/sluice/cmd/sluice/inject"
+	"github.com/sluice-proxy/sluice/metrics"
+)
+
+// webhookQuiet is how long the webhook answers behind a SIGTERM: until then the API
+// server may not have heard that this replica goes.
+const webhookQuiet = 5 * time.Second
+
+// A webhook is sluice inject as a server: calls over TLS, and beside them /metrics,
+// /livez and /readyz on a plain port.
+type webhook struct {
+	server         *inject.Server
+	version        string
+	cert           *inject.Certificate
+	files          []string
+	calls, plain   net.Listener
+	admin          *http.Server
+	log            *slog.Logger
+	reloadFailures atomic.Uint64
+	draining       atomic.Bool
+}
+
+// newWebhook reads the certificate and opens the listeners.
+func newWebhook(o *injectOptions, injector *inject.Injector, version string, log *slog.Logger) (*webhook, error) {
+	if o.certFile == "" || o.keyFile == "" {
+		return nil, errors.New("the webhook needs --cert-file and --key-file; with -f manifests are changed instead")
+	}
+	cert, err := inject.NewCertificate(o.certFile, o.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--cert-file: %w", err)
+	}
+	w := &webhook{server: inject.NewServer(injector, cert, log), version: version, cert: cert, files: []string{o.certFile, o.keyFile}, log: log}
+	registry := metrics.NewInjector(version, w.counts)
+	w.admin = daemon.NewAdmin(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), answering, w.ready, nothingWrong, daemon.NewAdminGuests(log, metrics.NewAdmin(registry)))
+	if w.calls, err = net.Listen("tcp", o.listen); err != nil {
+		return nil, cli.AtRuntime(fmt.Errorf("--listen: %w", err))
+	}
+	if w.plain, err = net.Listen("tcp", o.admin); err != nil {
+		_ = w.calls.Close()
+		return nil, cli.AtRuntime(fmt.Errorf("--admin-address: %w", err))
+	}
+	return w, nil
+}
+
+// run serves until SIGTERM, SIGINT or the end of ctx. It returns when every goroutine
+// of the webhook has ended.
+func (w *webhook) run(ctx context.Context) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer w.endAdmin()
+	failed := make(chan error, 1)
+	running.Go(func() {
+		if err := w.admin.Serve(w.plain); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve %s: %w", w.plain.Addr(), err)
+			stop()
+		}
+	})
+	running.Go(func() {
+		daemon.Watch(ctx, []*daemon.Watched{daemon.NewWatched("certificate of the webhook", w.reload, w.files...)}, hangup, w.log)
+	})
+	running.Go(func() {
+		<-ctx.Done()
+		w.draining.Store(true)
+	})
+	w.log.Info("serving the admission webhook", "version", w.version, "listen", w.calls.Addr().String(), "admin", w.plain.Addr().String(),
+		"certificate_expires", w.cert.Expires())
+	err := w.server.Serve(ctx, w.calls, webhookQuiet)
+	stop() // whatever ended it
+	select {
+	case other := <-failed:
+		err = errors.Join(err, other)
+	default:
+	}
+	w.log.Info("ended", "error", err)
+	return err
+}
+
+func (w *webhook) endAdmin() {
+	ctx, cancel := context.WithTimeout(context.Background(), daemon.AdminEnd)
+	defer cancel()
+	if w.admin.Shutdown(ctx) != nil {
+		_ = w.admin.Close() // the scrape had its time
+	}
+}
+
+func (w *webhook) reload() error {
+	err := w.cert.Reload()
+	if err != nil {
+		w.reloadFailures.Add(1)
+	}
+	return err
+}
+
+// answering is the sign of life of a webhook: what serves a probe serves a call.
+func answering(context.Context) error { return nil }
+
+// nothingWrong is what is wrong with a webhook that is ready.
+func nothingWrong() string { return "" }
+
+// ready says why the API server should ask another replica.
+func (w *webhook) ready() error {
+	switch {
+	case w.draining.Load():
+		return daemon.ErrDraining
+	case time.Now().After(w.cert.Expires()):
+		return fmt.Errorf("the certificate has expired on %v", w.cert.Expires())
+	}
+	return nil
+}
+
+func (w *webhook) counts() metrics.InjectorCounts {
+	s := w.server.Stats()
+	return metrics.InjectorCounts{
+		Injected: s.Outcomes[inject.Injected], Present: s.Outcomes[inject.Present],
+		Skipped: s.Outcomes[inject.Skipped], Refused: s.Outcomes[inject.Refused],
+		Malformed: s.Malformed, ReloadFailures: w.reloadFailures.Load(), CertificateExpires: w.cert.Expires(),
+	}
+}

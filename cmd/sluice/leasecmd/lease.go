@@ -1,0 +1,258 @@
+package leasecmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
+	"github.com/sluice-proxy/sluice/cmd/sluice/daemon"
+	"github.com/sluice-proxy/sluice/lease"
+)
+
+// adminTime bounds sluice lease as a whole: a new table takes some seconds.
+const adminTime = 5 * time.Minute
+
+// NewCommand returns the command lease with the commands below it.
+func NewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lease",
+		Short: "Look after the DynamoDB table by which sidecars share the cluster's limits",
+		Args:  cli.NoCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLeaseInit(), newLeaseStatus(), newLeaseReset(), newLeaseMigrate())
+	return cmd
+}
+
+func newLeaseInit() *cobra.Command {
+	return onTable(&cobra.Command{
+		Use:   "init",
+		Short: "Make the table and put the configured limits into it",
+		Long: "Make the table, billed on demand, and put the configured limits of the cluster into it.\n" +
+			"Repeat it after a change of the limits; sidecars may run meanwhile, and follow the table\n" +
+			"within a heartbeat. A table keeps its format (see sluice lease migrate). If it ends half-way, or somebody\n" +
+			"else sets other limits at the same time, run it again: it finishes what was begun.",
+		Example: "  sluice lease init --endpoint <id>.dsql.<region>.on.aws --distributed-conn-lease-table sluice",
+	}, func(ctx context.Context, t *lease.Table, c *config.Config, cmd *cobra.Command) error {
+		did, err := t.Init(ctx, c.Lease)
+		for _, line := range did {
+			fmt.Fprintln(cmd.OutOrStdout(), line)
+		}
+		return err
+	})
+}
+
+func newLeaseStatus() *cobra.Command {
+	return onTable(&cobra.Command{
+		Use:   "status",
+		Short: "Show who holds what",
+		Long: "Show the limits in the table, what each shard has free and who holds the rest.\n" +
+			"Exits with 1 and says what is wrong when a shard's numbers disagree, or the shards have\n" +
+			"other limits than the settings, as an init leaves them that was cut off.",
+	}, func(ctx context.Context, t *lease.Table, c *config.Config, cmd *cobra.Command) error {
+		s, err := t.Status(ctx)
+		if err != nil {
+			return err
+		}
+		return printStatus(cmd.OutOrStdout(), s)
+	})
+}
+
+func newLeaseReset() *cobra.Command {
+	var yes, dead *bool
+	var owners *[]string
+	cmd := onTable(&cobra.Command{
+		Use:   "reset",
+		Short: "Repair what is wrong with the table, after a confirmation",
+		Long: "Finish an init that was cut off, make the numbers of each shard agree, set back ticket\n" +
+			"times that cannot be right, and remove the owners named by --owner. Name only those whose\n" +
+			"process is surely dead: what they hold is free at once, and a living one closes all its\n" +
+			"backends. --dead looks which records do not change and asks, on the terminal only, whether\n" +
+			"their processes are gone. Exits with 1 when anything is wrong afterwards.",
+	}, func(ctx context.Context, t *lease.Table, c *config.Config, cmd *cobra.Command) error {
+		if *dead {
+			terminal, err := openTerminal()
+			if err != nil {
+				return err
+			}
+			defer terminal.Close()
+			return resetDead(cmd.Context(), t, c.Lease, terminal) // which waits, and for a person
+		}
+		s, err := t.Status(ctx)
+		if err != nil {
+			return err
+		}
+		for _, owner := range *owners {
+			if !slices.ContainsFunc(s.Shards, func(shard lease.Shard) bool { return shard.Owners[owner] != "" }) {
+				fmt.Fprintf(cmd.OutOrStdout(), "owner %s: not in the table\n", owner)
+			}
+		}
+		return repair(ctx, t, t.Repairs(s, *owners), *yes, cmd.InOrStdin(), cmd.OutOrStdout())
+	})
+	yes = cmd.Flags().Bool("yes", false, "do not ask")
+	owners = cmd.Flags().StringSlice("owner", nil, "remove this owner, named as status shows it")
+	dead = cmd.Flags().Bool("dead", false, "list the records that do not change, and ask on the terminal whether to remove them")
+	cmd.MarkFlagsMutuallyExclusive("dead", "yes")
+	cmd.MarkFlagsMutuallyExclusive("dead", "owner")
+	return cmd
+}
+
+func newLeaseMigrate() *cobra.Command {
+	var yes *bool
+	cmd := onTable(&cobra.Command{
+		Use:   "migrate",
+		Short: "Bring a table of an older version to this version's format, after a confirmation",
+		Long: "Give each shard of a table of format 1 a partition key of its own, so that DynamoDB takes\n" +
+			"more than 1,000 write units per second. Sidecars run meanwhile and close nothing. Give them\n" +
+			"the policy of this version first, upgrade and restart all of them: while the table has records\n" +
+			"of one that could not follow, nothing is done, and they are named. Afterwards older versions\n" +
+			"cannot use the table, and there is no way back. If it is cut off, run it again.",
+	}, func(ctx context.Context, t *lease.Table, c *config.Config, cmd *cobra.Command) error {
+		s, err := t.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if s.Settings.Format < lease.Format && !*yes {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s get keys of their own: older versions of Sluice cannot use the table any more\n", cli.Plural(s.Settings.Shards, "shard"))
+			if err := confirm(cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
+				return err
+			}
+		}
+		did, err := t.Migrate(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), did)
+		return err
+	})
+	yes = cmd.Flags().Bool("yes", false, "do not ask")
+	return cmd
+}
+
+// onTable completes a command that works on the configured table. Its problems
+// with the configuration are about what it needs of it: an endpoint and a table.
+func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *config.Config, *cobra.Command) error) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	path := config.AddFlags(cmd.Flags())
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { // --help shows what matters here
+		f.Hidden = f.Name != "config" && !strings.HasPrefix(f.Name, "backend-") && !strings.HasPrefix(f.Name, "distributed-")
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.Load(*path, cmd.Flags())
+		if err != nil {
+			return err
+		}
+		if c.Lease.Table == "" && c.Lease.RateTable == "" {
+			return &config.Error{Problems: []string{"distributed.conn_lease_table: empty: name the table (" + c.Origin("distributed.conn_lease_table") + ")"}}
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), adminTime)
+		defer cancel()
+		chain, err := daemon.AWSChain(ctx, c, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return err
+		}
+		t := lease.NewTable(c.Lease, chain)
+		defer t.Close()
+		return cli.AtRuntime(do(ctx, t, c, cmd))
+	}
+	return cmd
+}
+
+// printStatus writes a table of owners and a line for each problem. Its error says
+// that there are some.
+func printStatus(out io.Writer, s lease.Status) error {
+	free, owners := 0, 0
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SHARD\tOWNER\tHELD\tIN ALL\tREAPED AFTER\t")
+	for i, shard := range s.Shards {
+		free += shard.Free
+		for _, owner := range slices.Sorted(maps.Keys(shard.Owners)) {
+			owners++
+			r, err := lease.ParseRecord(shard.Owners[owner])
+			if err != nil {
+				fmt.Fprintf(w, "%d\t%s\tunreadable\t\t\t\n", i, owner)
+				continue
+			}
+			waiting := ""
+			if r.Waiting {
+				waiting = "waits for more"
+			}
+			fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%s\t%s\n", i, owner, r.Slots, r.Total, config.ShowDuration(r.ReapAfter), waiting)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d of %d slots free, in %s, held by %s; %d tickets per second, %d at once, given out %v ahead\n",
+		free, s.Settings.Limit, cli.Plural(s.Settings.Shards, "shard"), cli.Plural(owners, "record"),
+		s.Settings.Rate, s.Settings.Burst, max(0, s.Queue.Round(time.Millisecond)))
+	if s.Settings.Format < lease.Format {
+		fmt.Fprintf(out, "format %d, with all items under one partition key: see sluice lease migrate\n", s.Settings.Format)
+	}
+	return problems(out, s)
+}
+
+// problems writes a line for each. Its error says that there are some, and what
+// to do.
+func problems(out io.Writer, s lease.Status) error {
+	found := s.Problems()
+	for _, line := range found {
+		fmt.Fprintln(out, line)
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("%s with the table: sluice lease reset repairs it", cli.Plural(len(found), "problem"))
+	}
+	return nil
+}
+
+// confirm asks whether to go on. Its error says that nobody wants to.
+func confirm(in io.Reader, out io.Writer) error {
+	fmt.Fprint(out, "do it? yes or no: ")
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
+	if strings.TrimSpace(answer) != "yes" {
+		return fmt.Errorf("nothing was done: confirm with yes, or with --yes")
+	}
+	return nil
+}
+
+// repair shows what would be done, asks, does it, and looks at the outcome.
+func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes bool, in io.Reader, out io.Writer) error {
+	if len(repairs) == 0 {
+		_, err := fmt.Fprintln(out, "nothing to repair")
+		return err
+	}
+	for _, r := range repairs {
+		fmt.Fprintln(out, r.Text)
+	}
+	if !yes {
+		if err := confirm(in, out); err != nil {
+			return err
+		}
+	}
+	for _, r := range repairs {
+		if err := t.Repair(ctx, r); err != nil {
+			return fmt.Errorf("%s: %w", r.Text, err)
+		}
+	}
+	after, err := t.Status(ctx)
+	if err == nil {
+		err = problems(out, after)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, "done")
+	return err
+}

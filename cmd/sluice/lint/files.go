@@ -1,0 +1,171 @@
+package lint
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// read lints one argument: a file, a folder, or - for standard input.
+func (r *lintReport) read(planner *rewrite.Planner, name string, stdin io.Reader) error {
+	info, err := os.Stat(name)
+	if name == "-" || err != nil || !info.IsDir() {
+		return r.readFile(planner.Linter(), name, stdin)
+	}
+	files, others, err := migrationsIn(name)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return cli.AtRuntime(fmt.Errorf("%s: no SQL file in it; %s not read", name, cli.Plural(len(others), "file")))
+	}
+	linter := planner.Linter()
+	for _, file := range files {
+		if err := r.readFile(linter, file, nil); err != nil {
+			return err
+		}
+	}
+	r.NotRead = append(r.NotRead, others...)
+	return nil
+}
+
+// readFile lints one file of a folder, or one by itself.
+func (r *lintReport) readFile(linter *rewrite.Linter, name string, stdin io.Reader) error {
+	text, err := cli.ReadInput(name, stdin)
+	if err != nil {
+		return err
+	}
+	if isStatementLog(text) {
+		if r.fix {
+			return fmt.Errorf("%s: a log of statements cannot be fixed: give --fix the files that the statements are from", name)
+		}
+		r.readLog(linter, name, text)
+		return nil
+	}
+	source := rewrite.Source{Text: text}
+	if name != "-" {
+		source.Path = filepath.ToSlash(name)
+		source.Beside = func(other string) (string, bool) {
+			text, err := cli.ReadRegular(filepath.Join(filepath.Dir(name), filepath.FromSlash(other)))
+			return text, err == nil
+		}
+	}
+	if !r.fix {
+		r.add(name, linter.Lint(source))
+		return nil
+	}
+	linted, err := linter.Fix(source)
+	if err != nil {
+		return cli.AtRuntime(fmt.Errorf("%s is left as it is: %w", name, err))
+	}
+	r.add(name, linted)
+	if name == "-" || linted.Text != text {
+		r.fixed = append(r.fixed, fixedFile{name, linted.Text})
+	}
+	return nil
+}
+
+// readLog lints a log's statements, each by itself: sessions are mixed in it.
+func (r *lintReport) readLog(linter *rewrite.Linter, name, text string) {
+	var all rewrite.Linted
+	for s := range logged(text) {
+		all.Statements++
+		for _, f := range linter.Read(s.SQL) {
+			line := s.Line + strings.Count(s.SQL[:min(f.At, len(s.SQL))], "\n")
+			all.Findings = append(all.Findings, rewrite.Placed{Finding: f, Line: line, Status: f.Status()})
+		}
+	}
+	r.add(name, all)
+}
+
+// migrationsIn lists the files of SQL in a folder and those below, in the order of the tools
+// that run them, and the others in it, but those that belong to a tool and are no migrations.
+// What is hidden, and node_modules, is passed over.
+func migrationsIn(folder string) (files, others []string, err error) {
+	root := filepath.Clean(folder) + string(filepath.Separator) // also of a link to a folder
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := entry.Name(); {
+		case path != root && (strings.HasPrefix(name, ".") || name == "node_modules"):
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+		case entry.IsDir() || ofTool(path):
+		case strings.EqualFold(filepath.Ext(name), ".sql") && !endless(path):
+			files = append(files, path)
+		default:
+			others = append(others, path)
+		}
+		return nil
+	})
+	byVersion := func(a, b string) int { return rewrite.CompareMigrations(filepath.ToSlash(a), filepath.ToSlash(b)) }
+	slices.SortFunc(files, byVersion)
+	slices.SortFunc(others, byVersion)
+	return files, others, err
+}
+
+// endless reports whether a path is that of a pipe, a socket or a device.
+func endless(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}
+
+// ofTool reports whether a file holds what a tool notes about the migrations of a folder:
+// Drizzle's journal and snapshots, Prisma's lock, Flyway's settings of a file.
+func ofTool(path string) bool {
+	name := filepath.Base(path)
+	return name == "migration_lock.toml" || strings.HasSuffix(name, ".sql.conf") ||
+		filepath.Base(filepath.Dir(path)) == "meta" && (name == "_journal.json" || strings.HasSuffix(name, "_snapshot.json"))
+}
+
+// fixedFile is a file's new text.
+type fixedFile struct{ name, text string }
+
+// write puts the text in the file's place, with its mode, so that whoever reads it meets the
+// one or the other text whole. The text of standard input goes to stdout.
+func (f fixedFile) write(stdout io.Writer) error {
+	if f.name == "-" {
+		_, err := io.WriteString(stdout, f.text)
+		return err
+	}
+	path, err := filepath.EvalSymlinks(f.name) // a link stays one
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: no regular file; give --fix - and standard input", f.name)
+	}
+	made, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	if _, err = made.WriteString(f.text); err == nil {
+		err = made.Chmod(info.Mode().Perm())
+	}
+	if err == nil {
+		err = made.Sync()
+	}
+	if cerr := made.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(made.Name(), path)
+	}
+	if err != nil {
+		os.Remove(made.Name())
+	}
+	return err
+}

@@ -1,0 +1,96 @@
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// lintReport is what lint says, in the form of its JSON.
+type lintReport struct {
+	Statements int           `json:"statements"`
+	Findings   []lintFinding `json:"findings"`
+	// NotRead are the files of folders that are no SQL: nothing is known of them.
+	NotRead []string `json:"not_read"`
+
+	fix   bool
+	fixed []fixedFile
+}
+
+type lintFinding struct {
+	File      string `json:"file"`
+	Line      int    `json:"line"`
+	Severity  string `json:"severity"`
+	Status    string `json:"status"`
+	Rule      string `json:"rule"`
+	Feature   string `json:"feature"`
+	Outcome   string `json:"outcome"`
+	Operation string `json:"operation,omitempty"`
+	Reason    string `json:"reason"`
+	Action    string `json:"action"`
+	Remedy    string `json:"remedy,omitempty"`
+}
+
+// add takes the findings of one file.
+func (r *lintReport) add(name string, linted rewrite.Linted) {
+	r.Statements += linted.Statements
+	for _, f := range linted.Findings {
+		r.Findings = append(r.Findings, lintFinding{
+			File: name, Line: f.Line, Severity: f.Severity.String(), Status: f.Status.String(), Rule: f.Rule.String(),
+			Feature: string(f.Feature), Outcome: f.Outcome.String(), Operation: f.Operation,
+			Reason: f.Reason, Action: f.Action, Remedy: f.Remedy,
+		})
+	}
+}
+
+// forPeople counts what is left to people.
+func (r *lintReport) forPeople() int { return r.count(rewrite.People) }
+
+func (r *lintReport) count(status rewrite.Status) int {
+	n := 0
+	for i := range r.Findings {
+		if r.Findings[i].Status == status.String() {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *lintReport) write(w io.Writer, format string) error {
+	if format == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(r)
+	}
+	var b strings.Builder
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		by := "Sluice"
+		if f.Status == rewrite.Fixed.String() {
+			by = "fixed"
+		}
+		fmt.Fprintf(&b, "%s:%d: %s: %s (%s): %s\n    %s: %s\n", f.File, f.Line, f.Severity, f.Feature, f.Rule, f.Reason, by, f.Action)
+		if f.Remedy != "" {
+			fmt.Fprintf(&b, "    remedy: %s\n", f.Remedy)
+		}
+	}
+	for _, name := range r.NotRead {
+		fmt.Fprintf(&b, "%s: not read: no SQL\n", name)
+	}
+	fmt.Fprintf(&b, "%s, %s, ", cli.Plural(r.Statements, "statement"), cli.Plural(len(r.Findings), "finding"))
+	if r.fix {
+		fmt.Fprintf(&b, "%d fixed, ", r.count(rewrite.Fixed))
+	}
+	fmt.Fprintf(&b, "%d for people", r.forPeople())
+	if n := len(r.NotRead); n > 0 {
+		fmt.Fprintf(&b, "; %s not read", cli.Plural(n, "file"))
+	}
+	b.WriteByte('\n')
+	_, err := io.WriteString(w, b.String())
+	return err
+}
