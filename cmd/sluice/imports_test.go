@@ -53,7 +53,7 @@ var doors = map[string][]string{
 	"github.com/spf13/cobra": {"cmd/sluice", "cmd/sluice/cli", "cmd/sluice/daemon", "cmd/sluice/doctor", "cmd/sluice/injectcmd", "cmd/sluice/leasecmd", "cmd/sluice/lint"},
 	// cobra's and viper's flags
 	"github.com/spf13/pflag": {"cmd/sluice/config", "cmd/sluice/config/configtest", "cmd/sluice/cli", "cmd/sluice/leasecmd", "cmd/sluice/lint"},
-	"go.yaml.in/yaml/v3":     {"cmd/sluice/injectcmd"}, // viper's; manifests keep their comments by it
+	"go.yaml.in/yaml/v3":     {"cmd/sluice", "cmd/sluice/injectcmd"}, // viper's; manifests keep their comments by it
 
 	"github.com/aws/aws-sdk-go-v2/config":            {"cmd/sluice/daemon"},
 	"github.com/aws/aws-sdk-go-v2/credentials":       {"cmd/sluice/daemon"}, // the names of their sources

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
 // limitRow is a row of docs/limits.md about a key: its name and its default.
@@ -23,12 +25,12 @@ func TestLimitsSayTheDefaults(t *testing.T) {
 		t.Fatalf("docs/limits.md has %d rows about keys", len(rows))
 	}
 	for _, row := range rows {
-		k := keyNamed(row[1])
+		k := config.KeyNamed(row[1])
 		if k == nil {
 			t.Errorf("docs/limits.md: there is no key %s", row[1])
 			continue
 		}
-		if want := readable(k.def); row[2] != want {
+		if want := readable(k.Default); row[2] != want {
 			t.Errorf("docs/limits.md: the default of %s is %s, not %s", row[1], want, row[2])
 		}
 	}
