@@ -61,7 +61,7 @@ type owed struct {
 	// bytes of a synthetic answer or a forced error.
 	bytes []byte
 	// want, of E and Q: what was sent is Sluice's own, or stands for the client's, and has this first word
-	// (rewrite.FirstWords); "" where nothing is expected.
+	// (parse.FirstWords); "" where nothing is expected.
 	want string
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // A column that is added with a DEFAULT: what of it can be carried out, and the statements that
@@ -21,33 +21,33 @@ const backfillPolicy = "backfill"
 
 // adds reads ADD [COLUMN] [IF NOT EXISTS] name type DEFAULT constant, with other constraints or
 // not, in any order.
-func (a *Alteration) adds(cmd message, reader *constraintReader, at int, constraints bool) *Alteration {
-	column, ph := cmd.child("def"), reader.ph
+func (a *Alteration) adds(cmd parse.Message, reader *constraintReader, at int, constraints bool) *Alteration {
+	column, ph := cmd.Child("def"), reader.ph
 	if refusedAlter(cmd) != AddColumn || !plainColumn(column) {
 		return nil
 	}
-	a.Column, a.IfNotExists, a.kind = column.text("colname"), cmd.flag("missing_ok"), column.child("type_name")
-	spans, until, ok := reader.spans(column, a.Column, len(ph.tokens)-1)
+	a.Column, a.IfNotExists, a.kind = column.Text("colname"), cmd.Flag("missing_ok"), column.Child("type_name")
+	spans, until, ok := reader.spans(column, a.Column, len(ph.Tokens)-1)
 	if !ok {
 		return nil
 	}
-	a.Type = ph.span(at+1, until)
+	a.Type = ph.Span(at+1, until)
 	null := false
 	var others []constraintSpan
 	for _, span := range spans {
-		switch pg_query.ConstrType(span.constraint.integer("contype")) {
-		case pg_query.ConstrType_CONSTR_NOTNULL:
+		switch parse.ConstrType(span.constraint.Integer("contype")) {
+		case parse.CONSTR_NOTNULL:
 			a.NotNull = true
 			if reader.notNull {
 				others = append(others, span)
 			}
-		case pg_query.ConstrType_CONSTR_NULL:
+		case parse.CONSTR_NULL:
 			null = true
-		case pg_query.ConstrType_CONSTR_DEFAULT:
-			if a.Default != "" || !ph.word(span.first, "default") || !isFixed(span.constraint.child("raw_expr")) {
+		case parse.CONSTR_DEFAULT:
+			if a.Default != "" || !ph.Word(span.first, "default") || !isFixed(span.constraint.Child("raw_expr")) {
 				return nil
 			}
-			a.Default = ph.span(span.first+1, span.last+1)
+			a.Default = ph.Span(span.first+1, span.last+1)
 		default:
 			others = append(others, span)
 		}
@@ -59,8 +59,8 @@ func (a *Alteration) adds(cmd message, reader *constraintReader, at int, constra
 }
 
 // plainColumn reports a column without a collation and the like.
-func plainColumn(column message) bool {
-	return column.child("coll_clause").shape == nil && column.text("storage_name") == "" && column.text("compression") == "" && column.child("fdwoptions").shape == nil
+func plainColumn(column parse.Message) bool {
+	return column.Child("coll_clause").Shape == nil && column.Text("storage_name") == "" && column.Text("compression") == "" && column.Child("fdwoptions").Shape == nil
 }
 
 // holds reads what the column is held to besides. The constraints are added while it has its name
@@ -68,11 +68,11 @@ func plainColumn(column message) bool {
 func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) bool {
 	var adds []Addition
 	for _, span := range spans {
-		a.besides += " " + reader.ph.span(span.first, span.last+1)
+		a.besides += " " + reader.ph.Span(span.first, span.last+1)
 	}
 	for _, span := range spans {
 		n := len(adds)
-		if constraintIs(span.constraint, pg_query.ConstrType_CONSTR_NOTNULL) {
+		if constraintIs(span.constraint, parse.CONSTR_NOTNULL) {
 			adds = append(adds, holdsNotNull(a.table, a.relation, a.Adding()))
 		} else if span.column = a.Adding(); !reader.add(&adds, span) {
 			return false
@@ -91,42 +91,42 @@ func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) boo
 }
 
 // names has a CHECK call the column by its name for the time being.
-func (a *Alteration) names(hold *Addition, span constraintSpan, ph *phrase) bool {
-	var edits []edit
-	refs := columnRefs(span.constraint.child("raw_expr"), nil)
-	slices.SortFunc(refs, func(a, b message) int { return a.integer("location") - b.integer("location") })
+func (a *Alteration) names(hold *Addition, span constraintSpan, ph *parse.Phrase) bool {
+	var edits []parse.Edit
+	refs := columnRefs(span.constraint.Child("raw_expr"), nil)
+	slices.SortFunc(refs, func(a, b parse.Message) int { return a.Integer("location") - b.Integer("location") })
 	for _, ref := range refs {
-		names := ref.names("fields")
-		i := ph.at(ref.integer("location"))
+		names := ref.Names("fields")
+		i := ph.At(ref.Integer("location"))
 		switch {
-		case i < 0 || len(names) != len(ref.values("fields")):
+		case i < 0 || len(names) != len(ref.Values("fields")):
 			return false
 		case len(names) == 1 && names[0] == a.Column:
-			edits = append(edits, edit{int(ph.tokens[i].start), int(ph.tokens[i].end), identifier(a.Adding())})
+			edits = append(edits, parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: identifier(a.Adding())})
 		case names[len(names)-1] == a.Column:
 			return false
 		}
 	}
 	first := span.first
-	if ph.word(first, "constraint") {
+	if ph.Word(first, "constraint") {
 		first += 2
 	}
-	from, to := int(ph.tokens[first].start), int(ph.tokens[span.last].end)
+	from, to := int(ph.Tokens[first].Start), int(ph.Tokens[span.last].End)
 	hold.body = ""
 	for _, e := range edits {
-		hold.body += string(ph.text[from:e.start]) + e.text
-		from = e.end
+		hold.body += string(ph.Text[from:e.Start]) + e.Text
+		from = e.End
 	}
-	hold.body += string(ph.text[from:to])
+	hold.body += string(ph.Text[from:to])
 	return true
 }
 
 // columnRefs are the references to columns in an expression.
-func columnRefs(expr message, refs []message) []message {
-	if expr.is("ColumnRef") {
+func columnRefs(expr parse.Message, refs []parse.Message) []parse.Message {
+	if expr.Is("ColumnRef") {
 		return append(refs, expr)
 	}
-	for child := range expr.nodes() {
+	for child := range expr.Nodes() {
 		refs = columnRefs(child, refs)
 	}
 	return refs
@@ -134,11 +134,11 @@ func columnRefs(expr message, refs []message) []message {
 
 // isFixed reports a constant that is not NULL, with casts or not, and means the same whenever
 // it is read.
-func isFixed(m message) bool {
-	for m.is("TypeCast") {
-		m = m.child("arg")
+func isFixed(m parse.Message) bool {
+	for m.Is("TypeCast") {
+		m = m.Child("arg")
 	}
-	return m.is("A_Const") && !m.flag("isnull") && isLasting(m)
+	return m.Is("A_Const") && !m.Flag("isnull") && isLasting(m)
 }
 
 // verified reports whether the statements that are made of the pieces mean what the client's
@@ -147,27 +147,27 @@ func (a *Alteration) verified() bool {
 	if a.Own != nil {
 		return a.ownVerified()
 	}
-	client, err := parseTree(a.Text)
+	client, err := parse.Tree(a.Text)
 	if err != nil {
 		return false
 	}
-	was := client.child("stmts").child("stmt").child("cmds").child("def")
-	add, err := parseTree(a.Add())
+	was := client.Child("stmts").Child("stmt").Child("cmds").Child("def")
+	add, err := parse.Tree(a.Add())
 	if err != nil {
 		return false
 	}
-	column := add.child("stmts").child("stmt").child("cmds").child("def")
-	if column.child("constraints").shape != nil || !(intents{}).equal(was.child("type_name"), column.child("type_name")) {
+	column := add.Child("stmts").Child("stmt").Child("cmds").Child("def")
+	if column.Child("constraints").Shape != nil || !(parse.Intents{}).Equal(was.Child("type_name"), column.Child("type_name")) {
 		return false
 	}
-	set, err := parseTree(a.SetDefault())
-	if err != nil || len(set.values("stmts")) != 1 {
+	set, err := parse.Tree(a.SetDefault())
+	if err != nil || len(set.Values("stmts")) != 1 {
 		return false
 	}
-	value := set.child("stmts").child("stmt").child("cmds").child("def")
-	for constraint := range was.list("constraints") {
-		if constraintIs(constraint, pg_query.ConstrType_CONSTR_DEFAULT) {
-			return (intents{}).equal(constraint.child("raw_expr"), value)
+	value := set.Child("stmts").Child("stmt").Child("cmds").Child("def")
+	for constraint := range was.List("constraints") {
+		if constraintIs(constraint, parse.CONSTR_DEFAULT) {
+			return (parse.Intents{}).Equal(constraint.Child("raw_expr"), value)
 		}
 	}
 	return false

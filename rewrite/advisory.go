@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Advisory locks, for a server that has none: what a relay needs to keep those of a session as
@@ -111,8 +113,8 @@ var (
 )
 
 // advisoryCall reads a SELECT of one call; nil for what is not carried out.
-func advisoryCall(m message) *Advisory {
-	if !m.is("SelectStmt") {
+func advisoryCall(m parse.Message) *Advisory {
+	if !m.Is("SelectStmt") {
 		return nil
 	}
 	call, column := loneCall(m)
@@ -121,11 +123,11 @@ func advisoryCall(m message) *Advisory {
 		return nil
 	}
 	a := &Advisory{Verb: verb, Column: column}
-	n := len(call.valuesOf("args"))
+	n := len(call.ValuesOf("args"))
 	if (n == 0) != (verb == UnlockAllAdvisory) || n > 2 {
 		return nil
 	}
-	for node := range call.list("args") {
+	for node := range call.List("args") {
 		arg, ok := advisoryArg(node, n == 2)
 		if !ok {
 			return nil
@@ -141,17 +143,17 @@ func advisoryCall(m message) *Advisory {
 }
 
 // advisoryArg reads one argument, of type integer where narrow says so, else of type bigint.
-func advisoryArg(node message, narrow bool) (arg AdvisoryArg, ok bool) {
+func advisoryArg(node parse.Message, narrow bool) (arg AdvisoryArg, ok bool) {
 	least, most := int64(math.MinInt64), int64(math.MaxInt64)
 	if narrow {
 		least, most = math.MinInt32, math.MaxInt32
 	}
-	if node.is("TypeCast") {
-		kind := node.child("type_name")
-		if kind.child("array_bounds").shape != nil || kind.child("typmods").shape != nil || kind.flag("setof") {
+	if node.Is("TypeCast") {
+		kind := node.Child("type_name")
+		if kind.Child("array_bounds").Shape != nil || kind.Child("typmods").Shape != nil || kind.Flag("setof") {
 			return arg, false
 		}
-		switch names := kind.names("names"); {
+		switch names := kind.Names("names"); {
 		case isBuiltin(names, "int8") && !narrow:
 			arg.Type = Int8OID
 		case isBuiltin(names, "int4"):
@@ -159,15 +161,15 @@ func advisoryArg(node message, narrow bool) (arg AdvisoryArg, ok bool) {
 		default:
 			return arg, false
 		}
-		node = node.child("arg")
+		node = node.Child("arg")
 	}
 	switch {
-	case node.is("ParamRef"):
-		arg.Param = node.integer("number")
+	case node.Is("ParamRef"):
+		arg.Param = node.Integer("number")
 		return arg, arg.Param > 0
-	case !node.is("A_Const"):
+	case !node.Is("A_Const"):
 		return arg, false
-	case node.flag("isnull"):
+	case node.Flag("isnull"):
 		arg.Null = true
 		return arg, true
 	}
@@ -182,14 +184,14 @@ func advisoryArg(node message, narrow bool) (arg AdvisoryArg, ok bool) {
 }
 
 // constantNumber is the text of a constant that may be a whole number, be it written as a string.
-func constantNumber(node message) string {
+func constantNumber(node parse.Message) string {
 	switch {
-	case node.child("ival").shape != nil:
-		return strconv.Itoa(node.child("ival").integer("ival"))
-	case node.child("fval").shape != nil:
-		return node.child("fval").text("fval")
+	case node.Child("ival").Shape != nil:
+		return strconv.Itoa(node.Child("ival").Integer("ival"))
+	case node.Child("fval").Shape != nil:
+		return node.Child("fval").Text("fval")
 	}
-	return strings.Trim(node.child("sval").text("sval"), " \t\n\r\f\v")
+	return strings.Trim(node.Child("sval").Text("sval"), " \t\n\r\f\v")
 }
 
 // isBuiltin reports whether a type's name is that of a type of pg_catalog.

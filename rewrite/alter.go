@@ -3,7 +3,7 @@ package rewrite
 import (
 	"slices"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // addColumn is the rule of ALTER TABLE ... ADD COLUMN with NULL and DEFAULT NULL: DSQL refuses
@@ -12,45 +12,45 @@ func (r *rewriter) addColumn(p *part) {
 	if !r.rules.AddColumn && !r.rules.Dialect {
 		return
 	}
-	for cmd := range p.node.list("cmds") {
-		column := cmd.child("def")
-		if pg_query.AlterTableType(cmd.integer("subtype")) != pg_query.AlterTableType_AT_AddColumn || !saysNothing(column) {
+	for cmd := range p.node.List("cmds") {
+		column := cmd.Child("def")
+		if parse.AlterTableType(cmd.Integer("subtype")) != parse.AT_AddColumn || !saysNothing(column) {
 			continue
 		}
-		at := column.integer("location")
+		at := column.Integer("location")
 		if !r.rules.AddColumn {
 			r.find(off(AddNull, at))
 			continue
 		}
 		ph := r.phrase(p)
-		for constraint := range column.list("constraints") {
-			i := ph.at(constraint.integer("location"))
-			if ph.word(i, "constraint") {
-				r.edit(ph.remove(i), ph.remove(i+1))
+		for constraint := range column.List("constraints") {
+			i := ph.At(constraint.Integer("location"))
+			if ph.Word(i, "constraint") {
+				r.edit(ph.Remove(i), ph.Remove(i+1))
 				i += 2
 			}
-			if ph.word(i, "default") {
-				r.edit(ph.remove(i))
+			if ph.Word(i, "default") {
+				r.edit(ph.Remove(i))
 				i++
 			}
 			if i >= 0 {
-				r.edit(ph.remove(i))
+				r.edit(ph.Remove(i))
 			}
 		}
-		r.meant.set(column, "constraints")
+		r.meant.Set(column, "constraints")
 		r.find(handled(AddNull, Rewritten, Info, "NULL is taken out: it is so without", at))
 	}
 }
 
 // saysNothing reports whether a column has constraints, and all of them are NULL or DEFAULT
 // NULL. A domain may have another default, which DEFAULT NULL would be instead of.
-func saysNothing(column message) bool {
+func saysNothing(column parse.Message) bool {
 	any := false
-	for constraint := range column.list("constraints") {
+	for constraint := range column.List("constraints") {
 		any = true
 		switch {
-		case constraintIs(constraint, pg_query.ConstrType_CONSTR_NULL):
-		case constraintIs(constraint, pg_query.ConstrType_CONSTR_DEFAULT) && isNull(constraint.child("raw_expr")) && isNoDomain(column.child("type_name")):
+		case constraintIs(constraint, parse.CONSTR_NULL):
+		case constraintIs(constraint, parse.CONSTR_DEFAULT) && isNull(constraint.Child("raw_expr")) && isNoDomain(column.Child("type_name")):
 		default:
 			return false
 		}
@@ -62,10 +62,10 @@ func saysNothing(column message) bool {
 var plainTypes = []string{"text", "bytea", "uuid", "date", "json", "jsonb", "int2", "int4", "int8", "float4", "float8", "bool", "timestamptz", "timetz"}
 
 // isNoDomain reports whether a type is one of PostgreSQL's own, for certain enough.
-func isNoDomain(kind message) bool {
-	names := kind.names("names")
+func isNoDomain(kind parse.Message) bool {
+	names := kind.Names("names")
 	return len(names) == 2 && names[0] == "pg_catalog" || len(names) == 1 && slices.Contains(plainTypes, names[0])
 }
 
 // isNull reports the constant NULL.
-func isNull(m message) bool { return m.is("A_Const") && m.flag("isnull") }
+func isNull(m parse.Message) bool { return m.Is("A_Const") && m.Flag("isnull") }

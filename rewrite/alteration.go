@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // ALTER TABLE that DSQL refuses as it is written and that can be carried out otherwise. What
@@ -31,12 +31,12 @@ type Alteration struct {
 	// CHECK of NOT NULL.
 	Retypes, Checks bool
 
-	table, column string  // as the text has them
-	relation      string  // the table's own name
-	kind          message // the type
-	casts         bool    // USING says that the column is cast to the type
-	besides       string  // the text of the constraints of Held
-	declared      string  // the type as the client has it, where Type is another; else ""
+	table, column string        // as the text has them
+	relation      string        // the table's own name
+	kind          parse.Message // the type
+	casts         bool          // USING says that the column is cast to the type
+	besides       string        // the text of the constraints of Held
+	declared      string        // the type as the client has it, where Type is another; else ""
 }
 
 // alteration looks at an ALTER TABLE: it leaves to the relay what that may carry out, and
@@ -80,34 +80,34 @@ func (r *rewriter) alteration(p *part) {
 // alterationOf reads an ALTER TABLE; nil for one that is no Alteration. Comments are left to
 // others: a statement that is made of pieces must not end in one.
 func (r *rewriter) alterationOf(p *part) *Alteration {
-	var cmds []message
-	for cmd := range p.node.list("cmds") {
+	var cmds []parse.Message
+	for cmd := range p.node.List("cmds") {
 		cmds = append(cmds, cmd)
 	}
-	text, relation := string(r.text[p.st.Start:p.st.End]), p.node.child("relation")
-	if len(cmds) != 1 || p.node.flag("missing_ok") || pg_query.ObjectType(p.node.integer("objtype")) != pg_query.ObjectType_OBJECT_TABLE ||
-		relation.text("catalogname") != "" || strings.Contains(text, "--") || strings.Contains(text, "/*") {
+	text, relation := string(r.text[p.st.Start:p.st.End]), p.node.Child("relation")
+	if len(cmds) != 1 || p.node.Flag("missing_ok") || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE ||
+		relation.Text("catalogname") != "" || strings.Contains(text, "--") || strings.Contains(text, "/*") {
 		return nil
 	}
 	ph := r.phrase(p)
-	i := ph.at(relation.integer("location"))
+	i := ph.At(relation.Integer("location"))
 	if i < 0 {
 		return nil
 	}
-	end := ph.qualified(i)
-	a := &Alteration{Text: text, table: ph.span(i, end), Table: identifier(relation.text("relname")), relation: relation.text("relname")}
-	if schema := relation.text("schemaname"); schema != "" {
+	end := ph.Qualified(i)
+	a := &Alteration{Text: text, table: ph.Span(i, end), Table: identifier(relation.Text("relname")), relation: relation.Text("relname")}
+	if schema := relation.Text("schemaname"); schema != "" {
 		a.Table = identifier(schema) + "." + a.Table
 	}
-	if ph.punctuated(end, "*") {
+	if ph.Punctuated(end, "*") {
 		end++
 	}
-	at := ph.columnToken(end)
-	a.column = string(ph.lexeme(at))
-	switch pg_query.AlterTableType(cmds[0].integer("subtype")) {
-	case pg_query.AlterTableType_AT_AlterColumnType:
+	at := ph.ColumnToken(end)
+	a.column = string(ph.Lexeme(at))
+	switch parse.AlterTableType(cmds[0].Integer("subtype")) {
+	case parse.AT_AlterColumnType:
 		return a.retypes(cmds[0], &ph, at)
-	case pg_query.AlterTableType_AT_AddColumn:
+	case parse.AT_AddColumn:
 		reader := constraintReader{c: &Constraints{table: a.table}, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
 		if refusedAlter(cmds[0]) == AddSerial {
 			return r.addsSerial(a, cmds[0], &reader, at)
@@ -117,43 +117,35 @@ func (r *rewriter) alterationOf(p *part) *Alteration {
 	return nil
 }
 
-// span is the text from token i up to token end, which it does not include.
-func (p *phrase) span(i, end int) string {
-	if i >= end || end > len(p.tokens) {
-		return ""
-	}
-	return string(p.text[p.tokens[i].start:p.tokens[end-1].end])
-}
-
 // retypes reads ALTER COLUMN name [SET DATA] TYPE type, with or without USING the column, as it
 // is or cast to the type.
-func (a *Alteration) retypes(cmd message, ph *phrase, at int) *Alteration {
-	def := cmd.child("def")
-	a.Column, a.kind = cmd.text("name"), def.child("type_name")
-	using := def.child("raw_default")
-	if using.is("TypeCast") {
-		if !(intents{}).equal(using.child("type_name"), a.kind) {
+func (a *Alteration) retypes(cmd parse.Message, ph *parse.Phrase, at int) *Alteration {
+	def := cmd.Child("def")
+	a.Column, a.kind = cmd.Text("name"), def.Child("type_name")
+	using := def.Child("raw_default")
+	if using.Is("TypeCast") {
+		if !(parse.Intents{}).Equal(using.Child("type_name"), a.kind) {
 			return nil
 		}
-		a.casts, using = true, using.child("arg")
+		a.casts, using = true, using.Child("arg")
 	}
-	if def.child("coll_clause").shape != nil || using.shape != nil && !isColumn(using, a.Column) {
+	if def.Child("coll_clause").Shape != nil || using.Shape != nil && !isColumn(using, a.Column) {
 		return nil
 	}
-	i, end := at+1, len(ph.tokens)
-	for i < end && !ph.word(i, "type") {
+	i, end := at+1, len(ph.Tokens)
+	for i < end && !ph.Word(i, "type") {
 		i++
 	}
-	for n := i + 1; using.shape != nil && n < end; n++ { // a reserved word in no type
-		if ph.word(n, "using") {
+	for n := i + 1; using.Shape != nil && n < end; n++ { // a reserved word in no type
+		if ph.Word(n, "using") {
 			end = n
 		}
 	}
-	a.Type = ph.span(i+1, end)
+	a.Type = ph.Span(i+1, end)
 	return a
 }
 
 // isColumn reports a reference to the column by its name alone.
-func isColumn(m message, name string) bool {
-	return m.is("ColumnRef") && len(m.values("fields")) == 1 && slices.Equal(m.names("fields"), []string{name})
+func isColumn(m parse.Message, name string) bool {
+	return m.Is("ColumnRef") && len(m.Values("fields")) == 1 && slices.Equal(m.Names("fields"), []string{name})
 }

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"fmt"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // The statements to write in the place of an ALTER TABLE that nobody carries out, and what of the
@@ -47,19 +49,19 @@ type ColumnFacts struct {
 
 // Same reports whether a change of type changes nothing.
 func (a *Alteration) Same(facts ColumnFacts) bool {
-	tree, err := parseTree("SELECT NULL::" + facts.Type)
+	tree, err := parse.Tree("SELECT NULL::" + facts.Type)
 	if err != nil || !facts.IsOfType {
 		return false
 	}
-	shown := tree.child("stmts").child("stmt").child("target_list").child("val").child("type_name")
+	shown := tree.Child("stmts").Child("stmt").Child("target_list").Child("val").Child("type_name")
 	return listsEqual(a.kind, shown, "typmods") && listsEqual(a.kind, shown, "array_bounds")
 }
 
 // listsEqual reports whether two nodes have the same in a field that is a list.
-func listsEqual(a, b message, field string) bool {
-	var of [2][]message
-	for i, m := range [2]message{a, b} {
-		for item := range m.list(field) {
+func listsEqual(a, b parse.Message, field string) bool {
+	var of [2][]parse.Message
+	for i, m := range [2]parse.Message{a, b} {
+		for item := range m.List(field) {
 			of[i] = append(of[i], item)
 		}
 	}
@@ -67,7 +69,7 @@ func listsEqual(a, b message, field string) bool {
 		return false
 	}
 	for i := range of[0] {
-		if !(intents{}).equal(of[0][i], of[1][i]) {
+		if !(parse.Intents{}).Equal(of[0][i], of[1][i]) {
 			return false
 		}
 	}

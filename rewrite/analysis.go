@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // analysis walks the tree of one statement and gathers what it may do.
@@ -20,14 +20,14 @@ type analysis struct {
 	ctes   []string
 	hidden map[string]int
 
-	calls, sets       bool      // of a function that may change settings; of set_config for the transaction
-	locked            []message // queries with locking clauses
-	samples, advisory bool      // TABLESAMPLE; an advisory lock
-	uuids             bool      // uuid_generate_v4, of some schema
-	setsConfig        bool      // set_config, or an EXECUTE that may
-	unsure            bool      // see Plan.SureRead
-	prepares          bool      // PREPARE: what it holds runs later
-	sequence          string    // see Plan.Sequence
+	calls, sets       bool            // of a function that may change settings; of set_config for the transaction
+	locked            []parse.Message // queries with locking clauses
+	samples, advisory bool            // TABLESAMPLE; an advisory lock
+	uuids             bool            // uuid_generate_v4, of some schema
+	setsConfig        bool            // set_config, or an EXECUTE that may
+	unsure            bool            // see Plan.SureRead
+	prepares          bool            // PREPARE: what it holds runs later
+	sequence          string          // see Plan.Sequence
 	questions         []question
 	foreign           bool     // a function is called that is no builtin, or may write
 	leaves            bool     // see Statement.Leaves
@@ -68,7 +68,7 @@ var traceless = map[string]bool{
 	"pg_cancel_backend": true, "pg_terminate_backend": true, "txid_current": true, "pg_current_xact_id": true,
 }
 
-const onConflictUpdate = int(pg_query.OnConflictAction_ONCONFLICT_UPDATE)
+const onConflictUpdate = int(parse.ONCONFLICT_UPDATE)
 
 func (a *analysis) raise(kind Kind) {
 	if !a.inert {
@@ -86,9 +86,9 @@ func (a *analysis) pinned(why Pin) {
 
 // visit walks m and everything under it. It recurses as deep as the guard let
 // the text nest.
-func (a *analysis) visit(m message) {
+func (a *analysis) visit(m parse.Message) {
 	a.doubt(m)
-	switch m.name() {
+	switch m.Name() {
 	case "RangeVar":
 		a.table(m, false)
 		return
@@ -105,7 +105,7 @@ func (a *analysis) visit(m message) {
 	case "ExecuteStmt":
 		a.raise(Write)
 		a.pinned(PinPrepare) // also behind EXPLAIN
-		if name := m.text("name"); strings.HasPrefix(name, RelayName) {
+		if name := m.Text("name"); strings.HasPrefix(name, RelayName) {
 			a.executes = name
 		}
 		a.setsConfig = true
@@ -113,58 +113,58 @@ func (a *analysis) visit(m message) {
 		a.call(m)
 	case "A_Indirection":
 		// (x).f calls f(x) where x has no such field.
-		for _, name := range m.names("indirection") {
-			a.function("", name, message{})
+		for _, name := range m.Names("indirection") {
+			a.function("", name, parse.Message{})
 		}
 	case "String":
-		if isTemp(m.text("sval")) {
+		if isTemp(m.Text("sval")) {
 			a.pinned(PinTemp) // pg_temp.name, wherever names are lists
 		}
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 		a.query(m)
 		return
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		a.visit(child)
 	}
 }
 
 // query walks a statement that may have WITH queries, which hide tables of the
 // same name from each other and from the rest, but not from its target.
-func (a *analysis) query(m message) {
+func (a *analysis) query(m parse.Message) {
 	outer := len(a.ctes)
-	target := message{}
-	if !m.is("SelectStmt") {
+	target := parse.Message{}
+	if !m.Is("SelectStmt") {
 		a.raise(Write)
 		a.modifies = true
-		if !m.is("InsertStmt") || m.child("on_conflict_clause").integer("action") == onConflictUpdate {
+		if !m.Is("InsertStmt") || m.Child("on_conflict_clause").Integer("action") == onConflictUpdate {
 			a.contend()
 		}
-		target = m.child("relation")
+		target = m.Child("relation")
 		a.table(target, true)
-		if m.is("UpdateStmt") && target.text("relname") == "pg_settings" && !a.inert {
+		if m.Is("UpdateStmt") && target.Text("relname") == "pg_settings" && !a.inert {
 			a.pinned(PinSetConfig) // by a rule of the view
 			a.setsConfig = true
 		}
 	}
-	if m.is("SelectStmt") && m.child("locking_clause").shape != nil {
+	if m.Is("SelectStmt") && m.Child("locking_clause").Shape != nil {
 		a.locked = append(a.locked, m)
 	}
-	with := m.child("with_clause")
-	recursive := with.flag("recursive")
-	for cte := range with.list("ctes") {
+	with := m.Child("with_clause")
+	recursive := with.Flag("recursive")
+	for cte := range with.List("ctes") {
 		if recursive {
-			a.hide(cte.text("ctename"))
+			a.hide(cte.Text("ctename"))
 		}
 	}
-	for cte := range with.list("ctes") {
+	for cte := range with.List("ctes") {
 		a.visit(cte)
 		if !recursive {
-			a.hide(cte.text("ctename"))
+			a.hide(cte.Text("ctename"))
 		}
 	}
-	for child := range m.nodes() {
-		if !child.is("WithClause") && !child.same(target) {
+	for child := range m.Nodes() {
+		if !child.Is("WithClause") && !child.Same(target) {
 			a.visit(child)
 		}
 	}
@@ -184,12 +184,12 @@ func (a *analysis) hide(name string) {
 }
 
 // table notes a table. The target of a statement is never a WITH query.
-func (a *analysis) table(m message, target bool) {
-	schema, name := m.text("schemaname"), m.text("relname")
-	if m.text("relpersistence") == "t" || isTemp(schema) {
+func (a *analysis) table(m parse.Message, target bool) {
+	schema, name := m.Text("schemaname"), m.Text("relname")
+	if m.Text("relpersistence") == "t" || isTemp(schema) {
 		a.pinned(PinTemp)
 	}
-	switch catalog := m.text("catalogname"); {
+	switch catalog := m.Text("catalogname"); {
 	case catalog != "":
 		name = catalog + "." + schema + "." + name
 	case schema != "":
@@ -197,7 +197,7 @@ func (a *analysis) table(m message, target bool) {
 	case !target && a.hidden[name] > 0:
 		return
 	}
-	a.tables = append(a.tables, tableRef{name, m.integer("location")})
+	a.tables = append(a.tables, tableRef{name, m.Integer("location")})
 }
 
 // isTemp reports whether a schema is the session's own.
@@ -206,20 +206,20 @@ func isTemp(schema string) bool {
 }
 
 // dropped notes the tables of a DROP, which stand in lists of names.
-func (a *analysis) dropped(m message) {
-	switch pg_query.ObjectType(m.integer("remove_type")) {
-	case pg_query.ObjectType_OBJECT_TABLE, pg_query.ObjectType_OBJECT_VIEW, pg_query.ObjectType_OBJECT_MATVIEW,
-		pg_query.ObjectType_OBJECT_FOREIGN_TABLE, pg_query.ObjectType_OBJECT_SEQUENCE:
-		for object := range m.list("objects") {
-			a.tables = append(a.tables, tableRef{name: strings.Join(object.names("items"), ".")})
+func (a *analysis) dropped(m parse.Message) {
+	switch parse.ObjectType(m.Integer("remove_type")) {
+	case parse.OBJECT_TABLE, parse.OBJECT_VIEW, parse.OBJECT_MATVIEW,
+		parse.OBJECT_FOREIGN_TABLE, parse.OBJECT_SEQUENCE:
+		for object := range m.List("objects") {
+			a.tables = append(a.tables, tableRef{name: strings.Join(object.Names("items"), ".")})
 		}
 	}
 }
 
 // call judges a function call.
-func (a *analysis) call(m message) {
+func (a *analysis) call(m parse.Message) {
 	schema, name := "", ""
-	switch names := m.names("funcname"); len(names) {
+	switch names := m.Names("funcname"); len(names) {
 	case 1:
 		name = names[0]
 	case 2:
@@ -232,7 +232,7 @@ func (a *analysis) call(m message) {
 }
 
 // function judges a call of a function by its name; call may be absent.
-func (a *analysis) function(schema, name string, call message) {
+func (a *analysis) function(schema, name string, call parse.Message) {
 	if a.inert {
 		if a.prepares && (schema == "" || schema == "pg_catalog") {
 			a.asks(name, call)
@@ -244,7 +244,7 @@ func (a *analysis) function(schema, name string, call message) {
 		a.calls, a.foreign, a.leaves = true, true, true
 		return
 	}
-	if roles[name]&harmless == 0 {
+	if parse.RoleNamed(name)&parse.Harmless == 0 {
 		a.raise(Write)
 		a.calls = a.calls || !settingless(name)
 		a.foreign = a.foreign || !innocuous(name)
@@ -258,8 +258,8 @@ func (a *analysis) function(schema, name string, call message) {
 	if strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") {
 		a.advisory = true
 	}
-	if name == "current_setting" && call.shape != nil {
-		a.asksFor(constant(call.child("args")))
+	if name == "current_setting" && call.Shape != nil {
+		a.asksFor(constant(call.Child("args")))
 	}
 	if name == "set_config" {
 		a.setsConfig = true
@@ -280,14 +280,14 @@ func settingless(name string) bool {
 
 // isLocal reports whether a call of set_config surely ends with its transaction:
 // its third argument is the constant true.
-func isLocal(call message) bool {
-	if call.shape == nil {
+func isLocal(call parse.Message) bool {
+	if call.Shape == nil {
 		return false
 	}
 	n := 0
-	for arg := range call.list("args") {
+	for arg := range call.List("args") {
 		if n++; n == 3 {
-			return arg.is("A_Const") && arg.child("boolval").flag("boolval")
+			return arg.Is("A_Const") && arg.Child("boolval").Flag("boolval")
 		}
 	}
 	return false

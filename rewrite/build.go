@@ -3,7 +3,7 @@ package rewrite
 import (
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // trait is what the type of a statement alone tells of it. Types without an
@@ -52,7 +52,7 @@ var traits = map[string]trait{
 }
 
 // draft makes the plan of a parsed text, before any rule.
-func (p *Planner) draft(sql string, tree message) (*Plan, []part) {
+func (p *Planner) draft(sql string, tree parse.Message) (*Plan, []part) {
 	plan, parts := build(sql, tree)
 	for i := range parts {
 		parts[i].st.Operation = operationOf(parts[i].node, parts[i].st)
@@ -64,15 +64,15 @@ func (p *Planner) draft(sql string, tree message) (*Plan, []part) {
 }
 
 // build makes the plan of a parsed text, without names of operations.
-func build(sql string, tree message) (*Plan, []part) {
+func build(sql string, tree parse.Message) (*Plan, []part) {
 	plan := &Plan{}
 	var parts []part
-	for raw := range tree.list("stmts") {
-		part := part{raw: raw, node: raw.child("stmt")}
+	for raw := range tree.List("stmts") {
+		part := part{raw: raw, node: raw.Child("stmt")}
 		st := statement(&part)
-		st.Start = raw.integer("stmt_location")
+		st.Start = raw.Integer("stmt_location")
 		st.End = len(sql)
-		if n := raw.integer("stmt_len"); n > 0 {
+		if n := raw.Integer("stmt_len"); n > 0 {
 			st.End = st.Start + n
 		}
 		st.Start += blankBefore(sql[st.Start:st.End])
@@ -92,34 +92,34 @@ func build(sql string, tree message) (*Plan, []part) {
 
 // blankBefore is the length of the white space and comments that sql begins with.
 func blankBefore(sql string) int {
-	l := lexer{text: []byte(sql)}
-	l.skipBlank()
-	return l.pos
+	l := parse.Lexer{Text: []byte(sql)}
+	l.SkipBlank()
+	return l.Pos
 }
 
 // statement makes one statement of a plan, without its place, and notes in its
 // part what rules need.
 func statement(p *part) Statement {
 	m := p.node
-	t, ok := traits[m.name()]
+	t, ok := traits[m.Name()]
 	if !ok {
 		t.kind = DDL
 	}
 	st := Statement{Kind: t.kind, Pin: t.pin}
-	switch m.name() {
+	switch m.Name() {
 	case "VariableSetStmt":
 		st.set(m)
 	case "TransactionStmt":
 		st.Tx = transaction(m)
 	case "VariableShowStmt":
-		st.Show = strings.ToLower(m.text("name"))
+		st.Show = strings.ToLower(m.Text("name"))
 	case "DiscardStmt":
-		if m.integer("target") == int(pg_query.DiscardMode_DISCARD_ALL) {
+		if m.Integer("target") == int(parse.DISCARD_ALL) {
 			st.Changes = []Change{{Action: DiscardAll}}
 		}
 	case "DeallocateStmt":
-		st.Deallocate = m.text("name")
-		st.DeallocateAll = m.flag("isall")
+		st.Deallocate = m.Text("name")
+		st.DeallocateAll = m.Flag("isall")
 	default:
 		st.analyze(p, t.inert)
 	}
@@ -129,28 +129,28 @@ func statement(p *part) Statement {
 // analyze fills in what the tables, calls and clauses of a statement tell.
 func (st *Statement) analyze(p *part, inert bool) {
 	m, modifies := p.node, false
-	switch m.name() {
+	switch m.Name() {
 	case "CopyStmt":
-		file := m.text("filename") != "" || m.flag("is_program")
+		file := m.Text("filename") != "" || m.Flag("is_program")
 		switch {
-		case m.flag("is_from") && !file:
+		case m.Flag("is_from") && !file:
 			st.Copy = CopyFromClient
 		case !file:
 			st.Copy = CopyToClient
 		}
-		if file || m.flag("is_from") {
+		if file || m.Flag("is_from") {
 			st.Kind = Write
-			modifies = m.flag("is_from")
+			modifies = m.Flag("is_from")
 		}
 	case "ExplainStmt":
 		inert = !explainAnalyze(m)
 	case "DeclareCursorStmt":
-		if m.integer("options")&cursorHold != 0 {
+		if m.Integer("options")&cursorHold != 0 {
 			st.Pin = PinHoldCursor
 		}
 	}
-	a := analysis{kind: st.Kind, pin: st.Pin, inert: inert, modifies: modifies, prepares: m.is("PrepareStmt")}
-	if m.is("DropStmt") {
+	a := analysis{kind: st.Kind, pin: st.Pin, inert: inert, modifies: modifies, prepares: m.Is("PrepareStmt")}
+	if m.Is("DropStmt") {
 		a.dropped(m)
 	}
 	a.visit(m)
@@ -160,31 +160,31 @@ func (st *Statement) analyze(p *part, inert bool) {
 		st.Changes = []Change{{Action: SetLocal}}
 	}
 	st.sequence, st.Executes = a.sequence, a.executes
-	st.demand = Demand{DDL: st.Kind == DDL && !m.is("VacuumStmt"), Rows: a.modifies && !inert, Drops: destroys(m), Local: defers(m)}
+	st.demand = Demand{DDL: st.Kind == DDL && !m.Is("VacuumStmt"), Rows: a.modifies && !inert, Drops: destroys(m), Local: defers(m)}
 	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
 	st.Asks = a.settingsAsked(m)
 	st.inReadOnly(m, &a)
 	p.writes, p.neutral = st.writes, st.neutral
 	p.locked, p.samples, p.advisory, p.uuids, p.config = a.locked, a.samples, a.advisory, a.uuids, a.sets
-	if m.is("SelectStmt") && len(st.Asks) == 1 {
+	if m.Is("SelectStmt") && len(st.Asks) == 1 {
 		st.shows(m)
 	}
 }
 
 // explainAnalyze reports whether an EXPLAIN runs its statement.
-func explainAnalyze(m message) bool {
-	for option := range m.list("options") {
-		if option.text("defname") != "analyze" {
+func explainAnalyze(m parse.Message) bool {
+	for option := range m.List("options") {
+		if option.Text("defname") != "analyze" {
 			continue
 		}
-		switch arg := option.child("arg"); arg.name() {
+		switch arg := option.Child("arg"); arg.Name() {
 		case "String":
-			switch strings.ToLower(arg.text("sval")) {
+			switch strings.ToLower(arg.Text("sval")) {
 			case "false", "off":
 				continue
 			}
 		case "Integer":
-			if arg.integer("ival") == 0 {
+			if arg.Integer("ival") == 0 {
 				continue
 			}
 		}

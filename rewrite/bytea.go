@@ -1,5 +1,7 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/parse"
+
 // The mapping of statements that read or write rows. Clients know a mapped column as bytea;
 // the server has text of hexadecimal digits under another name. Reading such a column is
 // decode(c, 'hex') there, and what is written to it or compared with it is encode(value,
@@ -8,12 +10,12 @@ package rewrite
 // mapper is the mapping of one statement.
 type mapper struct {
 	r  *rewriter
-	ph phrase
+	ph parse.Phrase
 	// pairs has for each parenthesis and bracket among the tokens the one that belongs to it.
 	pairs []int32
 
-	edits []edit
-	meant intents
+	edits []parse.Edit
+	meant parse.Intents
 	// table is the word of a TABLE t, which is read; -1 for none.
 	table int
 	// plainly: columns are read as bytea wherever that is right, and no comparison is
@@ -35,8 +37,8 @@ type mapper struct {
 }
 
 // asks reports whether a statement is one of those that mapQuery rewrites.
-func asks(node message) bool {
-	switch node.name() {
+func asks(node parse.Message) bool {
+	switch node.Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt",
 		"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "CopyStmt", "ViewStmt", "CreateTableAsStmt":
 		return true
@@ -95,16 +97,16 @@ func (r *rewriter) again(planner *Planner, p *part, held bool) bool {
 		if m.refusal != nil || m.unsaid != "" {
 			continue
 		}
-		edits := make([]edit, len(m.edits))
+		edits := make([]parse.Edit, len(m.edits))
 		for j, e := range m.edits {
-			edits[j] = edit{e.start - p.st.Start, e.end - p.st.Start, e.text}
+			edits[j] = parse.Edit{Start: e.Start - p.st.Start, End: e.End - p.st.Start, Text: e.Text}
 		}
-		text, ok := applyEdits(string(r.text[p.st.Start:p.st.End]), edits)
+		text, ok := parse.Apply(string(r.text[p.st.Start:p.st.End]), edits)
 		if !ok {
 			continue
 		}
 		made, ok := planner.read(text, held)
-		if !ok || len(made.values("stmts")) != 1 || !m.meant.equal(p.raw, made.child("stmts")) {
+		if !ok || len(made.Values("stmts")) != 1 || !m.meant.Equal(p.raw, made.Child("stmts")) {
 			continue
 		}
 		r.maps, r.mapped = true, true
@@ -123,24 +125,24 @@ func (r *rewriter) again(planner *Planner, p *part, held bool) bool {
 }
 
 func (r *rewriter) mapper(p *part, plainly bool) *mapper {
-	m := &mapper{r: r, ph: r.phrase(p), meant: intents{}, plainly: plainly}
-	m.pairs = m.ph.pairs()
+	m := &mapper{r: r, ph: r.phrase(p), meant: parse.Intents{}, plainly: plainly}
+	m.pairs = m.ph.Pairs()
 	m.repeats = m.again()
 	return m
 }
 
 // touches reports whether a relation with mapped columns is named in a tree, or one of which
 // nobody knows whether it is such.
-func (r *rewriter) touches(node message) bool {
-	if node.shape == nil {
+func (r *rewriter) touches(node parse.Message) bool {
+	if node.Shape == nil {
 		return false
 	}
-	if node.is("RangeVar") {
-		rel, known := r.names.find(node.text("schemaname"), node.text("relname"))
+	if node.Is("RangeVar") {
+		rel, known := r.names.find(node.Text("schemaname"), node.Text("relname"))
 		return !known || rel != nil && rel.Maps()
 	}
-	for child := range node.nodes() {
-		if child.shape != nil && r.touches(child) {
+	for child := range node.Nodes() {
+		if child.Shape != nil && r.touches(child) {
 			return true
 		}
 	}
@@ -148,12 +150,12 @@ func (r *rewriter) touches(node message) bool {
 }
 
 // statement maps what one may ask or tell the server.
-func (m *mapper) statement(node message) {
-	switch node.name() {
+func (m *mapper) statement(node parse.Message) {
+	switch node.Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
 		m.query(node, nil)
 	case "ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CreateTableAsStmt":
-		m.statement(node.child("query"))
+		m.statement(node.Child("query"))
 	case "CopyStmt":
 		m.copyTo(node)
 	case "MergeStmt":
@@ -164,8 +166,8 @@ func (m *mapper) statement(node message) {
 }
 
 // query maps a query, or a change of data with what it returns, and tells its columns.
-func (m *mapper) query(node message, outer *scope) outputs {
-	switch node.name() {
+func (m *mapper) query(node parse.Message, outer *scope) outputs {
+	switch node.Name() {
 	case "SelectStmt":
 		return m.selects(node, &scope{outer: outer}, nil)
 	case "InsertStmt":
@@ -195,37 +197,37 @@ func (m *mapper) cannot(detail string) {
 
 // edit replaces the tokens from first to last.
 func (m *mapper) edit(first, last int, text string) {
-	if first < 0 || last < first || last >= len(m.ph.tokens) {
+	if first < 0 || last < first || last >= len(m.ph.Tokens) {
 		m.lost()
 		return
 	}
-	m.edits = append(m.edits, edit{int(m.ph.tokens[first].start), int(m.ph.tokens[last].end), text})
+	m.edits = append(m.edits, parse.Edit{Start: int(m.ph.Tokens[first].Start), End: int(m.ph.Tokens[last].End), Text: text})
 }
 
 // before puts text in front of token i.
 func (m *mapper) before(i int, text string) {
-	if i < 0 || i >= len(m.ph.tokens) {
+	if i < 0 || i >= len(m.ph.Tokens) {
 		m.lost()
 		return
 	}
-	at := int(m.ph.tokens[i].start)
-	m.edits = append(m.edits, edit{at, at, text})
+	at := int(m.ph.Tokens[i].Start)
+	m.edits = append(m.edits, parse.Edit{Start: at, End: at, Text: text})
 }
 
 // behind puts text behind token i.
 func (m *mapper) behind(i int, text string) {
-	if i < 0 || i >= len(m.ph.tokens) {
+	if i < 0 || i >= len(m.ph.Tokens) {
 		m.lost()
 		return
 	}
-	at := int(m.ph.tokens[i].end)
-	m.edits = append(m.edits, edit{at, at, text})
+	at := int(m.ph.Tokens[i].End)
+	m.edits = append(m.edits, parse.Edit{Start: at, End: at, Text: text})
 }
 
 func (m *mapper) lost() { m.cannot("The place of a name or a value was not found in the text.") }
 
 // token is the one at which a node stands; -1 for none.
-func (m *mapper) token(node message) int { return m.ph.at(node.integer("location")) }
+func (m *mapper) token(node parse.Message) int { return m.ph.At(node.Integer("location")) }
 
 // pair is the parenthesis that belongs to the one at token i; -1 for none.
 func (m *mapper) pair(i int) int {
@@ -236,46 +238,17 @@ func (m *mapper) pair(i int) int {
 }
 
 // rename gives a name in the tree, which stands at token i, the one that the server has.
-func (m *mapper) rename(node message, field string, i int, name string) {
+func (m *mapper) rename(node parse.Message, field string, i int, name string) {
 	m.edit(i, i, written(name))
-	m.meant.set(node, field, value{bytes: []byte(name)})
-}
-
-// wrapped are the Nodes in a field as they stand.
-func (m message) wrapped(field string) []message {
-	if m.shape == nil {
-		return nil
-	}
-	held := m.shape.fields[m.shape.number(field)].shape
-	var all []message
-	for _, v := range m.values(field) {
-		all = append(all, message{held, v.bytes})
-	}
-	return all
-}
-
-// node is the Node in a field that is not repeated, as it stands.
-func (m message) node(field string) message {
-	for _, n := range m.wrapped(field) {
-		return n
-	}
-	return message{}
-}
-
-// kind is the inner of a Node, which may be absent.
-func (m message) kind() message {
-	if m.shape == nil {
-		return m
-	}
-	return m.inner()
+	m.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
 }
 
 // parsed is the tree of a query of our own; absent where it is none.
-func (m *mapper) parsed(sql string) message {
-	tree, err := parseTree(sql)
+func (m *mapper) parsed(sql string) parse.Message {
+	tree, err := parse.Tree(sql)
 	if err != nil {
 		m.lost()
-		return message{}
+		return parse.Message{}
 	}
-	return tree.child("stmts").child("stmt")
+	return tree.Child("stmts").Child("stmt")
 }

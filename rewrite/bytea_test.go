@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // TestMappingChangesNothingElse holds that a text over tables without mapped columns is planned
@@ -157,13 +159,13 @@ var columnless = strings.Fields(`
 func TestEveryKindIsTried(t *testing.T) {
 	t.Parallel()
 	tried := map[string]bool{}
-	var walk func(m message) bool
-	walk = func(m message) bool {
-		found := m.is("ColumnRef")
-		for child := range m.nodes() {
-			found = child.shape != nil && walk(child) || found
+	var walk func(m parse.Message) bool
+	walk = func(m parse.Message) bool {
+		found := m.Is("ColumnRef")
+		for child := range m.Nodes() {
+			found = child.Shape != nil && walk(child) || found
 		}
-		tried[m.name()] = tried[m.name()] || found
+		tried[m.Name()] = tried[m.Name()] || found
 		return found
 	}
 	all := slices.Clone(places)
@@ -179,8 +181,8 @@ func TestEveryKindIsTried(t *testing.T) {
 			walk(tree)
 		}
 	}
-	for name, s := range shapes() {
-		holds := slices.ContainsFunc(s.fields, func(f field) bool { return f.shape != nil && f.shape.name == "Node" })
+	for name, s := range parse.Shapes() {
+		holds := slices.ContainsFunc(s.Fields, func(f parse.Field) bool { return f.Shape != nil && f.Shape.Name == "Node" })
 		if holds && !tried[name] && !slices.Contains(columnless, name) {
 			t.Errorf("no statement has a column's name below a node of the kind %s", name)
 		}

@@ -4,90 +4,71 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // alterTable rewrites ALTER TABLE.
-func (d *ddl) alterTable(alter message) {
-	rel := d.find(alter.child("relation"))
+func (d *ddl) alterTable(alter parse.Message) {
+	rel := d.find(alter.Child("relation"))
 	if rel == nil {
 		return
 	}
 	t := tableOf(rel)
 	ph := d.phrase()
-	i := d.token(alter.child("relation").integer("location"))
+	i := d.token(alter.Child("relation").Integer("location"))
 	if i < 0 {
 		return
 	}
-	i = ph.qualified(i)
-	if ph.punctuated(i, "*") {
+	i = ph.Qualified(i)
+	if ph.Punctuated(i, "*") {
 		i++
 	}
-	for cmd := range alter.list("cmds") {
-		end := ph.ends(i)
+	for cmd := range alter.List("cmds") {
+		end := ph.Ends(i)
 		d.alterCommand(t, cmd, i, end)
 		i = end + 2
 	}
 }
 
-// punctuated reports whether token i is an operator of that text.
-func (p *phrase) punctuated(i int, operator string) bool { return string(p.lexeme(i)) == operator }
-
 // columnCommands are the commands of ALTER TABLE that name a column and read nothing.
-var columnCommands = []pg_query.AlterTableType{
-	pg_query.AlterTableType_AT_ColumnDefault, pg_query.AlterTableType_AT_DropNotNull, pg_query.AlterTableType_AT_SetNotNull,
-	pg_query.AlterTableType_AT_SetStatistics, pg_query.AlterTableType_AT_SetOptions, pg_query.AlterTableType_AT_ResetOptions,
-	pg_query.AlterTableType_AT_SetStorage, pg_query.AlterTableType_AT_SetCompression, pg_query.AlterTableType_AT_DropColumn,
-	pg_query.AlterTableType_AT_DropExpression, pg_query.AlterTableType_AT_DropIdentity, pg_query.AlterTableType_AT_AddIdentity,
-	pg_query.AlterTableType_AT_SetIdentity,
+var columnCommands = []parse.AlterTableType{
+	parse.AT_ColumnDefault, parse.AT_DropNotNull, parse.AT_SetNotNull,
+	parse.AT_SetStatistics, parse.AT_SetOptions, parse.AT_ResetOptions,
+	parse.AT_SetStorage, parse.AT_SetCompression, parse.AT_DropColumn,
+	parse.AT_DropExpression, parse.AT_DropIdentity, parse.AT_AddIdentity,
+	parse.AT_SetIdentity,
 }
 
 // alterCommand rewrites a command of ALTER TABLE that stands from token i to token end.
-func (d *ddl) alterCommand(t *table, cmd message, i, end int) {
+func (d *ddl) alterCommand(t *table, cmd parse.Message, i, end int) {
 	ph := d.phrase()
-	name, kind := cmd.text("name"), pg_query.AlterTableType(cmd.integer("subtype"))
+	name, kind := cmd.Text("name"), parse.AlterTableType(cmd.Integer("subtype"))
 	switch {
 	case slices.Contains(columnCommands, kind) && t.maps(name):
-		at := ph.columnToken(i)
+		at := ph.ColumnToken(i)
 		d.rewriteName(cmd, "name", at, physicalName(name))
-		if kind == pg_query.AlterTableType_AT_ColumnDefault && cmd.child("def").shape != nil {
+		if kind == parse.AT_ColumnDefault && cmd.Child("def").Shape != nil {
 			d.wrap(t, cmd, "def", at+3, end) // name SET DEFAULT expression
 		}
-	case kind == pg_query.AlterTableType_AT_AddColumn:
+	case kind == parse.AT_AddColumn:
 		// A column that clients know by the name is there: the server must find it.
-		if name := cmd.child("def").text("colname"); t.maps(name) {
-			d.rewriteName(cmd.child("def"), "colname", ph.columnToken(i), physicalName(name))
+		if name := cmd.Child("def").Text("colname"); t.maps(name) {
+			d.rewriteName(cmd.Child("def"), "colname", ph.ColumnToken(i), physicalName(name))
 		}
-	case kind == pg_query.AlterTableType_AT_AddConstraint:
-		constraint := cmd.child("def")
+	case kind == parse.AT_AddConstraint:
+		constraint := cmd.Child("def")
 		given := givenNames{}
-		if constraint.text("conname") == "" && constraint.text("indexname") == "" {
+		if constraint.Text("conname") == "" && constraint.Text("indexname") == "" {
 			d.nameConstraint(t, constraint, keysOf(constraint), newChooser(), given)
 		}
 		d.constraint(t, constraint, keysOf(constraint), given)
-	case kind == pg_query.AlterTableType_AT_AlterColumnType && t.maps(name):
+	case kind == parse.AT_AlterColumnType && t.maps(name):
 		d.refuse("The column is stored as text, and its type is bytea to clients: create the table anew.")
-	case kind == pg_query.AlterTableType_AT_SetExpression && t.maps(name):
+	case kind == parse.AT_SetExpression && t.maps(name):
 		d.refuse("A bytea column in a key is generated.")
-	case kind == pg_query.AlterTableType_AT_DropConstraint:
+	case kind == parse.AT_DropConstraint:
 		d.keepCheck(t, name)
 	}
-}
-
-// columnToken is the token of the column's name in a command of ALTER TABLE that begins at
-// token i: ALTER or DROP or ADD, COLUMN, IF [NOT] EXISTS, name.
-func (p *phrase) columnToken(i int) int {
-	i++
-	if p.word(i, "column") {
-		i++
-	}
-	switch {
-	case p.words(i, "if", "exists") && p.name(i+2):
-		return i + 2
-	case p.words(i, "if", "not", "exists"):
-		return i + 3
-	}
-	return i
 }
 
 // keepCheck refuses to take away, or to rename, the CHECK by which a mapped column is known.
@@ -99,22 +80,22 @@ func (d *ddl) keepCheck(t *table, constraint string) {
 
 // rename rewrites ALTER TABLE ... RENAME of a column. A name that another column has for
 // clients is left to the server to refuse.
-func (d *ddl) rename(node message) {
-	if kind := pg_query.ObjectType(node.integer("rename_type")); kind == pg_query.ObjectType_OBJECT_TABCONSTRAINT {
-		if rel := d.find(node.child("relation")); rel != nil {
-			d.keepCheck(tableOf(rel), node.text("subname"))
+func (d *ddl) rename(node parse.Message) {
+	if kind := parse.ObjectType(node.Integer("rename_type")); kind == parse.OBJECT_TABCONSTRAINT {
+		if rel := d.find(node.Child("relation")); rel != nil {
+			d.keepCheck(tableOf(rel), node.Text("subname"))
 		}
 		return
-	} else if kind != pg_query.ObjectType_OBJECT_COLUMN {
+	} else if kind != parse.OBJECT_COLUMN {
 		return
 	}
-	rel := d.find(node.child("relation"))
+	rel := d.find(node.Child("relation"))
 	if rel == nil || !rel.Maps() {
 		return
 	}
-	from, isColumn := rel.Column(node.text("subname"))
-	to, taken := rel.Column(node.text("newname"))
-	last := len(d.phrase().tokens) - 1
+	from, isColumn := rel.Column(node.Text("subname"))
+	to, taken := rel.Column(node.Text("newname"))
+	last := len(d.phrase().Tokens) - 1
 	if isColumn && from.Mapped {
 		d.rewriteName(node, "subname", last-2, from.Physical())
 	}
@@ -122,11 +103,11 @@ func (d *ddl) rename(node message) {
 	case taken && to.Mapped:
 		d.rewriteName(node, "newname", last, to.Physical())
 	case !taken && from.Mapped:
-		if len(node.text("newname")) > maxMapped {
+		if len(node.Text("newname")) > maxMapped {
 			d.refuse(tooLongName)
 			return
 		}
-		d.rewriteName(node, "newname", last, physicalName(node.text("newname")))
+		d.rewriteName(node, "newname", last, physicalName(node.Text("newname")))
 	}
 }
 
@@ -134,12 +115,12 @@ func (d *ddl) rename(node message) {
 const tooLongName = "The name of a bytea column in a key has more than 53 bytes: there is no room for " + MappedSuffix + " behind it."
 
 // comment rewrites COMMENT ON COLUMN.
-func (d *ddl) comment(node message) {
-	if pg_query.ObjectType(node.integer("objtype")) != pg_query.ObjectType_OBJECT_COLUMN {
+func (d *ddl) comment(node parse.Message) {
+	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_COLUMN {
 		return
 	}
-	var path []message
-	for name := range node.child("object").list("items") {
+	var path []parse.Message
+	for name := range node.Child("object").List("items") {
 		path = append(path, name)
 	}
 	if len(path) < 2 {
@@ -147,24 +128,24 @@ func (d *ddl) comment(node message) {
 	}
 	schema, column := "", path[len(path)-1]
 	if len(path) > 2 {
-		schema = path[len(path)-3].text("sval")
+		schema = path[len(path)-3].Text("sval")
 	}
-	rel := d.named(schema, path[len(path)-2].text("sval"))
-	if rel == nil || !tableOf(rel).maps(column.text("sval")) {
+	rel := d.named(schema, path[len(path)-2].Text("sval"))
+	if rel == nil || !tableOf(rel).maps(column.Text("sval")) {
 		return
 	}
-	d.rewriteName(column, "sval", d.phrase().qualified(3)-1, physicalName(column.text("sval"))) // COMMENT ON COLUMN a.b.c
+	d.rewriteName(column, "sval", d.phrase().Qualified(3)-1, physicalName(column.Text("sval"))) // COMMENT ON COLUMN a.b.c
 }
 
 // grant rewrites GRANT and REVOKE of columns.
-func (d *ddl) grant(node message) {
-	if pg_query.ObjectType(node.integer("objtype")) != pg_query.ObjectType_OBJECT_TABLE {
+func (d *ddl) grant(node parse.Message) {
+	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
 	}
 	var tables []*table
 	objects := map[*Relation]bool{}
-	for object := range node.list("objects") {
-		if !object.is("RangeVar") {
+	for object := range node.List("objects") {
+		if !object.Is("RangeVar") {
 			return // all tables of a schema: no columns
 		}
 		rel := d.find(object)
@@ -187,26 +168,26 @@ func (d *ddl) grant(node message) {
 	}
 	ph := d.phrase()
 	i := 0
-	for privilege := range node.list("privileges") {
-		if privilege.child("cols").shape == nil {
+	for privilege := range node.List("privileges") {
+		if privilege.Child("cols").Shape == nil {
 			continue
 		}
-		for i < len(ph.tokens) && !ph.punct(i, '(') {
+		for i < len(ph.Tokens) && !ph.Punct(i, '(') {
 			i++
 		}
 		d.renameList(privilege, "cols", i, mapped)
-		i = max(i, ph.closing(i)) + 1
+		i = max(i, ph.Closing(i)) + 1
 	}
 }
 
 // analyze rewrites ANALYZE of columns.
-func (d *ddl) analyze(node message) {
+func (d *ddl) analyze(node parse.Message) {
 	ph := d.phrase()
-	for target := range node.list("rels") {
-		rel := d.find(target.child("relation"))
-		if rel == nil || !rel.Maps() || target.child("va_cols").shape == nil {
+	for target := range node.List("rels") {
+		rel := d.find(target.Child("relation"))
+		if rel == nil || !rel.Maps() || target.Child("va_cols").Shape == nil {
 			continue
 		}
-		d.renameList(target, "va_cols", ph.qualified(d.token(target.child("relation").integer("location"))), tableOf(rel).maps)
+		d.renameList(target, "va_cols", ph.Qualified(d.token(target.Child("relation").Integer("location"))), tableOf(rel).maps)
 	}
 }

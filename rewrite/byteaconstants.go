@@ -1,5 +1,7 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/parse"
+
 // The query of an INSERT may return a constant or parameter by itself. It has the type of the
 // column that it is written to, unless ORDER BY, DISTINCT or GROUP BY reaches it: then it is
 // text, which no bytea column takes.
@@ -19,92 +21,92 @@ type constants struct {
 }
 
 // constantsOf reads what sorts, groups or tells apart the rows of a query.
-func constantsOf(query message, wanted []bool) *constants {
-	c := &constants{query: &query.wire[0], wanted: wanted, numbers: map[int]bool{}, names: map[string]bool{}, grouped: map[string]bool{},
+func constantsOf(query parse.Message, wanted []bool) *constants {
+	c := &constants{query: &query.Wire[0], wanted: wanted, numbers: map[int]bool{}, names: map[string]bool{}, grouped: map[string]bool{},
 		params: map[int]bool{}, texts: map[string]bool{}}
-	for _, n := range query.wrapped("distinct_clause") {
-		if n.kind().shape == nil {
+	for _, n := range query.Wrapped("distinct_clause") {
+		if n.Kind().Shape == nil {
 			c.all = true
 		}
-		c.by(n.kind(), c.names)
+		c.by(n.Kind(), c.names)
 	}
-	for sort := range query.list("sort_clause") {
-		c.by(sort.child("node"), c.names)
+	for sort := range query.List("sort_clause") {
+		c.by(sort.Child("node"), c.names)
 	}
-	for _, n := range query.wrapped("group_clause") {
-		c.by(n.kind(), c.grouped)
+	for _, n := range query.Wrapped("group_clause") {
+		c.by(n.Kind(), c.grouped)
 	}
 	for _, field := range []string{"target_list", "window_clause", "sort_clause"} {
-		for _, n := range query.wrapped(field) {
-			c.windows(n.kind())
+		for _, n := range query.Wrapped(field) {
+			c.windows(n.Kind())
 		}
 	}
 	return c
 }
 
 // ordersConstant reports whether a window of a query sorts by a constant or parameter.
-func ordersConstant(query message) bool {
+func ordersConstant(query parse.Message) bool {
 	c := constantsOf(query, nil)
 	return len(c.params)+len(c.texts) > 0
 }
 
 // by notes one key.
-func (c *constants) by(node message, names map[string]bool) {
-	switch node.name() {
+func (c *constants) by(node parse.Message, names map[string]bool) {
+	switch node.Name() {
 	case "A_Const":
-		if ival := node.child("ival"); ival.shape != nil {
-			c.numbers[ival.integer("ival")] = true
+		if ival := node.Child("ival"); ival.Shape != nil {
+			c.numbers[ival.Integer("ival")] = true
 		}
 		c.texts[constantKey(node)] = true
 	case "ParamRef":
-		c.params[node.integer("number")] = true
+		c.params[node.Integer("number")] = true
 	case "ColumnRef":
-		if fields := node.names("fields"); len(fields) == 1 {
+		if fields := node.Names("fields"); len(fields) == 1 {
 			names[fields[0]] = true
 		}
 	case "GroupingSet":
-		for _, n := range node.wrapped("content") {
-			c.by(n.kind(), names)
+		for _, n := range node.Wrapped("content") {
+			c.by(n.Kind(), names)
 		}
 	case "RowExpr":
-		for _, n := range node.wrapped("args") {
-			c.by(n.kind(), names)
+		for _, n := range node.Wrapped("args") {
+			c.by(n.Kind(), names)
 		}
 	}
 }
 
 // windows notes the keys of windows, which mean no output column by its number or name.
-func (c *constants) windows(node message) {
-	if node.shape == nil || node.is("SelectStmt") {
+func (c *constants) windows(node parse.Message) {
+	if node.Shape == nil || node.Is("SelectStmt") {
 		return
 	}
-	if node.is("WindowDef") {
+	if node.Is("WindowDef") {
 		within := &constants{numbers: map[int]bool{}, params: c.params, texts: c.texts}
-		for _, n := range node.wrapped("partition_clause") {
-			within.by(n.kind(), map[string]bool{})
+		for _, n := range node.Wrapped("partition_clause") {
+			within.by(n.Kind(), map[string]bool{})
 		}
-		for sort := range node.list("order_clause") {
-			within.by(sort.child("node"), map[string]bool{})
+		for sort := range node.List("order_clause") {
+			within.by(sort.Child("node"), map[string]bool{})
 		}
 	}
-	for child := range node.nodes() {
+	for child := range node.Nodes() {
 		c.windows(child)
 	}
 }
 
 // constantKey is a constant as a key of what is equal to it.
-func constantKey(node message) string {
-	if node.flag("isnull") {
+func constantKey(node parse.Message) string {
+	if node.Flag("isnull") {
 		return "NULL"
 	}
-	return "'" + node.child("sval").text("sval")
+	return "'" + node.Child("sval").Text("sval")
 }
 
 // loose reports whether a target of a query is a constant or parameter by itself that is
 // written to a mapped column; it has as many columns before it.
-func (m *mapper) loose(s *scope, query, value message, before int, name string) bool {
+func (m *mapper) loose(s *scope, query, value parse.Message, before int, name string) bool {
 	c := m.constants
-	if c == nil || c.query != &query.wire[0] || before >= len(c.wanted) || !c.wanted[before] || !isUntyped(value) {
+	if c == nil || c.query != &query.Wire[0] || before >= len(c.wanted) || !c.wanted[before] || !isUntyped(value) {
 		return false
 	}
 	reached := c.all || c.numbers[before+1] || c.names[name]
@@ -114,8 +116,8 @@ func (m *mapper) loose(s *scope, query, value message, before int, name string) 
 			reached = reached && len(level.named(name)) == 0
 		}
 	}
-	if value.is("ParamRef") {
-		return !reached && !c.params[value.integer("number")]
+	if value.Is("ParamRef") {
+		return !reached && !c.params[value.Integer("number")]
 	}
 	return !reached && !c.texts[constantKey(value)]
 }

@@ -1,6 +1,6 @@
 package rewrite
 
-import "slices"
+import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // conversion is how the server makes hexadecimal digits of bytea, and bytea of digits. It
 // keeps NULL, and takes an operand that is no bytea for an error, as a bytea column does.
@@ -8,7 +8,7 @@ type conversion struct {
 	// open and close stand around an operand: toHex around bytea, toBytea around digits.
 	toHex, toBytea struct{ open, close string }
 	// hexed and unhexed are what the parser makes of them around NULL.
-	hexed, unhexed func() message
+	hexed, unhexed func() parse.Message
 	// check is the condition that a column holds digits as they are written here: in lower
 	// case, two for each byte. %c stands for the column.
 	check string
@@ -35,7 +35,7 @@ func converting(hexOpen, hexClose, byteaOpen, byteaClose, check string, unsteady
 	c := &conversion{check: check, unsteady: unsteady}
 	c.toHex.open, c.toHex.close = hexOpen, hexClose
 	c.toBytea.open, c.toBytea.close = byteaOpen, byteaClose
-	c.hexed, c.unhexed = sample("SELECT "+c.hex("NULL")), sample("SELECT "+c.bytea("NULL"))
+	c.hexed, c.unhexed = parse.Sample("SELECT "+c.hex("NULL")), parse.Sample("SELECT "+c.bytea("NULL"))
 	return c
 }
 
@@ -55,94 +55,44 @@ func (how ByteaMapping) Check(physical string) string { return conversions[how].
 // conversion is the one of the mapping that holds.
 func (r *rewriter) conversion() *conversion { return conversions[r.rules.Bytea] }
 
-// convert puts what a sample has around NULL around what a Node holds.
-func (in intents) convert(n, sample message) {
-	made := converted(sample)
-	operand := hole(made)
-	in.set(operand, "a_const")
-	if changes := in.of(n); changes == nil {
-		in.become(operand, n)
-	} else {
-		in[&operand.wire[0]] = append(in[&operand.wire[0]], changes...)
-		delete(in, &n.wire[0])
-	}
-	in.replace(n, made)
-}
-
-// converted is a copy of the expression of a sample, a Node.
-func converted(sample message) message {
-	return message{shapes()["Node"], slices.Clone(sample.child("stmts").child("stmt").child("target_list").values("val")[0].bytes)}
-}
-
-// hole is the Node in a tree that holds NULL.
-func hole(n message) message {
-	if n.is("Node") && n.inner().is("A_Const") && n.inner().flag("isnull") {
-		return n
-	}
-	for number, v := range n.each() {
-		if int(number) >= len(n.shape.fields) || n.shape.fields[number].shape == nil {
-			continue
-		}
-		if found := hole(message{n.shape.fields[number].shape, v.bytes}); found.shape != nil {
-			return found
-		}
-	}
-	return message{}
-}
-
-// become has a Node hold what another holds.
-func (in intents) become(n, other message) {
-	for number, v := range other.each() {
-		in.set(n, other.shape.fields[number].name, v)
-	}
-}
-
-// replace has a Node hold what another holds instead of its own.
-func (in intents) replace(n, other message) {
-	for number := range n.each() {
-		in.set(n, n.shape.fields[number].name)
-	}
-	in.become(n, other)
-}
-
 // hexOperand is what an expression makes digits of, a Node, if it is of a conversion's form.
-func hexOperand(m message) (operand message, ok bool) {
+func hexOperand(m parse.Message) (operand parse.Message, ok bool) {
 	for _, c := range conversions {
-		made := converted(c.hexed())
+		made := parse.Converted(c.hexed())
 		operand := c.operand(m)
-		if operand.shape == nil || len(operand.wire) == 0 {
+		if operand.Shape == nil || len(operand.Wire) == 0 {
 			continue
 		}
-		meant := intents{}
-		meant.replace(hole(made), operand)
-		if meant.equal(made.inner(), m) {
+		meant := parse.Intents{}
+		meant.Replace(parse.Hole(made), operand)
+		if meant.Equal(made.Inner(), m) {
 			return operand, true
 		}
 	}
-	return message{}, false
+	return parse.Message{}, false
 }
 
 // operand is the Node that an expression has where digits are made of it; absent where it has
 // none there.
-func (c *conversion) operand(m message) message {
+func (c *conversion) operand(m parse.Message) parse.Message {
 	first := firstArgument(m)
-	if c.unsteady && first.shape != nil { // substring(byteacat(x, '')::text, ..)
-		cast := first.kind()
-		if !cast.is("TypeCast") {
-			return message{}
+	if c.unsteady && first.Shape != nil { // substring(byteacat(x, '')::text, ..)
+		cast := first.Kind()
+		if !cast.Is("TypeCast") {
+			return parse.Message{}
 		}
-		first = firstArgument(cast.child("arg"))
+		first = firstArgument(cast.Child("arg"))
 	}
 	return first
 }
 
 // firstArgument is the Node of a call's first argument; absent where there is none.
-func firstArgument(m message) message {
-	if !m.is("FuncCall") {
-		return message{}
+func firstArgument(m parse.Message) parse.Message {
+	if !m.Is("FuncCall") {
+		return parse.Message{}
 	}
-	for _, n := range m.wrapped("args") {
+	for _, n := range m.Wrapped("args") {
 		return n
 	}
-	return message{}
+	return parse.Message{}
 }

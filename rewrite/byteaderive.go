@@ -1,16 +1,20 @@
 package rewrite
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // derive writes a statement that only reads over queries in the place of tables with mapped
 // columns, which have these as clients know them. It is right whatever the statement does with
 // them, but no index over a mapped column serves it. why says what cannot be said otherwise.
-func (m *mapper) derive(node message, why string) {
+func (m *mapper) derive(node parse.Message, why string) {
 	query := node
-	for slices.Contains([]string{"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CopyStmt", "CreateTableAsStmt"}, query.name()) {
-		query = query.child("query")
+	for slices.Contains([]string{"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CopyStmt", "CreateTableAsStmt"}, query.Name()) {
+		query = query.Child("query")
 	}
-	if !query.is("SelectStmt") || writes(query) {
+	if !query.Is("SelectStmt") || writes(query) {
 		m.refuse(why)
 		return
 	}
@@ -23,13 +27,13 @@ func (m *mapper) derive(node message, why string) {
 }
 
 // writes reports whether a query changes data or locks rows.
-func writes(node message) bool {
-	switch node.name() {
+func writes(node parse.Message) bool {
+	switch node.Name() {
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "LockingClause", "IntoClause":
 		return true
 	}
-	for child := range node.nodes() {
-		if child.shape != nil && writes(child) {
+	for child := range node.Nodes() {
+		if child.Shape != nil && writes(child) {
 			return true
 		}
 	}
@@ -37,24 +41,24 @@ func writes(node message) bool {
 }
 
 // commonNames gathers the names of the queries of WITH.
-func commonNames(node message, names map[string]bool) {
-	if node.is("CommonTableExpr") {
-		names[node.text("ctename")] = true
+func commonNames(node parse.Message, names map[string]bool) {
+	if node.Is("CommonTableExpr") {
+		names[node.Text("ctename")] = true
 	}
-	for child := range node.nodes() {
-		if child.shape != nil {
+	for child := range node.Nodes() {
+		if child.Shape != nil {
 			commonNames(child, names)
 		}
 	}
 }
 
 // aliasNames gathers the aliases of a query.
-func aliasNames(node message, names map[string]bool) {
-	if node.is("Alias") {
-		names[node.text("aliasname")] = true
+func aliasNames(node parse.Message, names map[string]bool) {
+	if node.Is("Alias") {
+		names[node.Text("aliasname")] = true
 	}
-	for child := range node.nodes() {
-		if child.shape != nil {
+	for child := range node.Nodes() {
+		if child.Shape != nil {
 			aliasNames(child, names)
 		}
 	}
@@ -65,21 +69,21 @@ const rowTypeOf = "pg_typeof"
 
 // wholeRows gathers the names by which an expression may read the row of a table whole; those
 // that pg_typeof does stand with its own before them.
-func wholeRows(node message, names map[string]bool) {
-	for number, v := range node.each() {
-		if int(number) >= len(node.shape.fields) || node.shape.fields[number].shape == nil {
+func wholeRows(node parse.Message, names map[string]bool) {
+	for number, v := range node.Each() {
+		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {
 			continue
 		}
-		child := message{node.shape.fields[number].shape, v.bytes}
-		if child.is("Node") {
-			child = child.kind()
+		child := parse.Message{Shape: node.Shape.Fields[number].Shape, Wire: v.Bytes}
+		if child.Is("Node") {
+			child = child.Kind()
 		}
-		if child.shape == nil {
+		if child.Shape == nil {
 			continue
 		}
-		if !child.is("ColumnRef") {
+		if !child.Is("ColumnRef") {
 			wholeRows(child, names)
-			if child.is("FuncCall") && functionOf(child) == rowTypeOf {
+			if child.Is("FuncCall") && functionOf(child) == rowTypeOf {
 				asked := map[string]bool{}
 				wholeRows(child, asked)
 				for name := range asked {
@@ -88,33 +92,33 @@ func wholeRows(node message, names map[string]bool) {
 			}
 			continue
 		}
-		switch path := child.names("fields"); {
-		case len(path) == 1 && len(child.values("fields")) == 1:
+		switch path := child.Names("fields"); {
+		case len(path) == 1 && len(child.Values("fields")) == 1:
 			names[path[0]] = true
-		case len(path) > 0 && len(path) < len(child.values("fields")) && !node.is("ResTarget"): // t.* within an expression
+		case len(path) > 0 && len(path) < len(child.Values("fields")) && !node.Is("ResTarget"): // t.* within an expression
 			names[path[len(path)-1]] = true
 		}
 	}
 }
 
 // deriveIn puts queries in the place of the mapped tables of a tree.
-func (m *mapper) deriveIn(node message, hidden map[string]bool) {
-	for number, v := range node.each() {
-		if int(number) >= len(node.shape.fields) || node.shape.fields[number].shape == nil {
+func (m *mapper) deriveIn(node parse.Message, hidden map[string]bool) {
+	for number, v := range node.Each() {
+		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {
 			continue
 		}
-		n := message{node.shape.fields[number].shape, v.bytes}
+		n := parse.Message{Shape: node.Shape.Fields[number].Shape, Wire: v.Bytes}
 		inner := n
-		if n.is("Node") {
-			inner = n.kind()
+		if n.Is("Node") {
+			inner = n.Kind()
 		}
 		switch {
-		case inner.shape == nil:
-		case inner.is("RangeVar") && n.is("Node"):
+		case inner.Shape == nil:
+		case inner.Is("RangeVar") && n.Is("Node"):
 			m.deriveTable(n, inner, hidden)
-		case inner.is("ColumnRef"):
+		case inner.Is("ColumnRef"):
 			m.deriveName(inner)
-		case inner.is("A_Indirection") && inner.child("arg").is("SubLink") && inner.child("indirection").is("String"):
+		case inner.Is("A_Indirection") && inner.Child("arg").Is("SubLink") && inner.Child("indirection").Is("String"):
 			m.refuse("A field of a query's row is read.")
 		default:
 			m.deriveIn(inner, hidden)
@@ -123,10 +127,10 @@ func (m *mapper) deriveIn(node message, hidden map[string]bool) {
 }
 
 // deriveTable puts a query in the place of one table, if that has mapped columns.
-func (m *mapper) deriveTable(n, node message, hidden map[string]bool) {
-	name := node.text("relname")
-	unqualified := node.text("schemaname") == ""
-	rel, known := m.r.names.find(node.text("schemaname"), name)
+func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
+	name := node.Text("relname")
+	unqualified := node.Text("schemaname") == ""
+	rel, known := m.r.names.find(node.Text("schemaname"), name)
 	if known && (rel == nil || !rel.Maps()) {
 		return
 	}
@@ -140,35 +144,35 @@ func (m *mapper) deriveTable(n, node message, hidden map[string]bool) {
 	}
 	at := m.token(node)
 	first := at
-	if m.ph.word(at-1, "only") {
+	if m.ph.Word(at-1, "only") {
 		first--
 	}
 	text, as := m.r.conversion().naturally(node, columns), ""
-	alias := node.values("alias")
+	alias := node.Values("alias")
 	if len(alias) == 0 {
 		as = " AS " + inQuotes(name)
 	}
 	// A row of the table has its own names of columns, and a row of the query those of the alias.
 	renamed := false
 	if len(alias) > 0 {
-		name, renamed = node.child("alias").text("aliasname"), len(node.child("alias").values("colnames")) > 0
+		name, renamed = node.Child("alias").Text("aliasname"), len(node.Child("alias").Values("colnames")) > 0
 	}
 	if m.wholes[rowTypeOf+name] || renamed && m.wholes[name] {
 		m.refuse("The whole row of " + written(name) + " is read, by its type or by names of columns that it has beside its own.")
 		return
 	}
 	m.edit(first, m.lastOf(at), "("+text+")"+as)
-	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + inQuotes(name)).wrapped("from_clause") {
-		m.meant.replace(n, from)
+	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + inQuotes(name)).Wrapped("from_clause") {
+		m.meant.Replace(n, from)
 		if len(alias) > 0 {
-			m.meant.set(from.kind(), "alias", alias...)
+			m.meant.Set(from.Kind(), "alias", alias...)
 		}
 	}
 }
 
 // deriveName takes the schema from a name of a column of a table that is a query now.
-func (m *mapper) deriveName(ref message) {
-	fields, names := ref.values("fields"), ref.names("fields")
+func (m *mapper) deriveName(ref parse.Message) {
+	fields, names := ref.Values("fields"), ref.Names("fields")
 	if len(fields) != 3 || len(names) < 2 {
 		return
 	}
@@ -181,5 +185,5 @@ func (m *mapper) deriveName(ref message) {
 	}
 	at := m.token(ref)
 	m.edit(at, at+1, "")
-	m.meant.set(ref, "fields", fields[1:]...)
+	m.meant.Set(ref, "fields", fields[1:]...)
 }

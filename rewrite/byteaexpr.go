@@ -1,11 +1,15 @@
 package rewrite
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // expr maps an expression: it reads mapped columns as the bytea that they stand for.
-func (m *mapper) expr(s *scope, n message) {
-	node := n.kind()
-	switch node.name() {
+func (m *mapper) expr(s *scope, n parse.Message) {
+	node := n.Kind()
+	switch node.Name() {
 	case "":
 	case "ColumnRef":
 		if c, ok := m.column(s, node); ok {
@@ -16,8 +20,8 @@ func (m *mapper) expr(s *scope, n message) {
 			m.children(s, node)
 		}
 	case "NullTest":
-		if c, ok := m.bare(s, node.node("arg")); ok {
-			m.renameRef(node.child("arg"), c)
+		if c, ok := m.bare(s, node.Node("arg")); ok {
+			m.renameRef(node.Child("arg"), c)
 		} else {
 			m.children(s, node)
 		}
@@ -26,7 +30,7 @@ func (m *mapper) expr(s *scope, n message) {
 	case "FuncCall":
 		m.call(s, node)
 	case "GroupingFunc":
-		for _, arg := range node.wrapped("args") {
+		for _, arg := range node.Wrapped("args") {
 			m.ordered(s, arg)
 		}
 	case "A_Indirection":
@@ -45,28 +49,28 @@ func (m *mapper) expr(s *scope, n message) {
 }
 
 // children maps the expressions that a node of a known kind holds.
-func (m *mapper) children(s *scope, node message) {
-	for number, v := range node.each() {
-		if int(number) >= len(node.shape.fields) {
+func (m *mapper) children(s *scope, node parse.Message) {
+	for number, v := range node.Each() {
+		if int(number) >= len(node.Shape.Fields) {
 			continue
 		}
-		switch f := node.shape.fields[number]; {
-		case f.shape == nil, f.shape.name == "TypeName":
-		case f.shape.name == "Node":
-			m.expr(s, message{f.shape, v.bytes})
-		case node.is("A_Const"):
+		switch f := node.Shape.Fields[number]; {
+		case f.Shape == nil, f.Shape.Name == "TypeName":
+		case f.Shape.Name == "Node":
+			m.expr(s, parse.Message{Shape: f.Shape, Wire: v.Bytes})
+		case node.Is("A_Const"):
 		default:
-			m.unreadable(s, message{f.shape, v.bytes})
+			m.unreadable(s, parse.Message{Shape: f.Shape, Wire: v.Bytes})
 		}
 	}
 }
 
 // row maps a row. A star in it stands for its columns.
-func (m *mapper) row(s *scope, node message) {
-	var list []value
-	all, spelt := node.values("args"), false
-	for i, n := range node.wrapped("args") {
-		if columns := m.starOf(s, n.kind()); mapsAny(columns) {
+func (m *mapper) row(s *scope, node parse.Message) {
+	var list []parse.Value
+	all, spelt := node.Values("args"), false
+	for i, n := range node.Wrapped("args") {
+		if columns := m.starOf(s, n.Kind()); mapsAny(columns) {
 			var texts []string
 			for _, c := range columns {
 				text := c.written()
@@ -76,10 +80,10 @@ func (m *mapper) row(s *scope, node message) {
 				texts = append(texts, text)
 			}
 			text := strings.Join(texts, ", ")
-			at := m.token(n.kind())
+			at := m.token(n.Kind())
 			m.edit(at, m.lastOf(at), text)
-			for target := range m.parsed("SELECT " + text).list("target_list") {
-				list = append(list, target.values("val")...)
+			for target := range m.parsed("SELECT " + text).List("target_list") {
+				list = append(list, target.Values("val")...)
 			}
 			spelt = true
 			continue
@@ -88,13 +92,13 @@ func (m *mapper) row(s *scope, node message) {
 		m.expr(s, n)
 	}
 	if spelt {
-		m.meant.set(node, "args", list...)
+		m.meant.Set(node, "args", list...)
 	}
 }
 
 // starOf are the columns that a star stands for; none where there may be others, and for
 // anything else.
-func (m *mapper) starOf(s *scope, node message) []attribute {
+func (m *mapper) starOf(s *scope, node parse.Message) []attribute {
 	if !isStar(node) {
 		return nil
 	}
@@ -106,21 +110,21 @@ func (m *mapper) starOf(s *scope, node message) []attribute {
 }
 
 // fieldOf maps a field of a whole row, as in (t).k. It reports false for any other.
-func (m *mapper) fieldOf(s *scope, n, node message) bool {
+func (m *mapper) fieldOf(s *scope, n, node parse.Message) bool {
 	c, ok := m.rowField(s, node)
 	if ok && c.mapped {
-		m.readField(n, node, node.child("indirection"), c)
+		m.readField(n, node, node.Child("indirection"), c)
 	}
 	return ok
 }
 
 // rowField finds the column that is a field of a whole row.
-func (m *mapper) rowField(s *scope, node message) (attribute, bool) {
-	row, field := node.child("arg"), node.child("indirection")
-	if !row.is("ColumnRef") || !field.is("String") || len(node.values("indirection")) != 1 {
+func (m *mapper) rowField(s *scope, node parse.Message) (attribute, bool) {
+	row, field := node.Child("arg"), node.Child("indirection")
+	if !row.Is("ColumnRef") || !field.Is("String") || len(node.Values("indirection")) != 1 {
 		return attribute{}, false
 	}
-	names := row.names("fields")
+	names := row.Names("fields")
 	if len(names) != 1 {
 		return attribute{}, false
 	}
@@ -134,7 +138,7 @@ func (m *mapper) rowField(s *scope, node message) (attribute, bool) {
 		return attribute{}, false
 	}
 	for _, c := range it.columns {
-		if c.name == field.text("sval") {
+		if c.name == field.Text("sval") {
 			return c, true
 		}
 	}
@@ -142,10 +146,10 @@ func (m *mapper) rowField(s *scope, node message) (attribute, bool) {
 }
 
 // readField has (t).k read a mapped column as bytea.
-func (m *mapper) readField(n, node, field message, c attribute) {
-	first := m.token(node.child("arg"))
+func (m *mapper) readField(n, node, field parse.Message, c attribute) {
+	first := m.token(node.Child("arg"))
 	last := first + 1
-	for m.ph.punct(last, ')') {
+	for m.ph.Punct(last, ')') {
 		first = m.pair(last)
 		last++
 	}
@@ -155,27 +159,27 @@ func (m *mapper) readField(n, node, field message, c attribute) {
 		m.rename(field, "sval", last+1, c.server)
 	}
 	m.behind(last+1, by.toBytea.close)
-	m.meant.convert(n, by.unhexed())
+	m.meant.Convert(n, by.unhexed())
 }
 
 // unreadable refuses a node of a kind that is not known here, if it may read a column.
-func (m *mapper) unreadable(s *scope, node message) {
+func (m *mapper) unreadable(s *scope, node parse.Message) {
 	if reads(node) {
-		m.cannot("An expression of the kind " + node.name() + " is not rewritten.")
+		m.cannot("An expression of the kind " + node.Name() + " is not rewritten.")
 	}
 }
 
 // reads reports whether a tree holds a name of a column or a query.
-func reads(node message) bool {
-	if node.shape == nil {
+func reads(node parse.Message) bool {
+	if node.Shape == nil {
 		return false
 	}
-	switch node.name() {
+	switch node.Name() {
 	case "ColumnRef", "RangeVar", "SelectStmt":
 		return true
 	}
-	for child := range node.nodes() {
-		if child.shape != nil && reads(child) {
+	for child := range node.Nodes() {
+		if child.Shape != nil && reads(child) {
 			return true
 		}
 	}
@@ -183,21 +187,21 @@ func reads(node message) bool {
 }
 
 // bare reports which mapped column an expression is, and nothing else.
-func (m *mapper) bare(s *scope, n message) (attribute, bool) {
-	ref := n.kind()
-	if !ref.is("ColumnRef") {
+func (m *mapper) bare(s *scope, n parse.Message) (attribute, bool) {
+	ref := n.Kind()
+	if !ref.Is("ColumnRef") {
 		return attribute{}, false
 	}
 	return m.column(s, ref)
 }
 
 // read has a reference read a mapped column as bytea.
-func (m *mapper) read(n, ref message, c attribute) {
+func (m *mapper) read(n, ref parse.Message, c attribute) {
 	at, by := m.token(ref), m.r.conversion()
 	m.before(at, by.toBytea.open)
 	m.renameRef(ref, c)
 	m.behind(m.lastOf(at), by.toBytea.close)
-	m.meant.convert(n, by.unhexed())
+	m.meant.Convert(n, by.unhexed())
 }
 
 // lastOf is the last token of a name with as many dots as it has, which begins at token i.
@@ -205,55 +209,55 @@ func (m *mapper) lastOf(i int) int {
 	if i < 0 {
 		return -1
 	}
-	return m.ph.qualified(i) - 1
+	return m.ph.Qualified(i) - 1
 }
 
 // renameRef gives a reference the name that the server has.
-func (m *mapper) renameRef(ref message, c attribute) {
+func (m *mapper) renameRef(ref parse.Message, c attribute) {
 	if c.name == c.server {
 		return
 	}
-	var last message
-	for last = range ref.list("fields") {
+	var last parse.Message
+	for last = range ref.List("fields") {
 	}
 	m.rename(last, "sval", m.lastOf(m.token(ref)), c.server)
 }
 
 // value makes the bytea that stands from token first to token last digits: what is written to
 // a mapped column or compared with it.
-func (m *mapper) value(s *scope, n message, first, last int) {
-	if n.kind().is("SetToDefault") {
+func (m *mapper) value(s *scope, n parse.Message, first, last int) {
+	if n.Kind().Is("SetToDefault") {
 		return
 	}
 	if c, ok := m.bare(s, n); ok {
-		m.renameRef(n.kind(), c)
+		m.renameRef(n.Kind(), c)
 		return
 	}
 	by := m.r.conversion()
 	m.before(first, by.toHex.open)
 	m.expr(s, n)
 	m.behind(last, by.toHex.close)
-	m.meant.convert(n, by.hexed())
+	m.meant.Convert(n, by.hexed())
 }
 
 // subLink maps a query within an expression.
-func (m *mapper) subLink(s *scope, node message) {
-	test, query := node.node("testexpr"), node.child("subselect")
-	if test.shape == nil {
+func (m *mapper) subLink(s *scope, node parse.Message) {
+	test, query := node.Node("testexpr"), node.Child("subselect")
+	if test.Shape == nil {
 		m.query(query, s)
 		return
 	}
 	wanted, any := m.wantedBy(s, test)
-	operator := node.names("oper_name")
+	operator := node.Names("oper_name")
 	if m.plainly || !any || len(operator) > 1 || len(operator) == 1 && !orders[operator[0]] || !m.fits(query, wanted) {
 		m.expr(s, test)
 		m.query(query, s)
 		return
 	}
 	if c, ok := m.bare(s, test); ok {
-		m.renameRef(test.kind(), c)
+		m.renameRef(test.Kind(), c)
 	} else {
-		for _, element := range test.kind().wrapped("args") {
+		for _, element := range test.Kind().Wrapped("args") {
 			m.ordered(s, element)
 		}
 	}
@@ -261,10 +265,10 @@ func (m *mapper) subLink(s *scope, node message) {
 }
 
 // wantedBy tells which columns of a query an expression compares with mapped ones.
-func (m *mapper) wantedBy(s *scope, test message) (wanted []bool, any bool) {
-	all := []message{test}
-	if row := test.kind(); row.is("RowExpr") {
-		all = row.wrapped("args")
+func (m *mapper) wantedBy(s *scope, test parse.Message) (wanted []bool, any bool) {
+	all := []parse.Message{test}
+	if row := test.Kind(); row.Is("RowExpr") {
+		all = row.Wrapped("args")
 	}
 	for _, n := range all {
 		_, ok := m.bare(s, n)
@@ -274,17 +278,17 @@ func (m *mapper) wantedBy(s *scope, test message) (wanted []bool, any bool) {
 }
 
 // fits reports whether a query can return digits in the place of the columns wanted.
-func (m *mapper) fits(query message, wanted []bool) bool {
+func (m *mapper) fits(query parse.Message, wanted []bool) bool {
 	if !oneSelect(query) {
 		return false
 	}
-	targets := query.wrapped("target_list")
+	targets := query.Wrapped("target_list")
 	if len(targets) != len(wanted) || len(targets) > 1 && sortsOutput(query) {
 		return false
 	}
 	for i, n := range targets {
-		target := n.kind()
-		value := target.child("val")
+		target := n.Kind()
+		value := target.Child("val")
 		if isStar(value) || wanted[i] && (isUntyped(value) || m.targetEnd(target) < 0) {
 			return false
 		}
@@ -293,15 +297,15 @@ func (m *mapper) fits(query message, wanted []bool) bool {
 }
 
 // oneSelect reports whether a query is one SELECT whose columns are what its targets say.
-func oneSelect(query message) bool {
-	return query.is("SelectStmt") && query.integer("op") <= 1 && len(query.values("distinct_clause")) == 0 && !query.has("values_lists", "group_clause")
+func oneSelect(query parse.Message) bool {
+	return query.Is("SelectStmt") && query.Integer("op") <= 1 && len(query.Values("distinct_clause")) == 0 && !query.Has("values_lists", "group_clause")
 }
 
 // sortsOutput reports whether a query may be sorted by the name or number of a column that it
 // returns.
-func sortsOutput(query message) bool {
-	for sort := range query.list("sort_clause") {
-		if by := sort.child("node"); by.is("A_Const") || by.is("ColumnRef") && len(by.values("fields")) == 1 {
+func sortsOutput(query parse.Message) bool {
+	for sort := range query.List("sort_clause") {
+		if by := sort.Child("node"); by.Is("A_Const") || by.Is("ColumnRef") && len(by.Values("fields")) == 1 {
 			return true
 		}
 	}
@@ -309,69 +313,69 @@ func sortsOutput(query message) bool {
 }
 
 // isUntyped reports whether the type of a value depends on where it stands.
-func isUntyped(value message) bool { return value.is("A_Const") || value.is("ParamRef") }
+func isUntyped(value parse.Message) bool { return value.Is("A_Const") || value.Is("ParamRef") }
 
 // isStar reports whether a target is a star, with a table or without.
-func isStar(value message) bool {
+func isStar(value parse.Message) bool {
 	star := false
-	if value.is("ColumnRef") {
-		for field := range value.list("fields") {
-			star = field.is("A_Star")
+	if value.Is("ColumnRef") {
+		for field := range value.List("fields") {
+			star = field.Is("A_Star")
 		}
 	}
 	return star
 }
 
 // call maps the call of a function.
-func (m *mapper) call(s *scope, node message) {
-	for _, arg := range node.wrapped("args") {
+func (m *mapper) call(s *scope, node parse.Message) {
+	for _, arg := range node.Wrapped("args") {
 		m.expr(s, arg)
 	}
-	for sort := range node.list("agg_order") {
-		if by := sort.node("node"); node.flag("agg_distinct") || node.flag("agg_within_group") {
+	for sort := range node.List("agg_order") {
+		if by := sort.Node("node"); node.Flag("agg_distinct") || node.Flag("agg_within_group") {
 			m.expr(s, by)
 		} else {
 			m.sorted(s, sort)
 		}
 	}
-	if filter := node.node("agg_filter"); filter.shape != nil {
+	if filter := node.Node("agg_filter"); filter.Shape != nil {
 		m.expr(s, filter)
 	}
-	m.window(s, node.child("over"))
+	m.window(s, node.Child("over"))
 }
 
 // window maps what a window function sees.
-func (m *mapper) window(s *scope, node message) {
-	if node.shape == nil {
+func (m *mapper) window(s *scope, node parse.Message) {
+	if node.Shape == nil {
 		return
 	}
-	for _, n := range node.wrapped("partition_clause") {
+	for _, n := range node.Wrapped("partition_clause") {
 		m.ordered(s, n)
 	}
-	for sort := range node.list("order_clause") {
+	for sort := range node.List("order_clause") {
 		m.sorted(s, sort)
 	}
 	for _, field := range []string{"start_offset", "end_offset"} {
-		if n := node.node(field); n.shape != nil {
+		if n := node.Node(field); n.Shape != nil {
 			m.expr(s, n)
 		}
 	}
 }
 
 // sorted maps a sort key that no name of an output column can be.
-func (m *mapper) sorted(s *scope, sort message) {
-	if sort.has("use_op") {
-		m.expr(s, sort.node("node"))
+func (m *mapper) sorted(s *scope, sort parse.Message) {
+	if sort.Has("use_op") {
+		m.expr(s, sort.Node("node"))
 		return
 	}
-	m.ordered(s, sort.node("node"))
+	m.ordered(s, sort.Node("node"))
 }
 
 // ordered maps what rows are sorted, grouped or told apart by: digits have the order of the
 // bytes that they stand for.
-func (m *mapper) ordered(s *scope, n message) {
+func (m *mapper) ordered(s *scope, n parse.Message) {
 	if c, ok := m.bare(s, n); ok {
-		m.renameRef(n.kind(), c)
+		m.renameRef(n.Kind(), c)
 		return
 	}
 	m.expr(s, n)

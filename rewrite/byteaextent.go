@@ -1,42 +1,44 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/parse"
+
 // Where the operand of an operator begins and ends in the text: the tree has one place of
 // each node only, and no parentheses.
 
 // root is the token that says of an expression where in its text it has its operator, or
 // begins; infix: what it begins with stands before that.
-func (m *mapper) root(n message) (at int, infix bool) {
+func (m *mapper) root(n parse.Message) (at int, infix bool) {
 	at = -1
-	switch n.name() {
+	switch n.Name() {
 	case "ColumnRef", "ParamRef", "A_Const", "FuncCall", "CaseExpr", "CoalesceExpr", "MinMaxExpr",
 		"A_ArrayExpr", "RowExpr", "SQLValueFunction", "SetToDefault":
 		return m.token(n), false
 	case "SubLink":
-		return m.token(n), n.child("testexpr").shape != nil
+		return m.token(n), n.Child("testexpr").Shape != nil
 	case "TypeCast":
 		at = m.token(n)
-		return at, at >= 0 && m.ph.tokens[at].kind == castToken
+		return at, at >= 0 && m.ph.Tokens[at].Kind == parse.CastToken
 	case "A_Expr":
-		return m.token(n), n.child("lexpr").shape != nil
+		return m.token(n), n.Child("lexpr").Shape != nil
 	case "NullTest", "BooleanTest", "CollateClause":
 		return m.token(n), true
 	case "BoolExpr":
-		return m.token(n), !m.ph.word(m.token(n), "not")
+		return m.token(n), !m.ph.Word(m.token(n), "not")
 	}
 	return at, false
 }
 
 // end is the last token of an expression that begins at token start; -1 where that is not
 // plain to see.
-func (m *mapper) end(n message, start int) int {
-	if n.is("A_Indirection") {
+func (m *mapper) end(n parse.Message, start int) int {
+	if n.Is("A_Indirection") {
 		return m.indirectionEnd(n, start)
 	}
 	at, infix := m.root(n)
 	if at < 0 || start < 0 {
 		return m.literalEnd(n, start)
 	}
-	if m.ph.punct(start, '(') {
+	if m.ph.Punct(start, '(') {
 		switch close := m.pair(start); {
 		case !infix && at >= start && at <= close, infix && at < close:
 			return close
@@ -53,32 +55,32 @@ func (m *mapper) end(n message, start int) int {
 }
 
 // infixEnd is the end of an expression whose operator stands at a token.
-func (m *mapper) infixEnd(n message, at int) int {
+func (m *mapper) infixEnd(n parse.Message, at int) int {
 	switch {
-	case n.is("TypeCast"):
+	case n.Is("TypeCast"):
 		return m.typeEnd(at + 1)
-	case n.is("A_Expr") && n.integer("kind") == opExpr && m.ph.tokens[at].kind == operatorToken:
-		return m.end(n.child("rexpr"), at+1)
+	case n.Is("A_Expr") && n.Integer("kind") == opExpr && m.ph.Tokens[at].Kind == parse.OperatorToken:
+		return m.end(n.Child("rexpr"), at+1)
 	}
 	return -1
 }
 
 // prefixEnd is the end of an expression that begins at a token with what it is.
-func (m *mapper) prefixEnd(n message, at int) int {
-	switch n.name() {
+func (m *mapper) prefixEnd(n parse.Message, at int) int {
+	switch n.Name() {
 	case "ColumnRef":
-		return m.ph.qualified(at) - 1
+		return m.ph.Qualified(at) - 1
 	case "ParamRef", "SetToDefault":
 		return at
 	case "A_Const":
-		if m.ph.tokens[at].kind == operatorToken {
+		if m.ph.Tokens[at].Kind == parse.OperatorToken {
 			at++
 		}
 		return m.stringEnd(at)
 	case "FuncCall":
-		return m.callEnd(m.ph.qualified(at))
+		return m.callEnd(m.ph.Qualified(at))
 	case "SQLValueFunction", "CoalesceExpr", "MinMaxExpr":
-		if m.ph.punct(at+1, '(') {
+		if m.ph.Punct(at+1, '(') {
 			return m.pair(at + 1)
 		}
 		return at
@@ -93,12 +95,12 @@ func (m *mapper) prefixEnd(n message, at int) int {
 }
 
 // literalEnd is the end of a constant with its type before it.
-func (m *mapper) literalEnd(n message, start int) int {
-	if !n.is("TypeCast") || start < 0 || !m.ph.name(start) {
+func (m *mapper) literalEnd(n parse.Message, start int) int {
+	if !n.Is("TypeCast") || start < 0 || !m.ph.Name(start) {
 		return -1
 	}
-	at := m.token(n.child("arg"))
-	if at != m.ph.qualified(start) {
+	at := m.token(n.Child("arg"))
+	if at != m.ph.Qualified(start) {
 		return -1
 	}
 	return m.stringEnd(at)
@@ -106,10 +108,10 @@ func (m *mapper) literalEnd(n message, start int) int {
 
 // stringEnd is the last token of a constant, which may go on on a line of its own.
 func (m *mapper) stringEnd(at int) int {
-	if at >= len(m.ph.tokens) {
+	if at >= len(m.ph.Tokens) {
 		return -1
 	}
-	for m.ph.tokens[at].kind == stringToken && at+1 < len(m.ph.tokens) && m.ph.tokens[at+1].kind == stringToken {
+	for m.ph.Tokens[at].Kind == parse.StringToken && at+1 < len(m.ph.Tokens) && m.ph.Tokens[at+1].Kind == parse.StringToken {
 		at++
 	}
 	return at
@@ -117,18 +119,18 @@ func (m *mapper) stringEnd(at int) int {
 
 // callEnd is the end of a function's call whose arguments open at token i.
 func (m *mapper) callEnd(i int) int {
-	if !m.ph.punct(i, '(') {
+	if !m.ph.Punct(i, '(') {
 		return -1
 	}
 	end := m.pair(i)
-	if m.ph.words(end+1, "within", "group") {
+	if m.ph.Words(end+1, "within", "group") {
 		end = m.pair(end + 3)
 	}
-	if end > 0 && m.ph.word(end+1, "filter") && m.ph.punct(end+2, '(') {
+	if end > 0 && m.ph.Word(end+1, "filter") && m.ph.Punct(end+2, '(') {
 		end = m.pair(end + 2)
 	}
-	if end > 0 && m.ph.word(end+1, "over") {
-		if m.ph.punct(end+2, '(') {
+	if end > 0 && m.ph.Word(end+1, "over") {
+		if m.ph.Punct(end+2, '(') {
 			return m.pair(end + 2)
 		}
 		return end + 2
@@ -138,16 +140,16 @@ func (m *mapper) callEnd(i int) int {
 
 // caseEnd is the END of the CASE at token i.
 func (m *mapper) caseEnd(i int) int {
-	for depth := 0; i >= 0 && i < len(m.ph.tokens); i++ {
+	for depth := 0; i >= 0 && i < len(m.ph.Tokens); i++ {
 		switch {
-		case m.ph.punct(i, '('):
+		case m.ph.Punct(i, '('):
 			if i = m.pair(i); i < 0 {
 				return -1
 			}
-		case m.ph.punct(i-1, '.'):
-		case m.ph.word(i, "case"):
+		case m.ph.Punct(i-1, '.'):
+		case m.ph.Word(i, "case"):
 			depth++
-		case m.ph.word(i, "end"):
+		case m.ph.Word(i, "end"):
 			if depth--; depth == 0 {
 				return i
 			}
@@ -159,37 +161,37 @@ func (m *mapper) caseEnd(i int) int {
 // typeEnd is the last token of a type's name that begins at token i.
 func (m *mapper) typeEnd(i int) int {
 	ph := &m.ph
-	if !ph.name(i) || ph.word(i, "interval") || ph.word(i, "setof") || ph.word(i, "national") {
+	if !ph.Name(i) || ph.Word(i, "interval") || ph.Word(i, "setof") || ph.Word(i, "national") {
 		return -1
 	}
 	first := i
-	i = ph.qualified(i) - 1
+	i = ph.Qualified(i) - 1
 	switch {
-	case ph.word(i, "double") && ph.word(i+1, "precision"), ph.word(i+1, "varying"):
+	case ph.Word(i, "double") && ph.Word(i+1, "precision"), ph.Word(i+1, "varying"):
 		i++
 	}
-	if ph.punct(i+1, '(') {
+	if ph.Punct(i+1, '(') {
 		i = m.pair(i + 1)
 	}
-	if (ph.word(first, "timestamp") || ph.word(first, "time")) && ph.words(i+2, "time", "zone") {
+	if (ph.Word(first, "timestamp") || ph.Word(first, "time")) && ph.Words(i+2, "time", "zone") {
 		i += 3
 	}
-	for i >= 0 && ph.punct(i+1, '[') {
+	for i >= 0 && ph.Punct(i+1, '[') {
 		i = m.pair(i + 1)
 	}
 	return i
 }
 
 // indirectionEnd is the end of a subscript or a field.
-func (m *mapper) indirectionEnd(n message, start int) int {
-	i := m.end(n.child("arg"), start)
-	for range n.wrapped("indirection") {
+func (m *mapper) indirectionEnd(n parse.Message, start int) int {
+	i := m.end(n.Child("arg"), start)
+	for range n.Wrapped("indirection") {
 		switch {
 		case i < 0:
 			return -1
-		case m.ph.punct(i+1, '['):
+		case m.ph.Punct(i+1, '['):
 			i = m.pair(i + 1)
-		case m.ph.punct(i+1, '.'):
+		case m.ph.Punct(i+1, '.'):
 			i += 2
 		default:
 			return -1
@@ -200,12 +202,12 @@ func (m *mapper) indirectionEnd(n message, start int) int {
 
 // begin is the first token of an expression that ends at token end; -1 where that is not
 // plain to see.
-func (m *mapper) begin(n message, end int) int {
+func (m *mapper) begin(n parse.Message, end int) int {
 	at, infix := m.root(n)
 	if at < 0 || end < 0 {
 		return -1
 	}
-	if m.ph.punct(end, ')') {
+	if m.ph.Punct(end, ')') {
 		if open := m.pair(end); at > open {
 			return open
 		}
@@ -214,10 +216,10 @@ func (m *mapper) begin(n message, end int) int {
 		return at
 	}
 	switch {
-	case n.is("A_Expr") && n.integer("kind") == opExpr && m.ph.tokens[at].kind == operatorToken:
-		return m.begin(n.child("lexpr"), at-1)
-	case n.is("TypeCast"), n.is("CollateClause"):
-		return m.begin(n.child("arg"), at-1)
+	case n.Is("A_Expr") && n.Integer("kind") == opExpr && m.ph.Tokens[at].Kind == parse.OperatorToken:
+		return m.begin(n.Child("lexpr"), at-1)
+	case n.Is("TypeCast"), n.Is("CollateClause"):
+		return m.begin(n.Child("arg"), at-1)
 	}
 	return -1
 }
@@ -232,12 +234,12 @@ func (m *mapper) items(i, n int) [][2]int {
 	var all [][2]int
 	first := i + 1
 	for i++; i <= end; i++ {
-		if i == end || m.ph.punct(i, ',') {
+		if i == end || m.ph.Punct(i, ',') {
 			all = append(all, [2]int{first, i - 1})
 			first = i + 1
 			continue
 		}
-		if m.ph.punct(i, '(') || m.ph.punct(i, '[') {
+		if m.ph.Punct(i, '(') || m.ph.Punct(i, '[') {
 			if i = m.pair(i); i < 0 {
 				return nil
 			}

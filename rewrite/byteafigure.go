@@ -3,13 +3,13 @@ package rewrite
 import (
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // figure is the name that PostgreSQL gives a column of a query that has none in the text, and
 // the reference to a column, or to a field, or the call that the name is from, if it is.
-func figure(n message) (name string, leaf message) {
-	name, leaf, _ = figured(n.kind())
+func figure(n parse.Message) (name string, leaf parse.Message) {
+	name, leaf, _ = figured(n.Kind())
 	if name == "" {
 		name = "?column?"
 	}
@@ -21,79 +21,79 @@ var figuredAs = map[string]string{"A_ArrayExpr": "array", "RowExpr": "row", "Coa
 
 // figured is figure with how sure PostgreSQL is of the name: 0 for not at all, 1 for a type's
 // name or "case".
-func figured(node message) (name string, leaf message, sure int) {
-	switch node.name() {
+func figured(node parse.Message) (name string, leaf parse.Message, sure int) {
+	switch node.Name() {
 	case "ColumnRef":
-		names := node.names("fields")
+		names := node.Names("fields")
 		if len(names) == 0 {
-			return "", message{}, 0
+			return "", parse.Message{}, 0
 		}
 		return names[len(names)-1], node, 2
 	case "A_Indirection":
-		if names := node.names("indirection"); len(names) > 0 {
+		if names := node.Names("indirection"); len(names) > 0 {
 			return names[len(names)-1], node, 2
 		}
-		return figured(node.child("arg"))
+		return figured(node.Child("arg"))
 	case "FuncCall":
-		names := node.names("funcname")
+		names := node.Names("funcname")
 		return names[len(names)-1], node, 2
 	case "A_Expr":
-		if pg_query.A_Expr_Kind(node.integer("kind")) == pg_query.A_Expr_Kind_AEXPR_NULLIF {
-			return "nullif", message{}, 2
+		if parse.A_Expr_Kind(node.Integer("kind")) == parse.AEXPR_NULLIF {
+			return "nullif", parse.Message{}, 2
 		}
 	case "TypeCast":
-		if name, leaf, sure = figured(node.child("arg")); sure > 1 {
+		if name, leaf, sure = figured(node.Child("arg")); sure > 1 {
 			return name, leaf, sure
 		}
-		if names := node.child("type_name").names("names"); len(names) > 0 {
-			return names[len(names)-1], message{}, 1
+		if names := node.Child("type_name").Names("names"); len(names) > 0 {
+			return names[len(names)-1], parse.Message{}, 1
 		}
 	case "CollateClause":
-		return figured(node.child("arg"))
+		return figured(node.Child("arg"))
 	case "CaseExpr":
-		if name, leaf, sure = figured(node.child("defresult")); sure > 1 {
+		if name, leaf, sure = figured(node.Child("defresult")); sure > 1 {
 			return name, leaf, sure
 		}
-		return "case", message{}, 1
+		return "case", parse.Message{}, 1
 	case "MinMaxExpr":
-		if pg_query.MinMaxOp(node.integer("op")) == pg_query.MinMaxOp_IS_LEAST {
-			return "least", message{}, 2
+		if parse.MinMaxOp(node.Integer("op")) == parse.IS_LEAST {
+			return "least", parse.Message{}, 2
 		}
-		return "greatest", message{}, 2
+		return "greatest", parse.Message{}, 2
 	case "SubLink":
 		return figuredQuery(node)
 	case "SQLValueFunction": // CURRENT_TIMESTAMP(3) is called as CURRENT_TIMESTAMP is
-		op := pg_query.SQLValueFunctionOp(node.integer("op")).String()
-		return strings.TrimSuffix(strings.ToLower(strings.TrimPrefix(op, "SVFOP_")), "_n"), message{}, 2
+		op := parse.SQLValueFunctionOp(node.Integer("op")).String()
+		return strings.TrimSuffix(strings.ToLower(strings.TrimPrefix(op, "SVFOP_")), "_n"), parse.Message{}, 2
 	}
-	if name := figuredAs[node.name()]; name != "" {
-		return name, message{}, 2
+	if name := figuredAs[node.Name()]; name != "" {
+		return name, parse.Message{}, 2
 	}
-	return "", message{}, 0
+	return "", parse.Message{}, 0
 }
 
 // figuredQuery is the name of a query in an expression. A mapped column within is named there.
-func figuredQuery(node message) (string, message, int) {
-	switch pg_query.SubLinkType(node.integer("sub_link_type")) {
-	case pg_query.SubLinkType_EXISTS_SUBLINK:
-		return "exists", message{}, 2
-	case pg_query.SubLinkType_ARRAY_SUBLINK:
-		return "array", message{}, 2
-	case pg_query.SubLinkType_EXPR_SUBLINK:
-		query := node.child("subselect")
-		for query.child("larg").shape != nil {
-			query = query.child("larg")
+func figuredQuery(node parse.Message) (string, parse.Message, int) {
+	switch parse.SubLinkType(node.Integer("sub_link_type")) {
+	case parse.EXISTS_SUBLINK:
+		return "exists", parse.Message{}, 2
+	case parse.ARRAY_SUBLINK:
+		return "array", parse.Message{}, 2
+	case parse.EXPR_SUBLINK:
+		query := node.Child("subselect")
+		for query.Child("larg").Shape != nil {
+			query = query.Child("larg")
 		}
-		if query.has("values_lists") {
-			return "column1", message{}, 2
+		if query.Has("values_lists") {
+			return "column1", parse.Message{}, 2
 		}
-		for target := range query.list("target_list") {
-			if name := target.text("name"); name != "" {
-				return name, message{}, 2
+		for target := range query.List("target_list") {
+			if name := target.Text("name"); name != "" {
+				return name, parse.Message{}, 2
 			}
-			name, _, sure := figured(target.child("val"))
-			return name, message{}, sure
+			name, _, sure := figured(target.Child("val"))
+			return name, parse.Message{}, sure
 		}
 	}
-	return "", message{}, 0
+	return "", parse.Message{}, 0
 }

@@ -1,37 +1,41 @@
 package rewrite
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // from reads the items of FROM, or USING of a DELETE, into a scope.
-func (m *mapper) from(s *scope, items []message) {
+func (m *mapper) from(s *scope, items []parse.Message) {
 	for _, n := range items {
 		s.view = s.and(m.fromItem(s, s.view, n))
 	}
 }
 
 // fromItem reads one item; beside is what LATERAL sees.
-func (m *mapper) fromItem(s *scope, beside view, n message) view {
-	node := n.kind()
-	switch node.name() {
+func (m *mapper) fromItem(s *scope, beside view, n parse.Message) view {
+	node := n.Kind()
+	switch node.Name() {
 	case "RangeVar":
-		if node.text("schemaname") == "" {
-			if cte, ok := s.common(node.text("relname")); ok {
-				return cte.item(cte.name).called(node.child("alias")).view()
+		if node.Text("schemaname") == "" {
+			if cte, ok := s.common(node.Text("relname")); ok {
+				return cte.item(cte.name).called(node.Child("alias")).view()
 			}
 		}
 		return m.relation(node)
 	case "RangeSubselect":
 		around := &scope{outer: s.outer, ctes: s.ctes}
-		if node.flag("lateral") {
+		if node.Flag("lateral") {
 			around.view = beside
 		}
-		return m.query(node.child("subquery"), around).item("").called(node.child("alias")).view()
+		return m.query(node.Child("subquery"), around).item("").called(node.Child("alias")).view()
 	case "RangeFunction":
 		return m.function(s, beside, node)
 	case "JoinExpr":
 		return m.join(s, beside, node)
 	case "RangeTableSample":
-		v := m.fromItem(s, beside, node.node("relation"))
+		v := m.fromItem(s, beside, node.Node("relation"))
 		if v.maps() {
 			m.refuse("TABLESAMPLE over a mapped table is not rewritten.")
 		}
@@ -39,7 +43,7 @@ func (m *mapper) fromItem(s *scope, beside view, n message) view {
 	}
 	m.unreadable(&scope{view: beside, outer: s.outer, ctes: s.ctes}, node)
 	it := &item{unknown: true}
-	return it.called(node.child("alias")).view()
+	return it.called(node.Child("alias")).view()
 }
 
 // oneColumn are functions of pg_catalog whose result is one column for each call.
@@ -48,34 +52,34 @@ var oneColumn = []string{"unnest", "generate_series", "generate_subscripts", "re
 	"json_object_keys", "jsonb_object_keys", "regexp_matches"}
 
 // function reads a function in FROM. Of those with several columns nobody knows the names.
-func (m *mapper) function(s *scope, beside view, node message) view {
+func (m *mapper) function(s *scope, beside view, node parse.Message) view {
 	around := &scope{view: beside, outer: s.outer, ctes: s.ctes}
 	it := &item{unknown: true}
 	calls := 0
-	for _, list := range node.wrapped("functions") {
-		for _, f := range list.kind().wrapped("items") {
-			if call := f.kind(); call.is("FuncCall") {
+	for _, list := range node.Wrapped("functions") {
+		for _, f := range list.Kind().Wrapped("items") {
+			if call := f.Kind(); call.Is("FuncCall") {
 				calls++
-				names := call.names("funcname")
+				names := call.Names("funcname")
 				it.name = names[len(names)-1]
 				it.unknown = calls > 1 || !slices.Contains(oneColumn, it.name)
 			}
-			if f.kind().shape != nil {
+			if f.Kind().Shape != nil {
 				m.expr(around, f)
 			}
 		}
 	}
-	for column := range node.list("coldeflist") {
-		it.columns = append(it.columns, columnNamed(column.text("colname")))
+	for column := range node.List("coldeflist") {
+		it.columns = append(it.columns, columnNamed(column.Text("colname")))
 		it.unknown = false
 	}
-	alias := node.child("alias")
-	if alias.shape != nil {
-		it.name = alias.text("aliasname")
+	alias := node.Child("alias")
+	if alias.Shape != nil {
+		it.name = alias.Text("aliasname")
 	}
 	if !it.unknown && len(it.columns) == 0 {
 		it.columns = append(it.columns, columnNamed(it.name))
-		if node.flag("ordinality") {
+		if node.Flag("ordinality") {
 			it.columns = append(it.columns, columnNamed("ordinality"))
 		}
 	}
@@ -85,24 +89,24 @@ func (m *mapper) function(s *scope, beside view, node message) view {
 func columnNamed(name string) attribute { return attribute{name: name, server: name} }
 
 // join reads a join. Its condition sees its own two sides.
-func (m *mapper) join(s *scope, beside view, node message) view {
-	left := m.fromItem(s, beside, node.node("larg"))
-	right := m.fromItem(s, beside.and(left), node.node("rarg"))
+func (m *mapper) join(s *scope, beside view, node parse.Message) view {
+	left := m.fromItem(s, beside, node.Node("larg"))
+	right := m.fromItem(s, beside.and(left), node.Node("rarg"))
 	both := left.and(right)
-	if quals := node.node("quals"); quals.shape != nil {
+	if quals := node.Node("quals"); quals.Shape != nil {
 		m.expr(&scope{view: both, outer: s.outer, ctes: s.ctes}, quals)
 	}
-	using := node.names("using_clause")
-	if node.flag("is_natural") {
+	using := node.Names("using_clause")
+	if node.Flag("is_natural") {
 		using = m.naturally(left, right)
 	}
 	if len(using) > 0 {
 		both.columns = m.merged(left, right, using, m.usingNames(node, left, right))
 	}
-	if alias := node.child("alias"); alias.shape != nil {
+	if alias := node.Child("alias"); alias.Shape != nil {
 		return m.joinAlias(both, alias)
 	}
-	if node.child("join_using_alias").shape != nil && both.maps() {
+	if node.Child("join_using_alias").Shape != nil && both.maps() {
 		m.cannot("JOIN USING with an alias is not rewritten.")
 	}
 	return both
@@ -147,31 +151,31 @@ func (m *mapper) merged(left, right view, using []string, same map[string]string
 
 // usingNames maps the names in USING of a join with a table that both sides have mapped, and
 // tells how the server names them.
-func (m *mapper) usingNames(node message, left, right view) map[string]string {
-	if !node.child("rarg").is("RangeVar") || node.flag("is_natural") {
+func (m *mapper) usingNames(node parse.Message, left, right view) map[string]string {
+	if !node.Child("rarg").Is("RangeVar") || node.Flag("is_natural") {
 		return nil
 	}
-	i := m.lastOf(m.token(node.child("rarg"))) + 1
-	for i > 0 && i < len(m.ph.tokens) && !m.ph.word(i, "using") {
-		if m.ph.punct(i, '(') && m.pair(i) > 0 {
+	i := m.lastOf(m.token(node.Child("rarg"))) + 1
+	for i > 0 && i < len(m.ph.Tokens) && !m.ph.Word(i, "using") {
+		if m.ph.Punct(i, '(') && m.pair(i) > 0 {
 			i = m.pair(i)
 		}
 		i++
 	}
-	names := node.wrapped("using_clause")
+	names := node.Wrapped("using_clause")
 	spans := m.items(i+1, len(names))
 	if spans == nil {
 		return nil
 	}
 	same := map[string]string{}
 	for j, n := range names {
-		name := n.kind().text("sval")
+		name := n.Kind().Text("sval")
 		l, inLeft := onlyMapped(left, name)
 		r, inRight := onlyMapped(right, name)
 		if inLeft && inRight && l.server == r.server {
 			same[name] = l.server
 			if l.server != name {
-				m.rename(n.kind(), "sval", spans[j][0], l.server)
+				m.rename(n.Kind(), "sval", spans[j][0], l.server)
 			}
 		}
 	}
@@ -190,7 +194,7 @@ func onlyMapped(v view, name string) (found attribute, ok bool) {
 }
 
 // joinAlias is a join that has a name of its own: what is in it has none any more.
-func (m *mapper) joinAlias(both view, alias message) view {
+func (m *mapper) joinAlias(both view, alias parse.Message) view {
 	if both.maps() {
 		m.cannot("A join with an alias over a mapped table is not rewritten.")
 	}
@@ -202,18 +206,18 @@ func (m *mapper) joinAlias(both view, alias message) view {
 }
 
 // with reads the queries of WITH into a scope.
-func (m *mapper) with(s *scope, clause message) {
-	if clause.shape == nil {
+func (m *mapper) with(s *scope, clause parse.Message) {
+	if clause.Shape == nil {
 		return
 	}
-	for cte := range clause.list("ctes") {
-		name := cte.text("ctename")
-		names := cte.names("aliascolnames")
-		query := cte.child("ctequery")
+	for cte := range clause.List("ctes") {
+		name := cte.Text("ctename")
+		names := cte.Names("aliascolnames")
+		query := cte.Child("ctequery")
 		around := s
-		if clause.flag("recursive") {
+		if clause.Flag("recursive") {
 			seen := outputs{names: names, unknown: len(names) == 0}
-			if query.is("SelectStmt") && len(names) == 0 {
+			if query.Is("SelectStmt") && len(names) == 0 {
 				seen = leftNames(query)
 			}
 			around = &scope{outer: s, ctes: []commonTable{{name, seen}}}
@@ -226,7 +230,7 @@ func (m *mapper) with(s *scope, clause message) {
 				made.names = append(made.names, n)
 			}
 		}
-		if cte.child("search_clause").shape != nil || cte.child("cycle_clause").shape != nil {
+		if cte.Child("search_clause").Shape != nil || cte.Child("cycle_clause").Shape != nil {
 			made.unknown = true
 		}
 		s.ctes = append(s.ctes, commonTable{name, made})
@@ -234,18 +238,18 @@ func (m *mapper) with(s *scope, clause message) {
 }
 
 // leftNames are the names of a recursive query's columns, as its first SELECT has them.
-func leftNames(query message) outputs {
-	for query.child("larg").shape != nil {
-		query = query.child("larg")
+func leftNames(query parse.Message) outputs {
+	for query.Child("larg").Shape != nil {
+		query = query.Child("larg")
 	}
 	var o outputs
-	for target := range query.list("target_list") {
-		name := target.text("name")
+	for target := range query.List("target_list") {
+		name := target.Text("name")
 		if name == "" {
-			if val := target.node("val"); isStar(val.kind()) {
+			if val := target.Node("val"); isStar(val.Kind()) {
 				return outputs{unknown: true}
 			}
-			name, _ = figure(target.node("val"))
+			name, _ = figure(target.Node("val"))
 		}
 		o.names = append(o.names, name)
 	}

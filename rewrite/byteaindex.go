@@ -1,70 +1,72 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/parse"
+
 // unmappedIndex is the hint for an index that the server refuses: a column of type bytea that
 // was in no key when its table was made is stored as it is.
 const unmappedIndex = "To index a column of type bytea, name it in " + byteaColumnsKey + " and create the table anew."
 
 // createIndex rewrites CREATE INDEX over mapped columns.
-func (d *ddl) createIndex(index message) {
-	rel := d.find(index.child("relation"))
+func (d *ddl) createIndex(index parse.Message) {
+	rel := d.find(index.Child("relation"))
 	if rel == nil || !rel.Maps() {
 		return
 	}
 	t := tableOf(rel)
 	ph := d.phrase()
 	at := 0
-	for at < len(ph.tokens) && !ph.word(at, "on") {
+	for at < len(ph.Tokens) && !ph.Word(at, "on") {
 		at++
 	}
 	open := at
-	for open < len(ph.tokens) && !ph.punct(open, '(') {
+	for open < len(ph.Tokens) && !ph.Punct(open, '(') {
 		open++
 	}
 	touched := d.indexElements(t, index, "index_params", open)
-	if index.child("index_including_params").shape != nil {
-		touched = d.indexElements(t, index, "index_including_params", ph.closing(open)+2) || touched
+	if index.Child("index_including_params").Shape != nil {
+		touched = d.indexElements(t, index, "index_including_params", ph.Closing(open)+2) || touched
 	}
 	d.natural(t, index, "where_clause")
-	if touched && index.text("idxname") == "" {
+	if touched && index.Text("idxname") == "" {
 		name := newChooser().choose(t.name, d.indexColumns(index), "idx")
 		d.before(at, written(name)+" ")
-		d.r.meant.set(index, "idxname", value{bytes: []byte(name)})
+		d.r.meant.Set(index, "idxname", parse.Value{Bytes: []byte(name)})
 	}
 }
 
 // indexElements writes the columns of an index, in parentheses that open at token open. It
 // reports whether one of them is mapped.
-func (d *ddl) indexElements(t *table, index message, field string, open int) (touched bool) {
+func (d *ddl) indexElements(t *table, index parse.Message, field string, open int) (touched bool) {
 	ph := d.phrase()
 	i := open + 1
-	for element := range index.list(field) {
-		name := element.text("name")
-		switch expr := element.child("expr"); {
+	for element := range index.List(field) {
+		name := element.Text("name")
+		switch expr := element.Child("expr"); {
 		case t.maps(name):
 			d.rewriteName(element, "name", i, physicalName(name))
 			touched = true
-		case expr.is("ColumnRef"): // in parentheses: the column itself
+		case expr.Is("ColumnRef"): // in parentheses: the column itself
 			if name, path := column(expr); t.maps(name) {
-				d.rewriteName(path, "sval", ph.qualified(d.token(expr.integer("location")))-1, physicalName(name))
+				d.rewriteName(path, "sval", ph.Qualified(d.token(expr.Integer("location")))-1, physicalName(name))
 				touched = true
 			}
-		case expr.shape != nil:
+		case expr.Shape != nil:
 			edits := len(d.r.edits)
 			d.natural(t, element, "expr")
 			touched = touched || len(d.r.edits) > edits
 		}
-		i = ph.ends(i) + 2
+		i = ph.Ends(i) + 2
 	}
 	return touched
 }
 
 // indexColumns are the names of an index's columns, from which it gets its own.
-func (d *ddl) indexColumns(index message) []string {
+func (d *ddl) indexColumns(index parse.Message) []string {
 	var columns []string
 	for _, field := range []string{"index_params", "index_including_params"} {
-		for element := range index.list(field) {
-			name := element.text("name")
-			if expr := element.child("expr"); expr.is("ColumnRef") {
+		for element := range index.List(field) {
+			name := element.Text("name")
+			if expr := element.Child("expr"); expr.Is("ColumnRef") {
 				name, _ = column(expr)
 			}
 			if name == "" {

@@ -3,49 +3,51 @@ package rewrite
 import (
 	"strconv"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // insert maps INSERT.
-func (m *mapper) insert(node message, outer *scope) outputs {
+func (m *mapper) insert(node parse.Message, outer *scope) outputs {
 	s := &scope{outer: outer}
-	m.with(s, node.child("with_clause"))
-	target := m.relation(node.child("relation"))
+	m.with(s, node.Child("with_clause"))
+	target := m.relation(node.Child("relation"))
 	wanted := m.columns(target, node)
-	switch query := node.child("select_stmt"); {
-	case query.shape == nil:
-	case query.has("values_lists") && !query.has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause"):
+	switch query := node.Child("select_stmt"); {
+	case query.Shape == nil:
+	case query.Has("values_lists") && !query.Has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause"):
 		m.insertValues(s, node, query, wanted)
 	default:
 		m.insertQuery(s, node, query, wanted)
 	}
-	m.conflict(s, target, node.child("on_conflict_clause"))
+	m.conflict(s, target, node.Child("on_conflict_clause"))
 	within := &scope{view: target, outer: outer, ctes: s.ctes}
 	_, made := m.targets(within, node, "returning_list", nil)
 	return made
 }
 
 // columns maps the list of columns of an INSERT, and tells which are mapped.
-func (m *mapper) columns(target view, node message) (wanted []bool) {
-	if !node.has("cols") {
+func (m *mapper) columns(target view, node parse.Message) (wanted []bool) {
+	if !node.Has("cols") {
 		for _, c := range target.items[0].columns {
 			wanted = append(wanted, c.mapped)
 		}
 		return wanted
 	}
-	for res := range node.list("cols") {
+	for res := range node.List("cols") {
 		wanted = append(wanted, m.assigned(target, res))
 	}
 	return wanted
 }
 
 // assigned maps the name of a column that is written to, and tells whether it is mapped.
-func (m *mapper) assigned(target view, res message) bool {
-	name := res.text("name")
+func (m *mapper) assigned(target view, res parse.Message) bool {
+	name := res.Text("name")
 	for _, c := range target.items[0].columns {
 		if c.name != name || !c.mapped {
 			continue
 		}
-		if res.has("indirection") {
+		if res.Has("indirection") {
 			m.refuse("A part of a mapped column is written to.")
 		}
 		m.rename(res, "name", m.token(res), c.server)
@@ -64,15 +66,15 @@ func anyOf(wanted []bool) bool {
 }
 
 // insertValues maps the VALUES of an INSERT.
-func (m *mapper) insertValues(s *scope, node, query message, wanted []bool) {
+func (m *mapper) insertValues(s *scope, node, query parse.Message, wanted []bool) {
 	within := &scope{outer: s}
 	open := m.head(node)
-	for m.ph.punct(open, '(') {
+	for m.ph.Punct(open, '(') {
 		open++
 	}
 	open++ // VALUES
-	for row := range query.list("values_lists") {
-		items := row.wrapped("items")
+	for row := range query.List("values_lists") {
+		items := row.Wrapped("items")
 		var spans [][2]int
 		if anyOf(wanted) {
 			if spans = m.items(open, len(items)); spans == nil {
@@ -97,34 +99,34 @@ func (m *mapper) insertValues(s *scope, node, query message, wanted []bool) {
 
 // head is the first token behind the table, the columns and OVERRIDING of an INSERT: there its
 // query begins; -1 where that was not found.
-func (m *mapper) head(node message) int {
-	i := m.lastOf(m.token(node.child("relation")))
+func (m *mapper) head(node parse.Message) int {
+	i := m.lastOf(m.token(node.Child("relation")))
 	if i < 0 {
 		return -1
 	}
-	if i++; m.ph.word(i, "as") {
+	if i++; m.ph.Word(i, "as") {
 		i += 2
 	}
-	if node.has("cols") {
+	if node.Has("cols") {
 		if i = m.pair(i); i < 0 {
 			return -1
 		}
 		i++
 	}
-	if m.ph.word(i, "overriding") {
+	if m.ph.Word(i, "overriding") {
 		i += 3
 	}
 	return i
 }
 
 // insertQuery maps the query of an INSERT.
-func (m *mapper) insertQuery(s *scope, node, query message, wanted []bool) {
+func (m *mapper) insertQuery(s *scope, node, query parse.Message, wanted []bool) {
 	if !anyOf(wanted) {
 		m.query(query, s)
 		return
 	}
 	head := m.head(node)
-	if oneSelect(query) && !query.has("sort_clause") && !m.ph.punct(head, '(') && !ordersConstant(query) {
+	if oneSelect(query) && !query.Has("sort_clause") && !m.ph.Punct(head, '(') && !ordersConstant(query) {
 		m.selects(query, &scope{outer: s}, wanted)
 		return
 	}
@@ -132,7 +134,7 @@ func (m *mapper) insertQuery(s *scope, node, query message, wanted []bool) {
 }
 
 // around writes another query around that of an INSERT, which makes digits of what it returns.
-func (m *mapper) around(s *scope, node, query message, head int, wanted []bool) {
+func (m *mapper) around(s *scope, node, query parse.Message, head int, wanted []bool) {
 	end := m.queryEnd(head)
 	if end < 0 {
 		m.lost()
@@ -140,7 +142,7 @@ func (m *mapper) around(s *scope, node, query message, head int, wanted []bool) 
 	}
 	var names, targets []string
 	place := len(m.edits)
-	if query.is("SelectStmt") && query.integer("op") <= 1 && !query.has("values_lists") {
+	if query.Is("SelectStmt") && query.Integer("op") <= 1 && !query.Has("values_lists") {
 		m.constants = constantsOf(query, wanted)
 	}
 	made := m.query(query, s)
@@ -158,14 +160,14 @@ func (m *mapper) around(s *scope, node, query message, head int, wanted []bool) 
 	}
 	open := "SELECT " + strings.Join(targets, ", ") + " FROM ("
 	close := ") AS sluice (" + strings.Join(names, ", ") + ")"
-	at := int(m.ph.tokens[head].start)
-	m.edits = append(m.edits[:place:place], append([]edit{{at, at, open}}, m.edits[place:]...)...)
+	at := int(m.ph.Tokens[head].Start)
+	m.edits = append(m.edits[:place:place], append([]parse.Edit{{Start: at, End: at, Text: open}}, m.edits[place:]...)...)
 	m.behind(end, close)
 	outer := m.parsed(open + "SELECT" + close)
-	for _, from := range outer.wrapped("from_clause") {
-		m.meant.replace(from.kind().node("subquery"), node.node("select_stmt"))
+	for _, from := range outer.Wrapped("from_clause") {
+		m.meant.Replace(from.Kind().Node("subquery"), node.Node("select_stmt"))
 	}
-	m.meant.set(node.node("select_stmt"), "select_stmt", value{bytes: outer.wire})
+	m.meant.Set(node.Node("select_stmt"), "select_stmt", parse.Value{Bytes: outer.Wire})
 }
 
 // queryEnd is the last token of the query of an INSERT that begins at token i.
@@ -173,13 +175,13 @@ func (m *mapper) queryEnd(i int) int {
 	if i < 0 {
 		return -1
 	}
-	for ; i < len(m.ph.tokens); i++ {
+	for ; i < len(m.ph.Tokens); i++ {
 		switch {
-		case m.ph.punct(i, '('):
+		case m.ph.Punct(i, '('):
 			if i = m.pair(i); i < 0 {
 				return -1
 			}
-		case m.ph.punct(i, ')'), m.ph.punct(i, ';'), m.ph.words(i, "on", "conflict"), m.ph.word(i, "returning"):
+		case m.ph.Punct(i, ')'), m.ph.Punct(i, ';'), m.ph.Words(i, "on", "conflict"), m.ph.Word(i, "returning"):
 			return i - 1
 		}
 	}
@@ -187,12 +189,12 @@ func (m *mapper) queryEnd(i int) int {
 }
 
 // conflict maps ON CONFLICT.
-func (m *mapper) conflict(s *scope, target view, clause message) {
-	if clause.shape == nil {
+func (m *mapper) conflict(s *scope, target view, clause parse.Message) {
+	if clause.Shape == nil {
 		return
 	}
 	own := &scope{view: target, outer: s.outer, ctes: s.ctes}
-	if infer := clause.child("infer"); infer.shape != nil {
+	if infer := clause.Child("infer"); infer.Shape != nil {
 		m.inferred(own, target, infer)
 	}
 	excluded := &item{name: "excluded", unknown: target.unknown}
@@ -202,14 +204,14 @@ func (m *mapper) conflict(s *scope, target view, clause message) {
 	}
 	both := &scope{view: target.and(excluded.view()), outer: s.outer, ctes: s.ctes}
 	m.sets(both, target, clause)
-	if where := clause.node("where_clause"); where.shape != nil {
+	if where := clause.Node("where_clause"); where.Shape != nil {
 		m.expr(both, where)
 	}
 }
 
 // inferred maps what an index is found by.
-func (m *mapper) inferred(s *scope, target view, infer message) {
-	elements := infer.wrapped("index_elems")
+func (m *mapper) inferred(s *scope, target view, infer parse.Message) {
+	elements := infer.Wrapped("index_elems")
 	if len(elements) > 0 {
 		spans := m.items(m.token(infer), len(elements))
 		if spans == nil {
@@ -217,21 +219,21 @@ func (m *mapper) inferred(s *scope, target view, infer message) {
 			return
 		}
 		for i, n := range elements {
-			element := n.kind()
+			element := n.Kind()
 			for _, c := range target.items[0].columns {
-				if c.mapped && c.name == element.text("name") {
-					if element.has("opclass") {
+				if c.mapped && c.name == element.Text("name") {
+					if element.Has("opclass") {
 						m.refuse("ON CONFLICT names the operator class of a mapped column.")
 					}
 					m.rename(element, "name", spans[i][0], c.server)
 				}
 			}
-			if expr := element.node("expr"); expr.shape != nil {
+			if expr := element.Node("expr"); expr.Shape != nil {
 				m.ordered(s, expr)
 			}
 		}
 	}
-	if where := infer.node("where_clause"); where.shape != nil {
+	if where := infer.Node("where_clause"); where.Shape != nil {
 		m.expr(s, where)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // givenNames are those that constraints get which have none, by constraint.
@@ -13,20 +13,20 @@ type givenNames map[*byte]string
 // constraintNames are the names that PostgreSQL would give a table's unnamed constraints
 // over mapped columns, if these had their own names: clients read them in errors, and write
 // them in ON CONFLICT ON CONSTRAINT.
-func (d *ddl) constraintNames(t *table, create message) givenNames {
+func (d *ddl) constraintNames(t *table, create parse.Message) givenNames {
 	given := givenNames{}
 	if len(t.mapped) == 0 {
 		return given
 	}
 	taken := newChooser()
-	for _, kind := range []pg_query.ConstrType{pg_query.ConstrType_CONSTR_CHECK, pg_query.ConstrType_CONSTR_UNIQUE, pg_query.ConstrType_CONSTR_FOREIGN} {
+	for _, kind := range []parse.ConstrType{parse.CONSTR_CHECK, parse.CONSTR_UNIQUE, parse.CONSTR_FOREIGN} {
 		same := merged(create)
 		for constraint, keys := range constraintsOf(create) {
-			switch name := constraint.text("conname"); {
+			switch name := constraint.Text("conname"); {
 			case !constraintIs(constraint, kind):
 			case name != "":
 				taken.taken[name] = true
-			case !same[&constraint.wire[0]]:
+			case !same[&constraint.Wire[0]]:
 				d.nameConstraint(t, constraint, keys, taken, given)
 			}
 		}
@@ -36,17 +36,17 @@ func (d *ddl) constraintNames(t *table, create message) givenNames {
 
 // merged are the UNIQUE constraints that say what another one before, or PRIMARY KEY, says:
 // PostgreSQL makes one of both, with the name of the first.
-func merged(create message) map[*byte]bool {
+func merged(create parse.Message) map[*byte]bool {
 	said, same := map[string]bool{}, map[*byte]bool{}
 	deferred := deferrals(create)
-	for _, kind := range []pg_query.ConstrType{pg_query.ConstrType_CONSTR_PRIMARY, pg_query.ConstrType_CONSTR_UNIQUE} {
+	for _, kind := range []parse.ConstrType{parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE} {
 		for constraint, keys := range constraintsOf(create) {
 			if !constraintIs(constraint, kind) {
 				continue
 			}
-			id := &constraint.wire[0]
-			says := strings.Join(keys, "\x00") + "\x00\x00" + strings.Join(constraint.names("including"), "\x00") + "\x00" + deferred[id]
-			if constraint.flag("nulls_not_distinct") {
+			id := &constraint.Wire[0]
+			says := strings.Join(keys, "\x00") + "\x00\x00" + strings.Join(constraint.Names("including"), "\x00") + "\x00" + deferred[id]
+			if constraint.Flag("nulls_not_distinct") {
 				says += "N"
 			}
 			same[id] = said[says]
@@ -58,22 +58,22 @@ func merged(create message) map[*byte]bool {
 
 // deferrals say of constraints whether they are deferrable, and deferred. A column's have it
 // in constraints of their own behind them.
-func deferrals(create message) map[*byte]string {
+func deferrals(create parse.Message) map[*byte]string {
 	all := map[*byte]string{}
 	var last *byte
 	for constraint := range constraintsOf(create) {
-		switch pg_query.ConstrType(constraint.integer("contype")) {
-		case pg_query.ConstrType_CONSTR_ATTR_DEFERRABLE:
+		switch parse.ConstrType(constraint.Integer("contype")) {
+		case parse.CONSTR_ATTR_DEFERRABLE:
 			all[last] = "D" + strings.TrimPrefix(all[last], "D")
-		case pg_query.ConstrType_CONSTR_ATTR_DEFERRED:
+		case parse.CONSTR_ATTR_DEFERRED:
 			all[last] = "DI"
-		case pg_query.ConstrType_CONSTR_ATTR_NOT_DEFERRABLE, pg_query.ConstrType_CONSTR_ATTR_IMMEDIATE:
+		case parse.CONSTR_ATTR_NOT_DEFERRABLE, parse.CONSTR_ATTR_IMMEDIATE:
 		default:
-			last = &constraint.wire[0]
-			if constraint.flag("deferrable") {
+			last = &constraint.Wire[0]
+			if constraint.Flag("deferrable") {
 				all[last] = "D"
 			}
-			if constraint.flag("initdeferred") {
+			if constraint.Flag("initdeferred") {
 				all[last] = "DI"
 			}
 		}
@@ -83,37 +83,37 @@ func deferrals(create message) map[*byte]string {
 
 // nameConstraint chooses the name of a constraint, and gives it where it is over a mapped
 // column.
-func (d *ddl) nameConstraint(t *table, constraint message, keys []string, taken chooser, given givenNames) {
+func (d *ddl) nameConstraint(t *table, constraint parse.Message, keys []string, taken chooser, given givenNames) {
 	var columns []string
 	label := "check"
-	switch pg_query.ConstrType(constraint.integer("contype")) {
-	case pg_query.ConstrType_CONSTR_CHECK:
-		if columns = columnsIn(constraint.child("raw_expr"), nil); len(columns) > 1 { // then none of them is in the name
+	switch parse.ConstrType(constraint.Integer("contype")) {
+	case parse.CONSTR_CHECK:
+		if columns = columnsIn(constraint.Child("raw_expr"), nil); len(columns) > 1 { // then none of them is in the name
 			columns = nil
 		}
-	case pg_query.ConstrType_CONSTR_UNIQUE:
+	case parse.CONSTR_UNIQUE:
 		columns, label = append(columns, keys...), "key"
-		columns = distinct(append(columns, constraint.names("including")...))
-	case pg_query.ConstrType_CONSTR_FOREIGN:
+		columns = distinct(append(columns, constraint.Names("including")...))
+	case parse.CONSTR_FOREIGN:
 		columns, label = keys, "fkey"
 	}
 	name := taken.choose(t.name, columns, label)
 	for _, column := range columns { // a number is behind one that is there twice, too
 		if t.maps(column) {
-			given[&constraint.wire[0]] = name
+			given[&constraint.Wire[0]] = name
 		}
 	}
 }
 
 // columnsIn adds the names of the columns in an expression, each once, up to a second.
-func columnsIn(expr message, columns []string) []string {
-	if expr.is("ColumnRef") {
+func columnsIn(expr parse.Message, columns []string) []string {
+	if expr.Is("ColumnRef") {
 		if name, _ := column(expr); name != "" && !slices.Contains(columns, name) {
 			columns = append(columns, name)
 		}
 		return columns
 	}
-	for child := range expr.nodes() {
+	for child := range expr.Nodes() {
 		if columns = columnsIn(child, columns); len(columns) > 1 {
 			break
 		}
@@ -122,28 +122,28 @@ func columnsIn(expr message, columns []string) []string {
 }
 
 // constraintToken is the first token of a constraint behind its name.
-func (d *ddl) constraintToken(constraint message) int {
-	i := d.token(constraint.integer("location"))
-	if d.phrase().word(i, "constraint") {
+func (d *ddl) constraintToken(constraint parse.Message) int {
+	i := d.token(constraint.Integer("location"))
+	if d.phrase().Word(i, "constraint") {
 		i += 2
 	}
 	return i
 }
 
 // constraint rewrites a constraint of a table, or of a column of it, which is over keys.
-func (d *ddl) constraint(t *table, constraint message, keys []string, given givenNames) {
-	if name, ok := given[&constraint.wire[0]]; ok {
-		d.before(d.token(constraint.integer("location")), "CONSTRAINT "+written(name)+" ")
-		d.r.meant.set(constraint, "conname", value{bytes: []byte(name)})
+func (d *ddl) constraint(t *table, constraint parse.Message, keys []string, given givenNames) {
+	if name, ok := given[&constraint.Wire[0]]; ok {
+		d.before(d.token(constraint.Integer("location")), "CONSTRAINT "+written(name)+" ")
+		d.r.meant.Set(constraint, "conname", parse.Value{Bytes: []byte(name)})
 	}
-	switch pg_query.ConstrType(constraint.integer("contype")) {
-	case pg_query.ConstrType_CONSTR_PRIMARY, pg_query.ConstrType_CONSTR_UNIQUE:
+	switch parse.ConstrType(constraint.Integer("contype")) {
+	case parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE:
 		d.keyColumns(t, constraint)
-	case pg_query.ConstrType_CONSTR_FOREIGN:
+	case parse.CONSTR_FOREIGN:
 		d.foreignKey(t, constraint, keys)
-	case pg_query.ConstrType_CONSTR_CHECK:
+	case parse.CONSTR_CHECK:
 		d.natural(t, constraint, "raw_expr")
-	case pg_query.ConstrType_CONSTR_EXCLUSION:
+	case parse.CONSTR_EXCLUSION:
 		if len(t.mapped) > 0 {
 			d.refuse("The table has an EXCLUDE constraint.")
 		}
@@ -151,23 +151,23 @@ func (d *ddl) constraint(t *table, constraint message, keys []string, given give
 }
 
 // keyColumns writes the columns of PRIMARY KEY and UNIQUE of a table.
-func (d *ddl) keyColumns(t *table, constraint message) {
-	if constraint.child("keys").shape == nil || len(t.mapped) == 0 {
+func (d *ddl) keyColumns(t *table, constraint parse.Message) {
+	if constraint.Child("keys").Shape == nil || len(t.mapped) == 0 {
 		return // a column's, or USING INDEX
 	}
 	ph := d.phrase()
 	open := d.constraintToken(constraint)
-	for open < len(ph.tokens) && !ph.punct(open, '(') {
+	for open < len(ph.Tokens) && !ph.Punct(open, '(') {
 		open++
 	}
 	d.renameList(constraint, "keys", open, t.maps)
-	d.renameList(constraint, "including", ph.closing(open)+2, t.maps)
+	d.renameList(constraint, "including", ph.Closing(open)+2, t.maps)
 }
 
 // foreignKey writes the columns of FOREIGN KEY and REFERENCES, on both sides.
-func (d *ddl) foreignKey(t *table, constraint message, keys []string) {
-	to := constraint.child("pktable")
-	if to.text("relname") != t.name || to.text("schemaname") != t.schema {
+func (d *ddl) foreignKey(t *table, constraint parse.Message, keys []string) {
+	to := constraint.Child("pktable")
+	if to.Text("relname") != t.name || to.Text("schemaname") != t.schema {
 		d.find(to) // it must be known which it is
 	}
 	referred := d.r.referred(t, constraint)
@@ -179,14 +179,14 @@ func (d *ddl) foreignKey(t *table, constraint message, keys []string) {
 				"create the table anew with the column of type bytea, and name both in " + byteaColumnsKey + ".")
 		}
 	}
-	if ph.words(i, "foreign", "key") {
+	if ph.Words(i, "foreign", "key") {
 		d.renameList(constraint, "fk_attrs", i+2, t.maps)
-		if constraint.child("fk_del_set_cols").shape != nil && len(t.mapped) > 0 {
+		if constraint.Child("fk_del_set_cols").Shape != nil && len(t.mapped) > 0 {
 			d.refuse("ON DELETE SET has a list of columns.")
 		}
-		i = ph.closing(i+2) + 1
+		i = ph.Closing(i+2) + 1
 	}
-	if !ph.word(i, "references") {
+	if !ph.Word(i, "references") {
 		d.refuse("The place of a name was not found in the text.")
 		return
 	}
@@ -194,5 +194,5 @@ func (d *ddl) foreignKey(t *table, constraint message, keys []string) {
 	for _, column := range referred {
 		mapped[column.Name] = column.Mapped
 	}
-	d.renameList(constraint, "pk_attrs", ph.qualified(i+1), func(name string) bool { return mapped[name] })
+	d.renameList(constraint, "pk_attrs", ph.Qualified(i+1), func(name string) bool { return mapped[name] })
 }

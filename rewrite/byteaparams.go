@@ -1,6 +1,6 @@
 package rewrite
 
-import pg_query "github.com/pganalyze/pg_query_go/v6"
+import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // A parameter whose type the client has not said gets it from the first expression that needs
 // one. Where it becomes a column by itself, PostgreSQL reads what stands beside it first; the
@@ -10,11 +10,11 @@ import pg_query "github.com/pganalyze/pg_query_go/v6"
 // again reports whether some parameter stands in the text more than once.
 func (m *mapper) again() bool {
 	seen := map[string]bool{}
-	for i := range m.ph.tokens {
-		if m.ph.tokens[i].kind != paramToken {
+	for i := range m.ph.Tokens {
+		if m.ph.Tokens[i].Kind != parse.ParamToken {
 			continue
 		}
-		number := string(m.ph.lexeme(i))
+		number := string(m.ph.Lexeme(i))
 		if seen[number] {
 			return true
 		}
@@ -25,19 +25,19 @@ func (m *mapper) again() bool {
 
 // settled reports whether no parameter among items, which are in the order in which the server
 // reads them, gets another type because some items become digits.
-func (m *mapper) settled(s *scope, items []message, digits []bool) bool {
+func (m *mapper) settled(s *scope, items []parse.Message, digits []bool) bool {
 	if !m.repeats {
 		return true
 	}
 	last := map[int]int{} // by parameter, the last item that needs a type for it
 	for i, n := range items {
-		if n.kind().is("ParamRef") && i < len(digits) && digits[i] {
+		if n.Kind().Is("ParamRef") && i < len(digits) && digits[i] {
 			continue
 		}
 		m.needsType(s, n, func(number int) { last[number] = i })
 	}
 	for i, n := range items {
-		if p := n.kind(); p.is("ParamRef") && i < len(digits) && digits[i] && last[p.integer("number")] > i {
+		if p := n.Kind(); p.Is("ParamRef") && i < len(digits) && digits[i] && last[p.Integer("number")] > i {
 			return false
 		}
 	}
@@ -45,16 +45,16 @@ func (m *mapper) settled(s *scope, items []message, digits []bool) bool {
 }
 
 // settledQuery refuses a query that returns such a parameter.
-func (m *mapper) settledQuery(s *scope, query message, digits []bool) {
-	var items []message
-	for target := range query.list("target_list") {
-		items = append(items, target.node("val"))
+func (m *mapper) settledQuery(s *scope, query parse.Message, digits []bool) {
+	var items []parse.Message
+	for target := range query.List("target_list") {
+		items = append(items, target.Node("val"))
 	}
 	for _, field := range []string{"where_clause", "having_clause", "limit_offset", "limit_count"} {
-		items = append(items, query.node(field))
+		items = append(items, query.Node(field))
 	}
 	for _, field := range []string{"sort_clause", "group_clause", "distinct_clause", "window_clause"} {
-		items = append(items, query.wrapped(field)...)
+		items = append(items, query.Wrapped(field)...)
 	}
 	if !m.settled(s, items, digits) {
 		m.unsettled()
@@ -62,27 +62,27 @@ func (m *mapper) settledQuery(s *scope, query message, digits []bool) {
 }
 
 // settledSets refuses an assignment of such a parameter. They stand in an UPDATE or ON CONFLICT.
-func (m *mapper) settledSets(s *scope, target view, node message) {
+func (m *mapper) settledSets(s *scope, target view, node parse.Message) {
 	if !m.repeats {
 		return
 	}
-	var items []message
+	var items []parse.Message
 	var digits []bool
-	var source message // of several columns: the first of them has it
-	for _, n := range node.wrapped("target_list") {
-		res := n.kind()
-		val := res.node("val")
-		if several := val.kind(); several.is(multiAssign) {
-			if several.integer("colno") == 1 {
-				source = several.node("source")
+	var source parse.Message // of several columns: the first of them has it
+	for _, n := range node.Wrapped("target_list") {
+		res := n.Kind()
+		val := res.Node("val")
+		if several := val.Kind(); several.Is(parse.MultiAssign) {
+			if several.Integer("colno") == 1 {
+				source = several.Node("source")
 			}
-			if row := source.kind(); !row.is("RowExpr") {
+			if row := source.Kind(); !row.Is("RowExpr") {
 				val = source
-			} else if i := several.integer("colno") - 1; i >= 0 && i < len(row.values("args")) {
-				val = row.wrapped("args")[i]
+			} else if i := several.Integer("colno") - 1; i >= 0 && i < len(row.Values("args")) {
+				val = row.Wrapped("args")[i]
 			}
 		}
-		items, digits = append(items, val), append(digits, mapsNamed(target, res.text("name")))
+		items, digits = append(items, val), append(digits, mapsNamed(target, res.Text("name")))
 	}
 	if !m.settled(s, items, digits) {
 		m.unsettled()
@@ -100,30 +100,30 @@ func mapsNamed(target view, name string) bool {
 }
 
 // needsType tells of the parameters in an expression that may get a type there other than bytea.
-func (m *mapper) needsType(s *scope, n message, found func(number int)) {
-	node := n.kind()
+func (m *mapper) needsType(s *scope, n parse.Message, found func(number int)) {
+	node := n.Kind()
 	switch {
-	case node.shape == nil:
+	case node.Shape == nil:
 		return
-	case node.is("ParamRef"):
-		found(node.integer("number"))
+	case node.Is("ParamRef"):
+		found(node.Integer("number"))
 		return
-	case node.is("TypeCast") && node.child("arg").is("ParamRef") && isBytea(node.child("type_name")):
+	case node.Is("TypeCast") && node.Child("arg").Is("ParamRef") && isBytea(node.Child("type_name")):
 		return
-	case node.is("SelectStmt"):
+	case node.Is("SelectStmt"):
 		s = nil
-	case s != nil && node.is("A_Expr") && pg_query.A_Expr_Kind(node.integer("kind")) == pg_query.A_Expr_Kind_AEXPR_OP:
-		op, left, right := node.names("name"), node.node("lexpr"), node.node("rexpr")
-		if len(op) == 1 && orders[op[0]] && (m.isMapped(s, left) && right.kind().is("ParamRef") || m.isMapped(s, right) && left.kind().is("ParamRef")) {
+	case s != nil && node.Is("A_Expr") && parse.A_Expr_Kind(node.Integer("kind")) == parse.AEXPR_OP:
+		op, left, right := node.Names("name"), node.Node("lexpr"), node.Node("rexpr")
+		if len(op) == 1 && orders[op[0]] && (m.isMapped(s, left) && right.Kind().Is("ParamRef") || m.isMapped(s, right) && left.Kind().Is("ParamRef")) {
 			return
 		}
 	}
-	for child := range node.nodes() {
+	for child := range node.Nodes() {
 		m.needsType(s, child, found)
 	}
 }
 
-func (m *mapper) isMapped(s *scope, n message) bool {
+func (m *mapper) isMapped(s *scope, n parse.Message) bool {
 	_, ok := m.bare(s, n)
 	return ok
 }

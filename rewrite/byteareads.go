@@ -1,89 +1,91 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/parse"
+
 // What a table's own definition computes (CHECK, generated columns, DEFAULT, expressions and
 // predicates of indexes) reads one relation only and holds no query. Here such an expression
 // reads mapped columns as the bytea that they stand for.
 
 // around is the expression of a sample with a Node in the place of NULL.
-func (d *ddl) around(sample message, operand value) value {
-	made := converted(sample)
-	d.r.meant.replace(hole(made), message{made.shape, operand.bytes})
-	return value{bytes: made.wire}
+func (d *ddl) around(sample parse.Message, operand parse.Value) parse.Value {
+	made := parse.Converted(sample)
+	d.r.meant.Replace(parse.Hole(made), parse.Message{Shape: made.Shape, Wire: operand.Bytes})
+	return parse.Value{Bytes: made.Wire}
 }
 
 // natural has the expressions in a field of a node read a table's mapped columns as bytea.
-func (d *ddl) natural(t *table, node message, field string) {
-	all := node.values(field)
+func (d *ddl) natural(t *table, node parse.Message, field string) {
+	all := node.Values(field)
 	changed := false
 	for i, expr := range all {
-		if made, ok := d.reads(t, message{node.shape.fields[node.shape.number(field)].shape, expr.bytes}); ok {
+		if made, ok := d.reads(t, parse.Message{Shape: node.Shape.Fields[node.Shape.Number(field)].Shape, Wire: expr.Bytes}); ok {
 			all[i], changed = made, true
 		}
 	}
 	if changed {
-		d.r.meant.set(node, field, all...)
+		d.r.meant.Set(node, field, all...)
 	}
 }
 
 // reads makes an expression read mapped columns as bytea; ok where it is one itself, and
 // another expression stands in its place.
-func (d *ddl) reads(t *table, node message) (made value, ok bool) {
-	expr := node.inner()
-	if expr.shape == nil {
-		return value{}, false
+func (d *ddl) reads(t *table, node parse.Message) (made parse.Value, ok bool) {
+	expr := node.Inner()
+	if expr.Shape == nil {
+		return parse.Value{}, false
 	}
-	if !expr.is("ColumnRef") {
-		for _, f := range expr.shape.fields {
-			if f.shape != nil {
-				d.natural(t, expr, f.name)
+	if !expr.Is("ColumnRef") {
+		for _, f := range expr.Shape.Fields {
+			if f.Shape != nil {
+				d.natural(t, expr, f.Name)
 			}
 		}
-		return value{}, false
+		return parse.Value{}, false
 	}
 	name, path := column(expr)
 	switch {
 	case name == t.name && len(t.mapped) > 0 && !t.maps(name), name == "" && len(t.mapped) > 0:
 		d.refuse("An expression reads a whole row.")
-		return value{}, false
+		return parse.Value{}, false
 	case !t.maps(name):
-		return value{}, false
+		return parse.Value{}, false
 	}
-	ph, i := d.phrase(), d.token(expr.integer("location"))
+	ph, i := d.phrase(), d.token(expr.Integer("location"))
 	if i < 0 {
-		return value{}, false
+		return parse.Value{}, false
 	}
-	last := ph.qualified(i) - 1
+	last := ph.Qualified(i) - 1
 	by := d.r.conversion()
 	d.before(i, by.toBytea.open)
 	d.rewriteName(path, "sval", last, physicalName(name))
 	d.behind(last, by.toBytea.close)
-	return d.around(by.unhexed(), value{bytes: node.wire}), true
+	return d.around(by.unhexed(), parse.Value{Bytes: node.Wire}), true
 }
 
 // column is the last name of a reference, with its node; "" where that is a star.
-func column(ref message) (name string, node message) {
-	for field := range ref.list("fields") {
+func column(ref parse.Message) (name string, node parse.Message) {
+	for field := range ref.List("fields") {
 		node = field
 	}
-	if !node.is("String") {
+	if !node.Is("String") {
 		return "", node
 	}
-	return node.text("sval"), node
+	return node.Text("sval"), node
 }
 
 // wrap has the expression in a field of a node, from token first to token last, made
 // hexadecimal digits, of the bytea columns that it reads.
-func (d *ddl) wrap(t *table, node message, field string, first, last int) {
+func (d *ddl) wrap(t *table, node parse.Message, field string, first, last int) {
 	if last < first {
 		d.refuse("The place of an expression was not found in the text.")
 		return
 	}
 	by := d.r.conversion()
 	d.before(first, by.toHex.open)
-	expr := node.values(field)[0]
-	if made, ok := d.reads(t, message{shapes()["Node"], expr.bytes}); ok {
+	expr := node.Values(field)[0]
+	if made, ok := d.reads(t, parse.Message{Shape: parse.Shapes()["Node"], Wire: expr.Bytes}); ok {
 		expr = made
 	}
 	d.behind(last, by.toHex.close)
-	d.r.meant.set(node, field, d.around(by.hexed(), expr))
+	d.r.meant.Set(node, field, d.around(by.hexed(), expr))
 }

@@ -1,5 +1,7 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/parse"
+
 // scope is one level of a query, in which names of columns are looked up: what its FROM
 // has, then the levels around it.
 type scope struct {
@@ -92,14 +94,14 @@ func (s *scope) named(name string) []int {
 }
 
 // column finds what a reference stands for; ok where that is a mapped column.
-func (m *mapper) column(s *scope, ref message) (c attribute, ok bool) {
+func (m *mapper) column(s *scope, ref parse.Message) (c attribute, ok bool) {
 	var names []string
-	for field := range ref.list("fields") {
-		if field.is("A_Star") {
+	for field := range ref.List("fields") {
+		if field.Is("A_Star") {
 			m.wholeRow(s, names)
 			return attribute{}, false
 		}
-		names = append(names, field.text("sval"))
+		names = append(names, field.Text("sval"))
 	}
 	switch len(names) {
 	case 1:
@@ -216,8 +218,8 @@ func (m *mapper) wholeRow(s *scope, table []string) {
 }
 
 // relation is the item that a table of the text is. alias is the node of its alias.
-func (m *mapper) relation(node message) view {
-	schema, name := node.text("schemaname"), node.text("relname")
+func (m *mapper) relation(node parse.Message) view {
+	schema, name := node.Text("schemaname"), node.Text("relname")
 	it := &item{schema: schema, name: name}
 	rel, known := m.r.names.find(schema, name)
 	switch {
@@ -234,14 +236,14 @@ func (m *mapper) relation(node message) view {
 			it.columns = append(it.columns, attribute{name: c.Name, server: c.Physical(), mapped: c.Mapped})
 		}
 	}
-	return it.called(node.child("alias")).view()
+	return it.called(node.Child("alias")).view()
 }
 
 // called gives an item its alias, and those of its columns.
-func (it *item) called(alias message) *item {
-	if alias.shape != nil {
-		it.schema, it.name = "", alias.text("aliasname")
-		for i, name := range alias.names("colnames") {
+func (it *item) called(alias parse.Message) *item {
+	if alias.Shape != nil {
+		it.schema, it.name = "", alias.Text("aliasname")
+		for i, name := range alias.Names("colnames") {
 			if i < len(it.columns) {
 				it.columns[i].name, it.columns[i].server = name, name
 			} else {

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"strconv"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // output is a column that a query returns.
@@ -14,50 +16,50 @@ type output struct {
 
 // selects maps a SELECT, VALUES or a set operation. Of the columns wanted it returns digits:
 // then it must be plain.
-func (m *mapper) selects(node message, s *scope, wanted []bool) outputs {
-	m.with(s, node.child("with_clause"))
+func (m *mapper) selects(node parse.Message, s *scope, wanted []bool) outputs {
+	m.with(s, node.Child("with_clause"))
 	for _, field := range []string{"limit_offset", "limit_count"} {
-		if n := node.node(field); n.shape != nil {
+		if n := node.Node(field); n.Shape != nil {
 			m.expr(&scope{outer: s.outer, ctes: s.ctes}, n)
 		}
 	}
-	if left := node.child("larg"); left.shape != nil {
+	if left := node.Child("larg"); left.Shape != nil {
 		made := m.selects(left, &scope{outer: s}, nil)
-		m.selects(node.child("rarg"), &scope{outer: s}, nil)
+		m.selects(node.Child("rarg"), &scope{outer: s}, nil)
 		return made
 	}
-	if node.has("values_lists") {
+	if node.Has("values_lists") {
 		return m.values(s, node)
 	}
-	m.from(s, node.wrapped("from_clause"))
+	m.from(s, node.Wrapped("from_clause"))
 	m.table = m.tableWord(node)
 	out, made := m.targets(s, node, "target_list", wanted)
 	for _, field := range []string{"where_clause", "having_clause"} {
-		if n := node.node(field); n.shape != nil {
+		if n := node.Node(field); n.Shape != nil {
 			m.expr(s, n)
 		}
 	}
-	for w := range node.list("window_clause") {
+	for w := range node.List("window_clause") {
 		m.window(s, w)
 	}
-	for _, n := range node.wrapped("group_clause") {
+	for _, n := range node.Wrapped("group_clause") {
 		m.grouped(s, n, out, made.unknown)
 	}
 	plainDistinct := false
-	for _, n := range node.wrapped("distinct_clause") {
-		if n.kind().shape == nil {
+	for _, n := range node.Wrapped("distinct_clause") {
+		if n.Kind().Shape == nil {
 			plainDistinct = true
 		} else {
 			m.outputOrder(s, n, out, made.unknown)
 		}
 	}
-	for sort := range node.list("sort_clause") {
-		switch by := sort.node("node"); {
+	for sort := range node.List("sort_clause") {
+		switch by := sort.Node("node"); {
 		case plainDistinct:
 			if !m.isOutput(by, out) {
 				m.expr(s, by)
 			}
-		case sort.has("use_op"):
+		case sort.Has("use_op"):
 			if !m.isOutput(by, out) {
 				m.expr(s, by)
 			}
@@ -69,30 +71,30 @@ func (m *mapper) selects(node message, s *scope, wanted []bool) outputs {
 }
 
 // tableWord is the word TABLE of a query that is no more than that and a name; -1 for any other.
-func (m *mapper) tableWord(node message) int {
-	target := node.child("target_list")
-	if target.shape == nil || !isStar(target.child("val")) {
+func (m *mapper) tableWord(node parse.Message) int {
+	target := node.Child("target_list")
+	if target.Shape == nil || !isStar(target.Child("val")) {
 		return -1
 	}
-	i := m.token(target.child("val"))
-	from := node.child("from_clause")
-	if i >= 0 || !from.is("RangeVar") {
+	i := m.token(target.Child("val"))
+	from := node.Child("from_clause")
+	if i >= 0 || !from.Is("RangeVar") {
 		return -1
 	}
-	if i = m.token(from) - 1; m.ph.word(i, "only") {
+	if i = m.token(from) - 1; m.ph.Word(i, "only") {
 		i--
 	}
-	if !m.ph.word(i, "table") {
+	if !m.ph.Word(i, "table") {
 		return -1
 	}
 	return i
 }
 
 // values maps VALUES that stands for itself.
-func (m *mapper) values(s *scope, node message) outputs {
+func (m *mapper) values(s *scope, node parse.Message) outputs {
 	var made outputs
-	for row := range node.list("values_lists") {
-		for i, n := range row.wrapped("items") {
+	for row := range node.List("values_lists") {
+		for i, n := range row.Wrapped("items") {
 			m.expr(s, n)
 			if i == len(made.names) {
 				made.names = append(made.names, "column"+strconv.Itoa(i+1))
@@ -103,21 +105,21 @@ func (m *mapper) values(s *scope, node message) outputs {
 }
 
 // targets maps what a query returns. Of the columns wanted it is digits.
-func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([]output, outputs) {
+func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bool) ([]output, outputs) {
 	var out []output
-	var list []value
+	var list []parse.Value
 	made := outputs{digits: map[int]bool{}}
 	spelt := false
-	all, digits := node.values(field), make([]bool, len(node.values(field)))
-	for i, n := range node.wrapped(field) {
-		target := n.kind()
-		val := target.node("val")
-		if isStar(val.kind()) {
-			columns, known := m.starred(s, val.kind())
+	all, digits := node.Values(field), make([]bool, len(node.Values(field)))
+	for i, n := range node.Wrapped(field) {
+		target := n.Kind()
+		val := target.Node("val")
+		if isStar(val.Kind()) {
+			columns, known := m.starred(s, val.Kind())
 			made.unknown = made.unknown || !known
-			if text := m.spelt(s, val.kind(), columns, len(out), wanted); text != "" {
+			if text := m.spelt(s, val.Kind(), columns, len(out), wanted); text != "" {
 				spelt = true
-				list = append(list, m.parsed("SELECT "+text).values("target_list")...)
+				list = append(list, m.parsed("SELECT "+text).Values("target_list")...)
 			} else {
 				list = append(list, all[i])
 			}
@@ -127,22 +129,22 @@ func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([
 			continue
 		}
 		list = append(list, all[i])
-		o := output{name: target.text("name")}
+		o := output{name: target.Text("name")}
 		o.column, o.mapped = m.bare(s, val)
-		leaf := message{}
+		leaf := parse.Message{}
 		if o.name == "" {
 			o.name, leaf = figure(val)
 		}
-		digits[i] = m.loose(s, node, val.kind(), len(out), o.name)
+		digits[i] = m.loose(s, node, val.Kind(), len(out), o.name)
 		if digits[i] {
 			made.digits[len(out)] = true
 		}
 		if digits[i] = digits[i] || len(out) < len(wanted) && wanted[len(out)]; digits[i] {
 			end := m.targetEnd(target)
 			m.value(s, val, m.token(target), end)
-			if target.text("name") == "" && node.has("sort_clause") {
+			if target.Text("name") == "" && node.Has("sort_clause") {
 				m.behind(end, " AS "+written(o.name))
-				m.meant.set(target, "name", value{bytes: []byte(o.name)})
+				m.meant.Set(target, "name", parse.Value{Bytes: []byte(o.name)})
 			}
 		} else {
 			m.expr(s, val)
@@ -151,7 +153,7 @@ func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([
 		out = append(out, o)
 	}
 	if spelt {
-		m.meant.set(node, field, list...)
+		m.meant.Set(node, field, list...)
 	}
 	for _, o := range out {
 		made.names = append(made.names, o.name)
@@ -163,67 +165,41 @@ func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([
 }
 
 // name gives a target the name that it would have, where a mapped column gives it.
-func (m *mapper) name(s *scope, target, leaf message) {
+func (m *mapper) name(s *scope, target, leaf parse.Message) {
 	var c attribute
 	switch {
-	case leaf.is("ColumnRef"):
+	case leaf.Is("ColumnRef"):
 		c, _ = m.column(s, leaf)
-	case leaf.is("A_Indirection"):
+	case leaf.Is("A_Indirection"):
 		c, _ = m.rowField(s, leaf)
 	}
 	if c.mapped {
 		m.behind(m.targetEnd(target), " AS "+written(c.name))
-		m.meant.set(target, "name", value{bytes: []byte(c.name)})
+		m.meant.Set(target, "name", parse.Value{Bytes: []byte(c.name)})
 	}
 }
 
 // targetEnd is the last token of a target's expression; -1 where that is not plain to see.
-func (m *mapper) targetEnd(target message) int {
+func (m *mapper) targetEnd(target parse.Message) int {
 	start := m.token(target)
-	if end := m.end(target.child("val"), start); end >= 0 {
+	if end := m.end(target.Child("val"), start); end >= 0 {
 		return end
 	}
 	end := m.itemEnd(start)
-	if end > start && target.text("name") != "" {
-		if end--; m.ph.word(end, "as") {
+	if end > start && target.Text("name") != "" {
+		if end--; m.ph.Word(end, "as") {
 			end--
 		}
 	}
 	return end
 }
 
-// afterItems are the words that end the last item of a list without parentheses.
-var afterItems = map[string]bool{"from": true, "where": true, "group": true, "having": true, "window": true, "order": true,
-	"limit": true, "offset": true, "fetch": true, "for": true, "union": true, "intersect": true, "except": true,
-	"into": true, "returning": true}
-
 // itemEnd is the last token of an item, which begins at a token, of a list without parentheses.
-func (m *mapper) itemEnd(i int) int { return m.ph.itemEnd(i, m.pair) }
-
-// itemEnd likewise; pair tells which token ends what a parenthesis or bracket opens, -1 for none.
-func (p *phrase) itemEnd(i int, pair func(int) int) int {
-	if i < 0 {
-		return -1
-	}
-	for first := i; i < len(p.tokens); i++ {
-		switch {
-		case p.punct(i, '('), p.punct(i, '['):
-			if i = pair(i); i < 0 {
-				return -1
-			}
-		case p.punct(i, ','), p.punct(i, ')'), p.punct(i, ']'), p.punct(i, ';'):
-			return i - 1
-		case i > first && p.tokens[i].kind == wordToken && afterItems[strings.ToLower(string(p.lexeme(i)))] &&
-			!p.punct(i-1, '.') && !p.word(i-1, "as") && !p.word(i-1, "distinct") && !p.word(i-1, "within"):
-			return i - 1
-		}
-	}
-	return i - 1
-}
+func (m *mapper) itemEnd(i int) int { return m.ph.ItemEnd(i, m.pair) }
 
 // starred are the columns that a star stands for; known is false where there may be others.
-func (m *mapper) starred(s *scope, ref message) (columns []attribute, known bool) {
-	names := ref.names("fields")
+func (m *mapper) starred(s *scope, ref parse.Message) (columns []attribute, known bool) {
+	names := ref.Names("fields")
 	if len(names) == 0 {
 		return s.columns, !s.unknown
 	}
@@ -240,7 +216,7 @@ func (m *mapper) starred(s *scope, ref message) (columns []attribute, known bool
 
 // spelt writes a star out where a mapped column is behind it, or one wanted as digits; "" where
 // it stays. It has as many columns before it.
-func (m *mapper) spelt(s *scope, ref message, columns []attribute, before int, wanted []bool) string {
+func (m *mapper) spelt(s *scope, ref parse.Message, columns []attribute, before int, wanted []bool) string {
 	needed := mapsAny(columns)
 	for i := before; i < len(wanted); i++ {
 		needed = needed || wanted[i]
@@ -296,18 +272,18 @@ func inQuotes(name string) string { return `"` + strings.ReplaceAll(name, `"`, `
 
 // outputNamed finds the output column that a bare name or a number means; n is -1 for none and
 // -2 for several.
-func outputNamed(n message, out []output) int {
-	node := n.kind()
-	if node.is("A_Const") && node.child("ival").shape != nil {
-		if i := node.child("ival").integer("ival") - 1; i >= 0 && i < len(out) {
+func outputNamed(n parse.Message, out []output) int {
+	node := n.Kind()
+	if node.Is("A_Const") && node.Child("ival").Shape != nil {
+		if i := node.Child("ival").Integer("ival") - 1; i >= 0 && i < len(out) {
 			return i
 		}
 		return -1
 	}
-	if !node.is("ColumnRef") {
+	if !node.Is("ColumnRef") {
 		return -1
 	}
-	names := node.names("fields")
+	names := node.Names("fields")
 	if len(names) != 1 {
 		return -1
 	}
@@ -324,13 +300,13 @@ func outputNamed(n message, out []output) int {
 }
 
 // isOutput reports whether a sort key is a name or a number of output columns, or a constant.
-func (m *mapper) isOutput(n message, out []output) bool {
-	return n.kind().is("A_Const") || outputNamed(n, out) != -1
+func (m *mapper) isOutput(n parse.Message, out []output) bool {
+	return n.Kind().Is("A_Const") || outputNamed(n, out) != -1
 }
 
 // outputOrder maps a sort key of a query: a bare name is an output column first.
-func (m *mapper) outputOrder(s *scope, n message, out []output, unknown bool) {
-	constant := n.kind().is("A_Const")
+func (m *mapper) outputOrder(s *scope, n parse.Message, out []output, unknown bool) {
+	constant := n.Kind().Is("A_Const")
 	i := outputNamed(n, out)
 	switch {
 	case constant && unknown, i == -2:
@@ -343,33 +319,33 @@ func (m *mapper) outputOrder(s *scope, n message, out []output, unknown bool) {
 }
 
 // byOutput has a name or number of an output column that is a mapped one mean the digits.
-func (m *mapper) byOutput(n message, o output) {
+func (m *mapper) byOutput(n parse.Message, o output) {
 	if !o.mapped {
 		return
 	}
-	at := m.token(n.kind())
+	at := m.token(n.Kind())
 	m.edit(at, at, o.column.written())
-	for target := range m.parsed("SELECT " + o.column.written()).list("target_list") {
-		m.meant.replace(n, target.node("val"))
+	for target := range m.parsed("SELECT " + o.column.written()).List("target_list") {
+		m.meant.Replace(n, target.Node("val"))
 	}
 }
 
 // grouped maps what rows are grouped by: a bare name is a column of FROM first.
-func (m *mapper) grouped(s *scope, n message, out []output, unknown bool) {
-	node := n.kind()
+func (m *mapper) grouped(s *scope, n parse.Message, out []output, unknown bool) {
+	node := n.Kind()
 	switch {
-	case node.is("GroupingSet"):
-		for _, within := range node.wrapped("content") {
+	case node.Is("GroupingSet"):
+		for _, within := range node.Wrapped("content") {
 			m.grouped(s, within, out, unknown)
 		}
 		return
-	case node.is("RowExpr"):
-		for _, element := range node.wrapped("args") {
+	case node.Is("RowExpr"):
+		for _, element := range node.Wrapped("args") {
 			m.ordered(s, element)
 		}
 		return
-	case node.is("ColumnRef"):
-		if names := node.names("fields"); len(names) == 1 && len(s.named(names[0])) > 0 {
+	case node.Is("ColumnRef"):
+		if names := node.Names("fields"); len(names) == 1 && len(s.named(names[0])) > 0 {
 			m.ordered(s, n)
 			return
 		}

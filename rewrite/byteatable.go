@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // table is a table whose constraints are rewritten: one that CREATE TABLE makes, or one
@@ -31,21 +31,21 @@ func tableOf(rel *Relation) *table {
 // tableMade is the table that a CREATE TABLE makes, with the columns that are mapped: those
 // of type bytea that are in a key, refer to a mapped column, or are named by the
 // configuration. None are where the server refuses the table anyway.
-func (r *rewriter) tableMade(create message) *table {
-	relation := create.child("relation")
-	t := &table{schema: relation.text("schemaname"), name: relation.text("relname"), mapped: map[string]bool{}}
+func (r *rewriter) tableMade(create parse.Message) *table {
+	relation := create.Child("relation")
+	t := &table{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
 	for _, field := range []string{"partspec", "partbound", "inh_relations", "of_typename"} {
-		if create.child(field).shape != nil {
+		if create.Child(field).Shape != nil {
 			return t
 		}
 	}
-	if relation.text("relpersistence") != "p" || t.schema == "pg_temp" {
+	if relation.Text("relpersistence") != "p" || t.schema == "pg_temp" {
 		return t
 	}
 	bytea := map[string]bool{}
-	for column := range create.list("table_elts") {
-		if column.is("ColumnDef") && isBytea(column.child("type_name")) {
-			name := column.text("colname")
+	for column := range create.List("table_elts") {
+		if column.Is("ColumnDef") && isBytea(column.Child("type_name")) {
+			name := column.Text("colname")
 			bytea[name] = true
 			if slices.Contains(r.rules.ByteaColumns, t.name+"."+name) {
 				t.mapped[name] = true
@@ -53,19 +53,19 @@ func (r *rewriter) tableMade(create message) *table {
 		}
 	}
 	for constraint, keys := range constraintsOf(create) {
-		if constraintIs(constraint, pg_query.ConstrType_CONSTR_PRIMARY, pg_query.ConstrType_CONSTR_UNIQUE) {
+		if constraintIs(constraint, parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE) {
 			for _, key := range keys {
 				if bytea[key] {
 					t.mapped[key] = true
 				}
 			}
 		}
-		if constraintIs(constraint, pg_query.ConstrType_CONSTR_PRIMARY) {
+		if constraintIs(constraint, parse.CONSTR_PRIMARY) {
 			t.key = keys
 		}
 	}
 	for constraint, keys := range constraintsOf(create) {
-		if !constraintIs(constraint, pg_query.ConstrType_CONSTR_FOREIGN) {
+		if !constraintIs(constraint, parse.CONSTR_FOREIGN) {
 			continue
 		}
 		for i, to := range r.referred(t, constraint) {
@@ -78,15 +78,15 @@ func (r *rewriter) tableMade(create message) *table {
 }
 
 // relationMade is the relation that a CREATE TABLE makes.
-func (r *rewriter) relationMade(create message) *Relation {
+func (r *rewriter) relationMade(create parse.Message) *Relation {
 	t := r.tableMade(create)
 	rel := &Relation{Schema: t.schema, Name: t.name, Key: t.key}
 	if rel.Schema == "" {
 		rel.Schema = lintSchema
 	}
-	for column := range create.list("table_elts") {
-		if column.is("ColumnDef") {
-			name := column.text("colname")
+	for column := range create.List("table_elts") {
+		if column.Is("ColumnDef") {
+			name := column.Text("colname")
 			rel.Columns = append(rel.Columns, Column{Name: name, Mapped: t.maps(name)})
 		}
 	}
@@ -95,17 +95,17 @@ func (r *rewriter) relationMade(create message) *Relation {
 
 // constraintsOf yields the constraints of a CREATE TABLE in their order, each with the
 // columns that it is over.
-func constraintsOf(create message) func(yield func(constraint message, keys []string) bool) {
-	return func(yield func(message, []string) bool) {
-		for element := range create.list("table_elts") {
-			if element.is("Constraint") && !yield(element, keysOf(element)) {
+func constraintsOf(create parse.Message) func(yield func(constraint parse.Message, keys []string) bool) {
+	return func(yield func(parse.Message, []string) bool) {
+		for element := range create.List("table_elts") {
+			if element.Is("Constraint") && !yield(element, keysOf(element)) {
 				return
 			}
-			if !element.is("ColumnDef") {
+			if !element.Is("ColumnDef") {
 				continue
 			}
-			keys := []string{element.text("colname")}
-			for constraint := range element.list("constraints") {
+			keys := []string{element.Text("colname")}
+			for constraint := range element.List("constraints") {
 				if !yield(constraint, keys) {
 					return
 				}
@@ -115,18 +115,18 @@ func constraintsOf(create message) func(yield func(constraint message, keys []st
 }
 
 // keysOf are the columns that a table's constraint is over.
-func keysOf(constraint message) []string {
-	if constraintIs(constraint, pg_query.ConstrType_CONSTR_FOREIGN) {
-		return constraint.names("fk_attrs")
+func keysOf(constraint parse.Message) []string {
+	if constraintIs(constraint, parse.CONSTR_FOREIGN) {
+		return constraint.Names("fk_attrs")
 	}
-	return constraint.names("keys")
+	return constraint.Names("keys")
 }
 
 // referred are the columns that a FOREIGN KEY of a table refers to; none where nobody knows
 // them.
-func (r *rewriter) referred(t *table, constraint message) []Column {
-	to := constraint.child("pktable")
-	schema, name := to.text("schemaname"), to.text("relname")
+func (r *rewriter) referred(t *table, constraint parse.Message) []Column {
+	to := constraint.Child("pktable")
+	schema, name := to.Text("schemaname"), to.Text("relname")
 	other := t
 	if name != t.name || schema != t.schema {
 		rel, _ := r.names.find(schema, name)
@@ -135,7 +135,7 @@ func (r *rewriter) referred(t *table, constraint message) []Column {
 		}
 		other = tableOf(rel)
 	}
-	names := constraint.names("pk_attrs")
+	names := constraint.Names("pk_attrs")
 	if len(names) == 0 {
 		names = other.key
 	}
@@ -147,37 +147,37 @@ func (r *rewriter) referred(t *table, constraint message) []Column {
 }
 
 // createTable rewrites CREATE TABLE.
-func (d *ddl) createTable(create message) {
-	for element := range create.list("table_elts") {
-		if !element.is("TableLikeClause") {
+func (d *ddl) createTable(create parse.Message) {
+	for element := range create.List("table_elts") {
+		if !element.Is("TableLikeClause") {
 			continue
 		}
-		if rel := d.find(element.child("relation")); rel != nil && rel.Maps() {
+		if rel := d.find(element.Child("relation")); rel != nil && rel.Maps() {
 			d.refuse("LIKE would copy a table that has such columns.")
 		}
 	}
 	t := d.r.tableMade(create)
 	given := d.constraintNames(t, create)
-	for element := range create.list("table_elts") {
+	for element := range create.List("table_elts") {
 		switch {
-		case element.is("ColumnDef"):
+		case element.Is("ColumnDef"):
 			d.column(t, element, given)
-		case element.is("Constraint"):
+		case element.Is("Constraint"):
 			d.constraint(t, element, keysOf(element), given)
 		}
 	}
-	if len(t.mapped) > 0 && d.p.node.is("CreateSchemaStmt") {
+	if len(t.mapped) > 0 && d.p.node.Is("CreateSchemaStmt") {
 		d.created[t.name] = true
 	}
 }
 
 // column rewrites a column's definition in CREATE TABLE.
-func (d *ddl) column(t *table, column message, given givenNames) {
-	name := column.text("colname")
+func (d *ddl) column(t *table, column parse.Message, given givenNames) {
+	name := column.Text("colname")
 	if !t.maps(name) {
-		for constraint := range column.list("constraints") {
+		for constraint := range column.List("constraints") {
 			d.constraint(t, constraint, []string{name}, given)
-			if constraintIs(constraint, pg_query.ConstrType_CONSTR_GENERATED) {
+			if constraintIs(constraint, parse.CONSTR_GENERATED) {
 				d.natural(t, constraint, "raw_expr")
 			}
 		}
@@ -187,30 +187,30 @@ func (d *ddl) column(t *table, column message, given givenNames) {
 		d.refuse(tooLongName)
 		return
 	}
-	if column.child("coll_clause").shape != nil {
+	if column.Child("coll_clause").Shape != nil {
 		d.refuse("A bytea column in a key has COLLATE.")
 	}
-	ph, i := d.phrase(), d.token(column.integer("location"))
+	ph, i := d.phrase(), d.token(column.Integer("location"))
 	d.rewriteName(column, "colname", i, physicalName(name))
-	if isBytea(column.child("type_name")) { // else it is there twice, and the server says so
+	if isBytea(column.Child("type_name")) { // else it is there twice, and the server says so
 		d.textColumn(column)
 	}
-	end := ph.ends(i)
-	constraints := slices.Collect(column.list("constraints"))
+	end := ph.Ends(i)
+	constraints := slices.Collect(column.List("constraints"))
 	for n, constraint := range constraints {
 		d.constraint(t, constraint, []string{name}, given)
 		switch {
-		case constraintIs(constraint, pg_query.ConstrType_CONSTR_DEFAULT):
+		case constraintIs(constraint, parse.CONSTR_DEFAULT):
 			last := end
 			if n+1 < len(constraints) {
-				last = d.token(constraints[n+1].integer("location")) - 1
+				last = d.token(constraints[n+1].Integer("location")) - 1
 			}
 			d.wrap(t, constraint, "raw_expr", d.constraintToken(constraint)+1, last)
-		case constraintIs(constraint, pg_query.ConstrType_CONSTR_GENERATED) && d.r.conversion().unsteady:
+		case constraintIs(constraint, parse.CONSTR_GENERATED) && d.r.conversion().unsteady:
 			d.refuse("The digits of a generated column would depend on a setting (bytea_output) where they are made by casts.")
-		case constraintIs(constraint, pg_query.ConstrType_CONSTR_GENERATED):
+		case constraintIs(constraint, parse.CONSTR_GENERATED):
 			open := d.constraintToken(constraint) + 3 // GENERATED ALWAYS AS (
-			d.wrap(t, constraint, "raw_expr", open+1, ph.closing(open)-1)
+			d.wrap(t, constraint, "raw_expr", open+1, ph.Closing(open)-1)
 		}
 	}
 	if !d.r.rules.ByteaCheck {
@@ -218,24 +218,24 @@ func (d *ddl) column(t *table, column message, given givenNames) {
 	}
 	text := d.r.conversion().checkOf(physicalName(name))
 	d.behind(end, " "+text)
-	all := append(column.values("constraints"), d.parsed("CREATE TABLE t (c text "+text+")").
-		child("stmts").child("stmt").child("table_elts").values("constraints")...)
-	d.r.meant.set(column, "constraints", all...)
+	all := append(column.Values("constraints"), d.parsed("CREATE TABLE t (c text "+text+")").
+		Child("stmts").Child("stmt").Child("table_elts").Values("constraints")...)
+	d.r.meant.Set(column, "constraints", all...)
 }
 
 // sampleText has a column of type text.
-var sampleText = sample("CREATE TABLE t (c text)")
+var sampleText = parse.Sample("CREATE TABLE t (c text)")
 
 // textColumn makes a column's type text.
-func (d *ddl) textColumn(column message) {
-	kind := column.child("type_name")
-	ph, i := d.phrase(), d.token(kind.integer("location"))
+func (d *ddl) textColumn(column parse.Message) {
+	kind := column.Child("type_name")
+	ph, i := d.phrase(), d.token(kind.Integer("location"))
 	if i < 0 {
 		return
 	}
-	last := ph.qualified(i) - 1
-	d.r.edit(edit{int(ph.tokens[i].start), int(ph.tokens[last].end), "text"})
-	d.r.meant.set(column, "type_name", sampleText().child("stmts").child("stmt").child("table_elts").values("type_name")...)
+	last := ph.Qualified(i) - 1
+	d.r.edit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[last].End), Text: "text"})
+	d.r.meant.Set(column, "type_name", sampleText().Child("stmts").Child("stmt").Child("table_elts").Values("type_name")...)
 }
 
 // checkOf is the CHECK of a mapped column: it holds lower-case hexadecimal digits, two for
@@ -247,8 +247,8 @@ func (by *conversion) checkOf(physical string) string {
 }
 
 // parsed is the tree of a text of ours.
-func (d *ddl) parsed(sql string) message {
-	tree, err := parseTree(sql)
+func (d *ddl) parsed(sql string) parse.Message {
+	tree, err := parse.Tree(sql)
 	if err != nil {
 		d.refuse("What was to be put in is not PostgreSQL's grammar.")
 	}

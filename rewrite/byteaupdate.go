@@ -1,30 +1,34 @@
 package rewrite
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // update maps UPDATE.
-func (m *mapper) update(node message, outer *scope) outputs {
+func (m *mapper) update(node parse.Message, outer *scope) outputs {
 	s := &scope{outer: outer}
-	m.with(s, node.child("with_clause"))
-	target := m.relation(node.child("relation"))
+	m.with(s, node.Child("with_clause"))
+	target := m.relation(node.Child("relation"))
 	s.view = target
-	m.from(s, node.wrapped("from_clause"))
+	m.from(s, node.Wrapped("from_clause"))
 	m.sets(s, target, node)
 	return m.where(s, node)
 }
 
 // delete maps DELETE.
-func (m *mapper) delete(node message, outer *scope) outputs {
+func (m *mapper) delete(node parse.Message, outer *scope) outputs {
 	s := &scope{outer: outer}
-	m.with(s, node.child("with_clause"))
-	s.view = m.relation(node.child("relation"))
-	m.from(s, node.wrapped("using_clause"))
+	m.with(s, node.Child("with_clause"))
+	s.view = m.relation(node.Child("relation"))
+	m.from(s, node.Wrapped("using_clause"))
 	return m.where(s, node)
 }
 
 // where maps the condition of an UPDATE or DELETE, and what it returns.
-func (m *mapper) where(s *scope, node message) outputs {
-	if where := node.node("where_clause"); where.shape != nil {
+func (m *mapper) where(s *scope, node parse.Message) outputs {
+	if where := node.Node("where_clause"); where.Shape != nil {
 		m.expr(s, where)
 	}
 	_, made := m.targets(s, node, "returning_list", nil)
@@ -32,14 +36,14 @@ func (m *mapper) where(s *scope, node message) outputs {
 }
 
 // sets maps the assignments of an UPDATE or of ON CONFLICT DO UPDATE.
-func (m *mapper) sets(s *scope, target view, node message) {
+func (m *mapper) sets(s *scope, target view, node parse.Message) {
 	m.settledSets(s, target, node)
-	all := node.wrapped("target_list")
+	all := node.Wrapped("target_list")
 	for i := 0; i < len(all); i++ {
-		res := all[i].kind()
-		val := res.node("val")
-		if several := val.kind(); several.is(multiAssign) {
-			n := max(1, min(several.integer("ncolumns"), len(all)-i))
+		res := all[i].Kind()
+		val := res.Node("val")
+		if several := val.Kind(); several.Is(parse.MultiAssign) {
+			n := max(1, min(several.Integer("ncolumns"), len(all)-i))
 			m.setSeveral(s, target, all[i:i+n])
 			i += n - 1
 			continue
@@ -54,22 +58,22 @@ func (m *mapper) sets(s *scope, target view, node message) {
 }
 
 // setSeveral maps an assignment to several columns. The first of them has its source.
-func (m *mapper) setSeveral(s *scope, target view, group []message) {
+func (m *mapper) setSeveral(s *scope, target view, group []parse.Message) {
 	var wanted []bool
 	for _, n := range group {
-		wanted = append(wanted, m.assigned(target, n.kind()))
+		wanted = append(wanted, m.assigned(target, n.Kind()))
 	}
-	m.source(s, group[0].kind().child("val").node("source"), wanted)
+	m.source(s, group[0].Kind().Child("val").Node("source"), wanted)
 }
 
 // source maps what several columns are assigned of.
-func (m *mapper) source(s *scope, n message, wanted []bool) {
-	node := n.kind()
+func (m *mapper) source(s *scope, n parse.Message, wanted []bool) {
+	node := n.Kind()
 	switch {
 	case !anyOf(wanted):
 		m.expr(s, n)
-	case node.is("RowExpr"):
-		items, spans := node.wrapped("args"), m.rowItems(node)
+	case node.Is("RowExpr"):
+		items, spans := node.Wrapped("args"), m.rowItems(node)
 		if spans == nil {
 			m.lost()
 			return
@@ -81,31 +85,31 @@ func (m *mapper) source(s *scope, n message, wanted []bool) {
 				m.expr(s, item)
 			}
 		}
-	case node.is("SubLink") && m.fits(node.child("subselect"), wanted):
-		m.selects(node.child("subselect"), &scope{outer: s}, wanted)
+	case node.Is("SubLink") && m.fits(node.Child("subselect"), wanted):
+		m.selects(node.Child("subselect"), &scope{outer: s}, wanted)
 	default:
 		m.cannot("The source of an assignment to several columns is not rewritten: assign the mapped column alone.")
 	}
 }
 
 // copyTo maps COPY: what it reads is a query over the table's columns.
-func (m *mapper) copyTo(node message) {
-	if query := node.child("query"); query.shape != nil {
+func (m *mapper) copyTo(node parse.Message) {
+	if query := node.Child("query"); query.Shape != nil {
 		m.statement(query)
 		return
 	}
-	if node.flag("is_from") {
+	if node.Flag("is_from") {
 		if m.refusal = errUnmapped("COPY writes to the columns as they are stored."); m.refusal != nil {
 			m.refusal.Hint = "Write the rows by INSERT."
 		}
 		return
 	}
-	relation := node.child("relation")
+	relation := node.Child("relation")
 	from := m.relation(relation)
 	columns := from.columns
-	if node.has("attlist") {
+	if node.Has("attlist") {
 		columns = nil
-		for _, name := range node.names("attlist") {
+		for _, name := range node.Names("attlist") {
 			c := columnNamed(name)
 			for _, known := range from.columns {
 				if known.name == name {
@@ -117,23 +121,23 @@ func (m *mapper) copyTo(node message) {
 	}
 	first := m.token(relation)
 	last := m.lastOf(first)
-	if node.has("attlist") {
+	if node.Has("attlist") {
 		last = m.pair(last + 1)
 	}
 	text := m.r.conversion().naturally(relation, columns)
 	m.edit(first, last, "("+text+")")
-	tree, err := parseTree(text)
+	tree, err := parse.Tree(text)
 	if err != nil {
 		m.lost()
 		return
 	}
-	m.meant.set(node, "relation")
-	m.meant.set(node, "attlist")
-	m.meant.set(node, "query", tree.child("stmts").values("stmt")...)
+	m.meant.Set(node, "relation")
+	m.meant.Set(node, "attlist")
+	m.meant.Set(node, "query", tree.Child("stmts").Values("stmt")...)
 }
 
 // naturally is a query for columns of a table as clients know them.
-func (by *conversion) naturally(relation message, columns []attribute) string {
+func (by *conversion) naturally(relation parse.Message, columns []attribute) string {
 	var all []string
 	for _, c := range columns {
 		if c.mapped {
@@ -142,11 +146,11 @@ func (by *conversion) naturally(relation message, columns []attribute) string {
 			all = append(all, inQuotes(c.server))
 		}
 	}
-	from := inQuotes(relation.text("relname"))
-	if schema := relation.text("schemaname"); schema != "" {
+	from := inQuotes(relation.Text("relname"))
+	if schema := relation.Text("schemaname"); schema != "" {
 		from = inQuotes(schema) + "." + from
 	}
-	if !relation.flag("inh") {
+	if !relation.Flag("inh") {
 		from = "ONLY " + from
 	}
 	return "SELECT " + strings.Join(all, ", ") + " FROM " + from

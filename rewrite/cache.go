@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // cacheShards lets so many texts be looked up at once without waiting for each
@@ -129,7 +131,7 @@ func (p *Plan) bytes() int {
 		return 0
 	}
 	n := int(unsafe.Sizeof(*p)) + cap(p.Statements)*int(unsafe.Sizeof(Statement{}))
-	n += len(p.Text) + findingBytes(p.Findings) + cap(p.edits)*int(unsafe.Sizeof(edit{}))
+	n += len(p.Text) + findingBytes(p.Findings) + cap(p.edits)*int(unsafe.Sizeof(parse.Edit{}))
 	if p.Substitutable() {
 		n += p.substituteBytes()
 	}

@@ -1,6 +1,10 @@
 package rewrite
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // Only functions that may change settings count as calls.
 func TestCalls(t *testing.T) {
@@ -16,6 +20,16 @@ func TestCalls(t *testing.T) {
 		plan := newPlanner(t).Plan([]byte(text))
 		if st := plan.Single(); st == nil || st.Calls != want {
 			t.Errorf("%s: %v, want %v", text, !want, want)
+		}
+	}
+}
+
+// No function that leaves something in the session is one of those without side effects.
+func TestPinsAreNotHarmless(t *testing.T) {
+	t.Parallel()
+	for name := range functionPins {
+		if parse.RoleNamed(name)&parse.Harmless != 0 {
+			t.Errorf("%s has no side effects, and pins", name)
 		}
 	}
 }

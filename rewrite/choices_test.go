@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // drawChoices are random choices; of a key nothing is said every other time.
@@ -24,7 +26,7 @@ func allOf(p *Plan) any {
 	for i, st := range p.Statements {
 		if a := st.Alteration; a != nil {
 			with := *a
-			with.kind = message{}
+			with.kind = parse.Message{}
 			st.Alteration = &with
 		}
 		statements[i] = st

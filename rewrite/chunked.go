@@ -7,7 +7,7 @@ import (
 	"sync"
 	"unicode"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // DELETEs of more rows than a transaction of DSQL may change: which of them may be carried
@@ -26,7 +26,7 @@ type Chunked struct {
 
 	head      string // up to WHERE, which it includes
 	condition string
-	tree      message
+	tree      parse.Message
 }
 
 // lazyChunked holds the form in batches once it was asked for.
@@ -79,18 +79,18 @@ func (st *Statement) Deletes() bool {
 func (p *Plan) Listed() bool { return p.listed }
 
 // list notes in the plan of a text whether it is a DELETE from a table that is listed.
-func (r *Rules) list(sql string, tree message, plan *Plan) {
+func (r *Rules) list(sql string, tree parse.Message, plan *Plan) {
 	st := plan.Single()
 	if st != nil && st.Truncation != nil && r.Truncate == TruncateBatches && plan.Text != "" {
 		plan.listed, plan.source = true, sql
 		return
 	}
-	if len(r.Chunked) == 0 || st == nil || !tree.child("stmts").child("stmt").is("DeleteStmt") {
+	if len(r.Chunked) == 0 || st == nil || !tree.Child("stmts").Child("stmt").Is("DeleteStmt") {
 		return
 	}
-	target := tree.child("stmts").child("stmt").child("relation")
-	name := target.text("relname")
-	if schema := target.text("schemaname"); schema != "" {
+	target := tree.Child("stmts").Child("stmt").Child("relation")
+	name := target.Text("relname")
+	if schema := target.Text("schemaname"); schema != "" {
 		name = schema + "." + name
 	}
 	if matchesAny(r.Chunked, name) {
@@ -124,27 +124,27 @@ func (p *Planner) Chunked(plan *Plan) *Chunked {
 
 // chunkedOf makes the form in batches of a text that the parser takes.
 func chunkedOf(text string) *Chunked {
-	tree, err := parseTree(text)
+	tree, err := parse.Tree(text)
 	if err != nil {
 		return nil
 	}
 	plan, parts := build(text, tree)
-	if len(parts) != 1 || !parts[0].node.is("DeleteStmt") {
+	if len(parts) != 1 || !parts[0].node.Is("DeleteStmt") {
 		return nil
 	}
 	node, st := parts[0].node, &plan.Statements[0]
-	table := node.child("relation")
-	if !plainDelete(node, table) || !lasting(node.child("where_clause"), table.text("relname")) {
+	table := node.Child("relation")
+	if !plainDelete(node, table) || !lasting(node.Child("where_clause"), table.Text("relname")) {
 		return nil
 	}
-	c := &Chunked{tree: tree, Table: identifier(table.text("relname"))}
-	if schema := table.text("schemaname"); schema != "" {
+	c := &Chunked{tree: tree, Table: identifier(table.Text("relname"))}
+	if schema := table.Text("schemaname"); schema != "" {
 		c.Table = identifier(schema) + "." + c.Table
 	}
-	ph := lexPhrase([]byte(text), st.Start, st.End)
-	for i := range ph.tokens {
-		if ph.word(i, "where") { // a reserved word, and nothing in front of it holds a query
-			end := int(ph.tokens[i].end)
+	ph := parse.LexPhrase([]byte(text), st.Start, st.End)
+	for i := range ph.Tokens {
+		if ph.Word(i, "where") { // a reserved word, and nothing in front of it holds a query
+			end := int(ph.Tokens[i].End)
 			c.head, c.condition = text[st.Start:end], text[end:st.End]
 			return c
 		}
@@ -154,71 +154,71 @@ func chunkedOf(text string) *Chunked {
 
 // plainDelete reports whether a DELETE has nothing but a table by its own name, and a
 // condition.
-func plainDelete(node, table message) bool {
+func plainDelete(node, table parse.Message) bool {
 	for _, clause := range []string{"using_clause", "returning_list", "with_clause"} {
-		if len(node.values(clause)) > 0 {
+		if len(node.Values(clause)) > 0 {
 			return false
 		}
 	}
-	return len(node.values("where_clause")) > 0 && table.child("alias").shape == nil && table.flag("inh") &&
-		table.text("catalogname") == ""
+	return len(node.Values("where_clause")) > 0 && table.Child("alias").Shape == nil && table.Flag("inh") &&
+		table.Text("catalogname") == ""
 }
 
 // lasting reports whether a condition is a conjunction of comparisons of columns of the
 // table with constants, whose value is the same whenever it is asked for.
-func lasting(m message, table string) bool {
+func lasting(m parse.Message, table string) bool {
 	switch {
-	case m.is("BoolExpr") && m.integer("boolop") == int(pg_query.BoolExprType_AND_EXPR):
-		for arg := range m.list("args") {
+	case m.Is("BoolExpr") && m.Integer("boolop") == int(parse.AND_EXPR):
+		for arg := range m.List("args") {
 			if !lasting(arg, table) {
 				return false
 			}
 		}
 		return true
-	case m.is("A_Expr"):
+	case m.Is("A_Expr"):
 		return comparison(m, table)
 	}
 	return false
 }
 
 // comparison reports whether an expression compares a column of the table with constants.
-func comparison(m message, table string) bool {
-	left, right, names := m.child("lexpr"), m.child("rexpr"), m.names("name")
+func comparison(m parse.Message, table string) bool {
+	left, right, names := m.Child("lexpr"), m.Child("rexpr"), m.Names("name")
 	if len(names) != 1 {
 		return false
 	}
-	switch pg_query.A_Expr_Kind(m.integer("kind")) {
-	case pg_query.A_Expr_Kind_AEXPR_OP:
+	switch parse.A_Expr_Kind(m.Integer("kind")) {
+	case parse.AEXPR_OP:
 		switch names[0] {
 		case "=", "<", ">", "<=", ">=", "<>":
 			return isOwn(left, table) && isLasting(right) || isLasting(left) && isOwn(right, table)
 		}
-	case pg_query.A_Expr_Kind_AEXPR_IN:
+	case parse.AEXPR_IN:
 		return names[0] == "=" && isOwn(left, table) && areLasting(right)
-	case pg_query.A_Expr_Kind_AEXPR_BETWEEN:
+	case parse.AEXPR_BETWEEN:
 		return isOwn(left, table) && areLasting(right)
 	}
 	return false
 }
 
 // isOwn reports a column that can be none but the table's.
-func isOwn(m message, table string) bool {
-	if !m.is("ColumnRef") {
+func isOwn(m parse.Message, table string) bool {
+	if !m.Is("ColumnRef") {
 		return false
 	}
-	names := m.names("fields")
-	if len(names) != len(m.values("fields")) {
+	names := m.Names("fields")
+	if len(names) != len(m.Values("fields")) {
 		return false
 	}
 	return len(names) == 1 || len(names) == 2 && names[0] == table
 }
 
 // areLasting reports a list of nothing but constants.
-func areLasting(list message) bool {
-	if !list.is("List") {
+func areLasting(list parse.Message) bool {
+	if !list.Is("List") {
 		return false
 	}
-	for item := range list.list("items") {
+	for item := range list.List("items") {
 		if !isLasting(item) {
 			return false
 		}
@@ -228,18 +228,18 @@ func areLasting(list message) bool {
 
 // isLasting reports a parameter or a constant, with casts or not, and the hexadecimal digits
 // of one: their value does not depend on when it is asked for.
-func isLasting(m message) bool {
-	for m.is("TypeCast") {
-		m = m.child("arg")
+func isLasting(m parse.Message) bool {
+	for m.Is("TypeCast") {
+		m = m.Child("arg")
 	}
 	switch {
-	case m.is("ParamRef"):
+	case m.Is("ParamRef"):
 		return true
-	case m.is("A_Const"):
-		return !Momentary([]byte(m.child("sval").text("sval")))
-	case m.is("FuncCall"):
+	case m.Is("A_Const"):
+		return !Momentary([]byte(m.Child("sval").Text("sval")))
+	case m.Is("FuncCall"):
 		operand, ok := hexOperand(m)
-		return ok && !operand.kind().is("FuncCall") && isLasting(operand.kind())
+		return ok && !operand.Kind().Is("FuncCall") && isLasting(operand.Kind())
 	}
 	return false
 }
@@ -293,18 +293,18 @@ func (c *Chunked) Each() []*Chunked {
 // verified reports whether a batch is the client's statement with another condition, which
 // picks rows of the same table by the client's.
 func (c *Chunked) verified(text string) bool {
-	tree, err := parseTree(text)
+	tree, err := parse.Tree(text)
 	if err != nil {
 		return false
 	}
-	node, made := c.tree.child("stmts").child("stmt"), tree.child("stmts").child("stmt")
-	if !made.is("DeleteStmt") || !made.child("where_clause").is("SubLink") {
+	node, made := c.tree.Child("stmts").Child("stmt"), tree.Child("stmts").Child("stmt")
+	if !made.Is("DeleteStmt") || !made.Child("where_clause").Is("SubLink") {
 		return false
 	}
-	meant := intents{}
-	meant.set(node, "where_clause", made.values("where_clause")...)
-	query := made.child("where_clause").child("subselect")
-	return meant.equal(node, made) && query.is("SelectStmt") &&
-		intents{}.equal(query.child("from_clause"), node.child("relation")) &&
-		intents{}.equal(query.child("where_clause"), node.child("where_clause"))
+	meant := parse.Intents{}
+	meant.Set(node, "where_clause", made.Values("where_clause")...)
+	query := made.Child("where_clause").Child("subselect")
+	return meant.Equal(node, made) && query.Is("SelectStmt") &&
+		parse.Intents{}.Equal(query.Child("from_clause"), node.Child("relation")) &&
+		parse.Intents{}.Equal(query.Child("where_clause"), node.Child("where_clause"))
 }

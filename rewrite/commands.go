@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // ALTER TABLE of several commands, one of which DSQL refuses. Where transactions are committed in
@@ -41,10 +41,10 @@ const eachCommandAlone = "Write each command of it in an ALTER TABLE of its own.
 // out. Else the hint names what the first command that is refused would be told.
 func (r *rewriter) commands(p *part) bool {
 	refused := Feature("")
-	for cmd := range p.node.list("cmds") {
+	for cmd := range p.node.List("cmds") {
 		refused = cmp.Or(refused, refusedAlter(cmd))
 	}
-	if refused == "" || !r.rules.Dialect || len(p.node.values("cmds")) < 2 || len(r.edits) > 0 {
+	if refused == "" || !r.rules.Dialect || len(p.node.Values("cmds")) < 2 || len(r.edits) > 0 {
 		return false
 	}
 	p.st.Hint = eachCommandAlone + " To the one that is refused: " + hint(catalogue[refused].remedy)
@@ -84,7 +84,7 @@ type splitter struct {
 
 // command is one with its text.
 type command struct {
-	message
+	parse.Message
 	sql string
 }
 
@@ -102,42 +102,42 @@ const (
 
 // splitter reads the commands of a statement, whose table must be named in one way only.
 func (r *rewriter) splitter(p *part) (*splitter, bool) {
-	relation, text := p.node.child("relation"), string(r.text[p.st.Start:p.st.End])
+	relation, text := p.node.Child("relation"), string(r.text[p.st.Start:p.st.End])
 	s := &splitter{r: r}
-	if p.node.flag("missing_ok") || relation.text("catalogname") != "" || pg_query.ObjectType(p.node.integer("objtype")) != pg_query.ObjectType_OBJECT_TABLE ||
-		len(p.node.values("cmds")) > mostCommands || strings.Contains(text, "--") || strings.Contains(text, "/*") {
+	if p.node.Flag("missing_ok") || relation.Text("catalogname") != "" || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE ||
+		len(p.node.Values("cmds")) > mostCommands || strings.Contains(text, "--") || strings.Contains(text, "/*") {
 		return s, false
 	}
 	ph := r.phrase(p)
-	i := ph.at(relation.integer("location"))
+	i := ph.At(relation.Integer("location"))
 	if i < 0 {
 		return s, false
 	}
-	end := ph.qualified(i)
-	if ph.punctuated(end, "*") {
+	end := ph.Qualified(i)
+	if ph.Punctuated(end, "*") {
 		end++
 	}
-	s.head = ph.span(0, end)
-	for cmd := range p.node.list("cmds") {
-		last := ph.ends(end)
-		one := command{cmd, ph.span(end, last+1)}
+	s.head = ph.Span(0, end)
+	for cmd := range p.node.List("cmds") {
+		last := ph.Ends(end)
+		one := command{cmd, ph.Span(end, last+1)}
 		if !s.verified(one, relation) {
 			return s, false
 		}
 		s.cmds = append(s.cmds, one)
 		end = last + 2
 	}
-	return s, end == len(ph.tokens)+1 && s.apart()
+	return s, end == len(ph.Tokens)+1 && s.apart()
 }
 
 // verified reports whether the text of a command alone means what it means in the statement.
-func (s *splitter) verified(cmd command, relation message) bool {
-	tree, err := parseTree(s.head + " " + cmd.sql)
-	if err != nil || len(tree.values("stmts")) != 1 {
+func (s *splitter) verified(cmd command, relation parse.Message) bool {
+	tree, err := parse.Tree(s.head + " " + cmd.sql)
+	if err != nil || len(tree.Values("stmts")) != 1 {
 		return false
 	}
-	st := tree.child("stmts").child("stmt")
-	return st.is("AlterTableStmt") && len(st.values("cmds")) == 1 && (intents{}).equal(st.child("relation"), relation) && (intents{}).equal(st.child("cmds"), cmd.message)
+	st := tree.Child("stmts").Child("stmt")
+	return st.Is("AlterTableStmt") && len(st.Values("cmds")) == 1 && (parse.Intents{}).Equal(st.Child("relation"), relation) && (parse.Intents{}).Equal(st.Child("cmds"), cmd.Message)
 }
 
 // apart reports whether the commands mean the same one after the other: no column gets two types,
@@ -145,20 +145,20 @@ func (s *splitter) verified(cmd command, relation message) bool {
 func (s *splitter) apart() bool {
 	typed, dropped, constrained := map[string]bool{}, []string{}, false
 	for _, cmd := range s.cmds {
-		name := cmd.text("name")
+		name := cmd.Text("name")
 		switch cmd.kind() {
-		case pg_query.AlterTableType_AT_AlterColumnType:
+		case parse.AT_AlterColumnType:
 			if typed[name] {
 				return false
 			}
 			typed[name] = true
-		case pg_query.AlterTableType_AT_DropColumn:
+		case parse.AT_DropColumn:
 			dropped = append(dropped, name)
-		case pg_query.AlterTableType_AT_AddConstraint, pg_query.AlterTableType_AT_DropConstraint:
+		case parse.AT_AddConstraint, parse.AT_DropConstraint:
 			constrained = true
-		case pg_query.AlterTableType_AT_AddColumn:
-			for constraint := range cmd.child("def").list("constraints") {
-				constrained = constrained || constraint.text("conname") != ""
+		case parse.AT_AddColumn:
+			for constraint := range cmd.Child("def").List("constraints") {
+				constrained = constrained || constraint.Text("conname") != ""
 			}
 		}
 	}
@@ -180,29 +180,29 @@ func (s *splitter) apart() bool {
 	})
 }
 
-func (c command) kind() pg_query.AlterTableType {
-	return pg_query.AlterTableType(c.integer("subtype"))
+func (c command) kind() parse.AlterTableType {
+	return parse.AlterTableType(c.Integer("subtype"))
 }
 
 // mentions reports whether a command names a column in any way.
 func (c command) mentions(column string) bool {
-	def := c.child("def")
-	if c.text("name") == column || def.is("ColumnDef") && def.text("colname") == column {
+	def := c.Child("def")
+	if c.Text("name") == column || def.Is("ColumnDef") && def.Text("colname") == column {
 		return true
 	}
-	var constraints []message
+	var constraints []parse.Message
 	switch {
-	case def.is("Constraint"):
+	case def.Is("Constraint"):
 		constraints = append(constraints, def)
-	case def.is("ColumnDef"):
-		for constraint := range def.list("constraints") {
+	case def.Is("ColumnDef"):
+		for constraint := range def.List("constraints") {
 			constraints = append(constraints, constraint)
 		}
 	}
-	return slices.ContainsFunc(constraints, func(constraint message) bool {
-		refers := slices.ContainsFunc(columnRefs(constraint.child("raw_expr"), nil), func(ref message) bool { return slices.Contains(ref.names("fields"), column) })
-		return refers || slices.Contains(constraint.names("keys"), column) ||
-			slices.Contains(constraint.names("including"), column) || slices.Contains(constraint.names("fk_attrs"), column) || slices.Contains(constraint.names("pk_attrs"), column)
+	return slices.ContainsFunc(constraints, func(constraint parse.Message) bool {
+		refers := slices.ContainsFunc(columnRefs(constraint.Child("raw_expr"), nil), func(ref parse.Message) bool { return slices.Contains(ref.Names("fields"), column) })
+		return refers || slices.Contains(constraint.Names("keys"), column) ||
+			slices.Contains(constraint.Names("including"), column) || slices.Contains(constraint.Names("fk_attrs"), column) || slices.Contains(constraint.Names("pk_attrs"), column)
 	})
 }
 
@@ -214,22 +214,22 @@ func (s *splitter) gather() bool {
 	for _, cmd := range s.cmds {
 		pass := dropPass
 		switch cmd.kind() {
-		case pg_query.AlterTableType_AT_DropConstraint, pg_query.AlterTableType_AT_DropNotNull, pg_query.AlterTableType_AT_DropIdentity, pg_query.AlterTableType_AT_DropExpression:
-		case pg_query.AlterTableType_AT_DropColumn:
+		case parse.AT_DropConstraint, parse.AT_DropNotNull, parse.AT_DropIdentity, parse.AT_DropExpression:
+		case parse.AT_DropColumn:
 			pass = removePass
-		case pg_query.AlterTableType_AT_ColumnDefault:
+		case parse.AT_ColumnDefault:
 			switch {
-			case cmd.child("def").shape == nil:
-			case slices.Contains(added, cmd.text("name")):
+			case cmd.Child("def").Shape == nil:
+			case slices.Contains(added, cmd.Text("name")):
 				pass = defaultsPass
 			default:
 				pass = defaultPass
 			}
-		case pg_query.AlterTableType_AT_AlterColumnType:
+		case parse.AT_AlterColumnType:
 			pass = typePass
-		case pg_query.AlterTableType_AT_AddColumn:
+		case parse.AT_AddColumn:
 			pass = columnPass
-			refused := refusedAlter(cmd.message) != ""
+			refused := refusedAlter(cmd.Message) != ""
 			switch {
 			case refused && s.hasDefault(cmd):
 				if late || cmd.mentionsOther(added) {
@@ -239,7 +239,7 @@ func (s *splitter) gather() bool {
 				adds, late = append(adds, cmd), true
 				continue
 			}
-		case pg_query.AlterTableType_AT_AddConstraint, pg_query.AlterTableType_AT_SetNotNull:
+		case parse.AT_AddConstraint, parse.AT_SetNotNull:
 			adds = append(adds, cmd)
 			continue
 		default:
@@ -255,8 +255,8 @@ func (s *splitter) gather() bool {
 // added are the columns that are added.
 func (s *splitter) added() (columns []string) {
 	for _, cmd := range s.cmds {
-		if cmd.kind() == pg_query.AlterTableType_AT_AddColumn {
-			columns = append(columns, cmd.child("def").text("colname"))
+		if cmd.kind() == parse.AT_AddColumn {
+			columns = append(columns, cmd.Child("def").Text("colname"))
 		}
 	}
 	return columns
@@ -270,7 +270,7 @@ func (s *splitter) hasDefault(cmd command) bool {
 
 // mentionsOther reports whether what ADD COLUMN says names another of the columns that are added.
 func (c command) mentionsOther(added []string) bool {
-	own := c.child("def").text("colname")
+	own := c.Child("def").Text("colname")
 	return slices.ContainsFunc(added, func(column string) bool { return column != own && c.mentions(column) })
 }
 
@@ -287,8 +287,8 @@ func (s *splitter) put(pass int, text string, cmd command) bool {
 		return false
 	}
 	one := Command{Text: cmp.Or(plan.Text, text), St: st}
-	if cmd.kind() == pg_query.AlterTableType_AT_DropConstraint {
-		one.Frees = cmd.text("name")
+	if cmd.kind() == parse.AT_DropConstraint {
+		one.Frees = cmd.Text("name")
 	}
 	s.passes[pass] = append(s.passes[pass], one)
 	s.findings = append(s.findings, plan.Findings...)
@@ -319,9 +319,9 @@ func (s *splitter) putAdds(adds []command) bool {
 // addOrder has columns first, then UNIQUE, then what looks at rows.
 func addOrder(cmd command) int {
 	switch {
-	case cmd.kind() == pg_query.AlterTableType_AT_AddColumn:
+	case cmd.kind() == parse.AT_AddColumn:
 		return 0
-	case constraintIs(cmd.child("def"), pg_query.ConstrType_CONSTR_UNIQUE):
+	case constraintIs(cmd.Child("def"), parse.CONSTR_UNIQUE):
 		return 1
 	}
 	return 2

@@ -1,6 +1,6 @@
 package rewrite
 
-import pg_query "github.com/pganalyze/pg_query_go/v6"
+import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // A text that is computed may be a word for the time when it is cast: ('no' || 'w')::timestamptz. Whatever cannot be
 // known to be constant, or to be no text, is taken for a clock. Constants are looked at by their bytes (clockText),
@@ -11,8 +11,8 @@ var settledTypes = wordSet("interval regclass regtype regproc regprocedure regna
 
 // readsClock reports whether the input of a type may read the clock: of dates and times, of arrays and ranges of
 // these, and of types that nobody knows.
-func readsClock(typ message) bool {
-	names := typ.names("names")
+func readsClock(typ parse.Message) bool {
+	names := typ.Names("names")
 	if len(names) == 0 || len(names) > 1 && names[0] != "pg_catalog" {
 		return true
 	}
@@ -32,19 +32,19 @@ var timeMakers = wordSet(`date_trunc date_bin date_add date_subtract to_timestam
 var recordMakers = wordSet("json_populate_record json_populate_recordset json_to_record json_to_recordset jsonb_populate_record jsonb_populate_recordset jsonb_to_record jsonb_to_recordset")
 
 // computes reports whether a node of a statement may read the clock out of a text that is no constant.
-func (v *surveyor) computes(m message) bool {
-	switch m.name() {
+func (v *surveyor) computes(m parse.Message) bool {
+	switch m.Name() {
 	case "TypeCast":
-		return readsClock(m.child("type_name")) && v.computed(m.child("arg"), 0)
+		return readsClock(m.Child("type_name")) && v.computed(m.Child("arg"), 0)
 	case "FuncCall":
-		names := m.names("funcname")
+		names := m.Names("funcname")
 		last := names[len(names)-1]
-		return recordMakers[last] || clockTypes[last] && len(m.values("args")) == 1 && v.computed(m.child("args"), 0)
+		return recordMakers[last] || clockTypes[last] && len(m.Values("args")) == 1 && v.computed(m.Child("args"), 0)
 	case "JsonTable", "JsonFuncExpr", "JsonOutput", "RangeTableFunc", "RangeTableFuncCol":
 		return true
 	case "RangeFunction":
-		for column := range m.list("coldeflist") {
-			if readsClock(column.child("type_name")) {
+		for column := range m.List("coldeflist") {
+			if readsClock(column.Child("type_name")) {
 				return true
 			}
 		}
@@ -53,18 +53,18 @@ func (v *surveyor) computes(m message) bool {
 }
 
 // computed reports whether an expression may be a text that is no constant.
-func (v *surveyor) computed(m message, depth int) bool {
+func (v *surveyor) computed(m parse.Message, depth int) bool {
 	any := func(field string) bool { return v.anyComputed(m, field, depth+1) }
 	if depth > deepest {
 		return true
 	}
-	switch m.name() {
+	switch m.Name() {
 	case "A_Const", "ParamRef", "SetToDefault", "SQLValueFunction":
 		return false
 	case "ColumnRef":
 		return !v.timeColumn(m)
 	case "TypeCast": // of another type it is no text, and of a text the constant is what counts
-		names := m.child("type_name").names("names")
+		names := m.Child("type_name").Names("names")
 		by, known := readers[names[len(names)-1]]
 		return !(known && by != 0) && any("arg")
 	case "CollateClause", "NamedArgExpr":
@@ -74,8 +74,8 @@ func (v *surveyor) computed(m message, depth int) bool {
 	case "A_ArrayExpr":
 		return any("elements")
 	case "CaseExpr":
-		for when := range m.list("args") {
-			if v.computed(when.child("result"), depth+1) {
+		for when := range m.List("args") {
+			if v.computed(when.Child("result"), depth+1) {
 				return true
 			}
 		}
@@ -89,8 +89,8 @@ func (v *surveyor) computed(m message, depth int) bool {
 }
 
 // anyComputed reports whether a node of a list field is computed.
-func (v *surveyor) anyComputed(m message, field string, depth int) bool {
-	for child := range m.list(field) {
+func (v *surveyor) anyComputed(m parse.Message, field string, depth int) bool {
+	for child := range m.List(field) {
 		if v.computed(child, depth) {
 			return true
 		}
@@ -99,25 +99,25 @@ func (v *surveyor) anyComputed(m message, field string, depth int) bool {
 }
 
 // makesTime reports a call of a function of PostgreSQL's own that returns a time and no text.
-func makesTime(call message) bool {
-	names := call.names("funcname")
+func makesTime(call parse.Message) bool {
+	names := call.Names("funcname")
 	last := names[len(names)-1]
 	own := len(names) == 1 || names[0] == "pg_catalog"
-	return own && (timeMakers[last] || clockTypes[last] && len(call.values("args")) == 1)
+	return own && (timeMakers[last] || clockTypes[last] && len(call.Values("args")) == 1)
 }
 
 // addsTimes reports an operator that no text has.
-func addsTimes(expr message) bool {
-	names := expr.names("name")
-	plain := pg_query.A_Expr_Kind(expr.integer("kind")) == pg_query.A_Expr_Kind_AEXPR_OP
+func addsTimes(expr parse.Message) bool {
+	names := expr.Names("name")
+	plain := parse.A_Expr_Kind(expr.Integer("kind")) == parse.AEXPR_OP
 	return plain && len(names) == 1 && (names[0] == "+" || names[0] == "-")
 }
 
 // timeColumn reports whether a reference is to a column of a time: every relation of the statement that has one of
 // the name has it so, and nothing else of the statement has names of columns.
-func (v *surveyor) timeColumn(ref message) bool {
-	names := ref.names("fields")
-	if len(names) == 0 || len(names) != len(ref.values("fields")) {
+func (v *surveyor) timeColumn(ref parse.Message) bool {
+	names := ref.Names("fields")
+	if len(names) == 0 || len(names) != len(ref.Values("fields")) {
 		return false
 	}
 	found := false
@@ -145,13 +145,13 @@ func (v *surveyor) columns() [][]Column {
 	return v.known
 }
 
-func (v *surveyor) columnsOf(m message, depth int, all [][]Column) [][]Column {
-	switch m.name() {
+func (v *surveyor) columnsOf(m parse.Message, depth int, all [][]Column) [][]Column {
+	switch m.Name() {
 	case "RangeSubselect", "RangeFunction", "RangeTableFunc", "JsonTable", "CommonTableExpr":
 		return append(all, nil)
 	case "RangeVar":
-		r, known := v.names.find(m.text("schemaname"), m.text("relname"))
-		if !known || r == nil || r.View || m.child("alias").has("colnames") {
+		r, known := v.names.find(m.Text("schemaname"), m.Text("relname"))
+		if !known || r == nil || r.View || m.Child("alias").Has("colnames") {
 			return append(all, nil)
 		}
 		return append(all, r.Columns)
@@ -159,7 +159,7 @@ func (v *surveyor) columnsOf(m message, depth int, all [][]Column) [][]Column {
 	if depth > deepest {
 		return append(all, nil)
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		all = v.columnsOf(child, depth+1, all)
 	}
 	return all

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"bytes"
 	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Readers are the settings by which PostgreSQL may read constants of a text when it parses it.
@@ -43,39 +45,39 @@ func ReadBy(sql []byte) Readers {
 	if bytes.ContainsFunc(sql, func(r rune) bool { return r >= 0x80 }) {
 		by = ByEncoding
 	}
-	var tokens []lexed
+	var tokens []parse.Lexed
 	strings := false
-	for l := (lexer{text: sql, utf8: true}); ; {
-		kind := l.next()
-		if kind == badToken {
+	for l := (parse.Lexer{Text: sql, UTF8: true}); ; {
+		kind := l.Next()
+		if kind == parse.BadToken {
 			return byAll
 		}
-		if kind == endToken {
+		if kind == parse.EndToken {
 			break
 		}
-		strings = strings || kind == stringToken
-		tokens = append(tokens, lexed{kind, int32(l.start), int32(l.pos)})
+		strings = strings || kind == parse.StringToken
+		tokens = append(tokens, parse.Lexed{Kind: kind, Start: int32(l.Start), End: int32(l.Pos)})
 	}
 	if !strings {
 		return by
 	}
-	ph := phrase{text: sql, tokens: tokens}
+	ph := parse.Phrase{Text: sql, Tokens: tokens}
 	for i := range tokens {
-		if tokens[i].kind == stringToken {
-			by |= ph.readBy(i)
+		if tokens[i].Kind == parse.StringToken {
+			by |= readConstant(&ph, i)
 		}
 	}
 	return by
 }
 
-// readBy is ReadBy for the constant at token i. Two that follow one another are one constant.
-func (p *phrase) readBy(i int) Readers {
-	beside := func(n int) bool { return n >= 0 && n < len(p.tokens) && p.tokens[n].kind == stringToken }
+// readConstant is ReadBy for the constant at token i. Two that follow one another are one constant.
+func readConstant(p *parse.Phrase, i int) Readers {
+	beside := func(n int) bool { return n >= 0 && n < len(p.Tokens) && p.Tokens[n].Kind == parse.StringToken }
 	if beside(i-1) || beside(i+1) {
 		return byAll
 	}
-	may, moment := temporal(p.lexeme(i))
-	kind, known := p.typeOf(i)
+	may, moment := temporal(p.Lexeme(i))
+	kind, known := constantType(p, i)
 	switch by := readers[kind]; {
 	case known && by != 0 && moment:
 		return by | ByTimeZone
@@ -85,48 +87,48 @@ func (p *phrase) readBy(i int) Readers {
 	return may
 }
 
-// typeOf is the type that a text gives to the constant at token i: the one in front of it, which reads it even
+// constantType is the type that a text gives to the constant at token i: the one in front of it, which reads it even
 // where it is cast to another, or the one behind "::". known is false where it gives none, or one that readers
 // lacks.
-func (p *phrase) typeOf(i int) (kind string, known bool) {
-	if p.follows(i) {
-		return p.reader(i-1, p.punct(i-2, '.'))
+func constantType(p *parse.Phrase, i int) (kind string, known bool) {
+	if followsType(p, i) {
+		return typeRead(p, i-1, p.Punct(i-2, '.'))
 	}
 	at := i + 2
-	if !(i+1 < len(p.tokens) && p.tokens[i+1].kind == castToken) && !(p.word(i+1, "as") && p.punct(i-1, '(') && p.word(i-2, "cast")) {
+	if !(i+1 < len(p.Tokens) && p.Tokens[i+1].Kind == parse.CastToken) && !(p.Word(i+1, "as") && p.Punct(i-1, '(') && p.Word(i-2, "cast")) {
 		return "", false
 	}
-	if p.word(at, "pg_catalog") && p.punct(at+1, '.') {
+	if p.Word(at, "pg_catalog") && p.Punct(at+1, '.') {
 		at += 2
 	}
-	return p.reader(at, p.punct(at+1, '.'))
+	return typeRead(p, at, p.Punct(at+1, '.'))
 }
 
-// reader is the type that a word names; elsewhere says that it is in a schema.
-func (p *phrase) reader(at int, elsewhere bool) (kind string, known bool) {
-	if elsewhere || at < 0 || at >= len(p.tokens) || p.tokens[at].kind != wordToken {
+// typeRead is the type that a word names; elsewhere says that it is in a schema.
+func typeRead(p *parse.Phrase, at int, elsewhere bool) (kind string, known bool) {
+	if elsewhere || at < 0 || at >= len(p.Tokens) || p.Tokens[at].Kind != parse.WordToken {
 		return "", false
 	}
-	if kind = string(bytes.ToLower(p.lexeme(at))); kind == "timestamp" { // perhaps WITH TIME ZONE
+	if kind = string(bytes.ToLower(p.Lexeme(at))); kind == "timestamp" { // perhaps WITH TIME ZONE
 		kind = "timestamptz"
 	}
 	_, known = readers[kind]
 	return kind, known
 }
 
-// follows reports whether a type may stand in front of the constant at token i. Of a word that is a type's or
+// followsType reports whether a type may stand in front of the constant at token i. Of a word that is a type's or
 // nothing of the kind nobody knows which.
-func (p *phrase) follows(i int) bool {
+func followsType(p *parse.Phrase, i int) bool {
 	if i == 0 {
 		return false
 	}
-	switch p.tokens[i-1].kind {
-	case wordToken:
-		return !expects[string(bytes.ToLower(p.lexeme(i-1)))]
-	case quotedToken:
+	switch p.Tokens[i-1].Kind {
+	case parse.WordToken:
+		return !expects[string(bytes.ToLower(p.Lexeme(i-1)))]
+	case parse.QuotedToken:
 		return true
 	}
-	return p.punct(i-1, ')') // of timestamptz(3)
+	return p.Punct(i-1, ')') // of timestamptz(3)
 }
 
 // expects are reserved words that an expression may follow. No type has their names.

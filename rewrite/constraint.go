@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // ALTER TABLE that adds UNIQUE, FOREIGN KEY and CHECK, to columns that are there or that it adds
@@ -99,21 +99,21 @@ func (r *rewriter) constraints(p *part) {
 
 // freed looks at DROP NOT NULL, which must take away the CHECK that stands for it as well.
 func (r *rewriter) freed(p *part) {
-	relation, drops := p.node.child("relation"), []Addition{}
-	for cmd := range p.node.list("cmds") {
+	relation, drops := p.node.Child("relation"), []Addition{}
+	for cmd := range p.node.List("cmds") {
 		if refusedAlter(cmd) != "" {
 			return
 		}
-		if pg_query.AlterTableType(cmd.integer("subtype")) == pg_query.AlterTableType_AT_DropNotNull {
-			drops = append(drops, holdsNotNull(regclass(relation), relation.text("relname"), cmd.text("name")))
+		if parse.AlterTableType(cmd.Integer("subtype")) == parse.AT_DropNotNull {
+			drops = append(drops, holdsNotNull(regclass(relation), relation.Text("relname"), cmd.Text("name")))
 		}
 	}
-	if !r.rules.NotNullCheck || len(drops) == 0 || len(r.parts) > 1 || len(r.edits) > 0 || relation.text("catalogname") != "" ||
-		pg_query.ObjectType(p.node.integer("objtype")) != pg_query.ObjectType_OBJECT_TABLE {
+	if !r.rules.NotNullCheck || len(drops) == 0 || len(r.parts) > 1 || len(r.edits) > 0 || relation.Text("catalogname") != "" ||
+		parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
 	}
-	p.st.Constraints = &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.text("relname"),
-		IfExists: p.node.flag("missing_ok"), Freed: drops}
+	p.st.Constraints = &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.Text("relname"),
+		IfExists: p.node.Flag("missing_ok"), Freed: drops}
 	r.find(handled(SetNotNullColumn, Rewritten, Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
 }
 
@@ -126,23 +126,23 @@ func holdsNotNull(table, relation, column string) Addition {
 // constraintsOf reads an ALTER TABLE; nil for one that is no Constraints, or of which the
 // statements that are made would not mean what it says.
 func (r *rewriter) constraintsOf(p *part) *Constraints {
-	relation := p.node.child("relation")
-	if relation.text("catalogname") != "" || pg_query.ObjectType(p.node.integer("objtype")) != pg_query.ObjectType_OBJECT_TABLE {
+	relation := p.node.Child("relation")
+	if relation.Text("catalogname") != "" || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return nil
 	}
 	ph := r.phrase(p)
-	i := ph.at(relation.integer("location"))
+	i := ph.At(relation.Integer("location"))
 	if i < 0 {
 		return nil
 	}
-	end := ph.qualified(i)
-	c := &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.text("relname"), IfExists: p.node.flag("missing_ok"), Keys: r.rules.SerialKeys, table: ph.span(i, end)}
-	if ph.punctuated(end, "*") {
+	end := ph.Qualified(i)
+	c := &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.Text("relname"), IfExists: p.node.Flag("missing_ok"), Keys: r.rules.SerialKeys, table: ph.Span(i, end)}
+	if ph.Punctuated(end, "*") {
 		end++
 	}
 	reader := constraintReader{c: c, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
-	for cmd := range p.node.list("cmds") {
-		last := ph.ends(end)
+	for cmd := range p.node.List("cmds") {
+		last := ph.Ends(end)
 		if !reader.command(cmd, end, last) {
 			return nil
 		}
@@ -174,9 +174,9 @@ func order(k ConstraintKind) int {
 }
 
 // regclass is the name of a RangeVar for a cast to regclass.
-func regclass(relation message) string {
-	name := identifier(relation.text("relname"))
-	if schema := relation.text("schemaname"); schema != "" {
+func regclass(relation parse.Message) string {
+	name := identifier(relation.Text("relname"))
+	if schema := relation.Text("schemaname"); schema != "" {
 		name = identifier(schema) + "." + name
 	}
 	return name
@@ -186,33 +186,33 @@ func regclass(relation message) string {
 // cannot be carried out.
 type constraintReader struct {
 	c                  *Constraints
-	ph                 *phrase
-	relation           message
+	ph                 *parse.Phrase
+	relation           parse.Message
 	notNull            bool // NOT NULL is taken for a CHECK
 	ofColumns, ofTable []Addition
 }
 
 // command reads one that stands from token i to token last.
-func (r *constraintReader) command(cmd message, i, last int) bool {
-	switch pg_query.AlterTableType(cmd.integer("subtype")) {
-	case pg_query.AlterTableType_AT_AddConstraint:
-		constraint := cmd.child("def")
-		if r.ph.at(constraint.integer("location")) != i+1 || constraint.flag("skip_validation") {
+func (r *constraintReader) command(cmd parse.Message, i, last int) bool {
+	switch parse.AlterTableType(cmd.Integer("subtype")) {
+	case parse.AT_AddConstraint:
+		constraint := cmd.Child("def")
+		if r.ph.At(constraint.Integer("location")) != i+1 || constraint.Flag("skip_validation") {
 			return false
 		}
 		return r.add(&r.ofTable, constraintSpan{constraint: constraint, first: i + 1, last: last,
-			deferrable: constraint.flag("deferrable"), deferred: constraint.flag("initdeferred")})
-	case pg_query.AlterTableType_AT_AddColumn:
+			deferrable: constraint.Flag("deferrable"), deferred: constraint.Flag("initdeferred")})
+	case parse.AT_AddColumn:
 		return r.column(cmd, i, last)
-	case pg_query.AlterTableType_AT_SetNotNull:
-		return r.holdsNotNull(&r.ofTable, cmd.text("name"))
+	case parse.AT_SetNotNull:
+		return r.holdsNotNull(&r.ofTable, cmd.Text("name"))
 	}
 	return false
 }
 
 // constraintSpan is a constraint with its place in the text.
 type constraintSpan struct {
-	constraint           message
+	constraint           parse.Message
 	first, last          int // tokens
 	column               string
 	deferrable, deferred bool
@@ -220,23 +220,23 @@ type constraintSpan struct {
 
 // column reads ADD COLUMN with its constraints. With IF NOT EXISTS nobody could tell, behind a
 // lost connection, whether the constraints of a column that is there have been added.
-func (r *constraintReader) column(cmd message, i, last int) bool {
-	column := cmd.child("def")
-	if f := refusedAlter(cmd); cmd.flag("missing_ok") || f != "" && f != AddColumn || column.child("coll_clause").shape != nil || column.child("fdwoptions").shape != nil {
+func (r *constraintReader) column(cmd parse.Message, i, last int) bool {
+	column := cmd.Child("def")
+	if f := refusedAlter(cmd); cmd.Flag("missing_ok") || f != "" && f != AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
 		return false
 	}
-	name, at := column.text("colname"), r.ph.columnToken(i)
+	name, at := column.Text("colname"), r.ph.ColumnToken(i)
 	spans, until, ok := r.spans(column, name, last)
 	if !ok {
 		return false
 	}
 	added := AddedColumn{Name: name, Drop: "ALTER TABLE " + r.c.table + " DROP COLUMN " + identifier(name)}
-	added.Add = "ALTER TABLE " + r.c.table + " ADD COLUMN " + r.ph.span(at, until)
-	meant := intents{}
+	added.Add = "ALTER TABLE " + r.c.table + " ADD COLUMN " + r.ph.Span(at, until)
+	meant := parse.Intents{}
 	if len(spans) > 0 {
-		meant.set(column, "constraints")
+		meant.Set(column, "constraints")
 	}
-	if made := r.made(added.Add); !made.is("ColumnDef") || !meant.equal(column, made) {
+	if made := r.made(added.Add); !made.Is("ColumnDef") || !meant.Equal(column, made) {
 		return false
 	}
 	r.c.Columns = append(r.c.Columns, added)
@@ -245,25 +245,25 @@ func (r *constraintReader) column(cmd message, i, last int) bool {
 
 // spans are the constraints of a column, which is called name, up to token last; until is the first
 // token of them.
-func (r *constraintReader) spans(column message, name string, last int) (spans []constraintSpan, until int, ok bool) {
+func (r *constraintReader) spans(column parse.Message, name string, last int) (spans []constraintSpan, until int, ok bool) {
 	until = last + 1
-	for constraint := range column.list("constraints") {
-		place := r.ph.at(constraint.integer("location"))
+	for constraint := range column.List("constraints") {
+		place := r.ph.At(constraint.Integer("location"))
 		if place < 0 {
 			return nil, 0, false
 		}
 		until = min(until, place)
-		attribute := pg_query.ConstrType(constraint.integer("contype"))
+		attribute := parse.ConstrType(constraint.Integer("contype"))
 		if n := len(spans); n > 0 {
 			timed := &spans[n-1]
 			switch attribute {
-			case pg_query.ConstrType_CONSTR_ATTR_DEFERRABLE:
+			case parse.CONSTR_ATTR_DEFERRABLE:
 				timed.deferrable = true
 				continue
-			case pg_query.ConstrType_CONSTR_ATTR_DEFERRED:
+			case parse.CONSTR_ATTR_DEFERRED:
 				timed.deferrable, timed.deferred = true, true
 				continue
-			case pg_query.ConstrType_CONSTR_ATTR_NOT_DEFERRABLE, pg_query.ConstrType_CONSTR_ATTR_IMMEDIATE:
+			case parse.CONSTR_ATTR_NOT_DEFERRABLE, parse.CONSTR_ATTR_IMMEDIATE:
 				continue
 			}
 			timed.last = place - 1
@@ -274,24 +274,24 @@ func (r *constraintReader) spans(column message, name string, last int) (spans [
 }
 
 // columnConstraints reads what a column is held to. PostgreSQL makes foreign keys behind checks.
-func (r *constraintReader) columnConstraints(column message, spans []constraintSpan) bool {
+func (r *constraintReader) columnConstraints(column parse.Message, spans []constraintSpan) bool {
 	var adds, keys []Addition
 	for _, span := range spans {
 		list := &adds
-		switch pg_query.ConstrType(span.constraint.integer("contype")) {
-		case pg_query.ConstrType_CONSTR_NULL:
+		switch parse.ConstrType(span.constraint.Integer("contype")) {
+		case parse.CONSTR_NULL:
 			continue
-		case pg_query.ConstrType_CONSTR_DEFAULT:
-			if !isNull(span.constraint.child("raw_expr")) || !isNoDomain(column.child("type_name")) {
+		case parse.CONSTR_DEFAULT:
+			if !isNull(span.constraint.Child("raw_expr")) || !isNoDomain(column.Child("type_name")) {
 				return false
 			}
 			continue
-		case pg_query.ConstrType_CONSTR_NOTNULL:
+		case parse.CONSTR_NOTNULL:
 			if !r.holdsNotNull(&adds, span.column) {
 				return false
 			}
 			continue
-		case pg_query.ConstrType_CONSTR_FOREIGN:
+		case parse.CONSTR_FOREIGN:
 			list = &keys
 		}
 		if !r.add(list, span) {
@@ -307,50 +307,50 @@ func (r *constraintReader) holdsNotNull(list *[]Addition, column string) bool {
 	if !r.notNull {
 		return false
 	}
-	*list = append(*list, holdsNotNull(r.c.table, r.relation.text("relname"), column))
+	*list = append(*list, holdsNotNull(r.c.table, r.relation.Text("relname"), column))
 	return true
 }
 
 // add reads one constraint of the table, or of a column.
 func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
 	constraint := span.constraint
-	a := Addition{Name: constraint.text("conname"), table: r.c.table, relation: r.relation.text("relname")}
+	a := Addition{Name: constraint.Text("conname"), table: r.c.table, relation: r.relation.Text("relname")}
 	first := span.first
-	if r.ph.word(first, "constraint") {
+	if r.ph.Word(first, "constraint") {
 		first += 2
 	}
-	a.body = r.ph.span(first, span.last+1)
-	switch pg_query.ConstrType(constraint.integer("contype")) {
-	case pg_query.ConstrType_CONSTR_UNIQUE:
+	a.body = r.ph.Span(first, span.last+1)
+	switch parse.ConstrType(constraint.Integer("contype")) {
+	case parse.CONSTR_UNIQUE:
 		return r.unique(list, a, span)
-	case pg_query.ConstrType_CONSTR_FOREIGN:
-		a.Kind, a.Keys = ForeignKey, constraint.names("fk_attrs")
+	case parse.CONSTR_FOREIGN:
+		a.Kind, a.Keys = ForeignKey, constraint.Names("fk_attrs")
 		if span.column != "" {
 			a.Keys = []string{span.column}
 			a.body = "FOREIGN KEY (" + identifier(span.column) + ") " + a.body
 		}
-		a.Referred, a.MatchFull, a.second = regclass(constraint.child("pktable")), constraint.text("fk_matchtype") == "f", joined(a.Keys)
-		if constraint.child("pktable").text("catalogname") != "" {
+		a.Referred, a.MatchFull, a.second = regclass(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", joined(a.Keys)
+		if constraint.Child("pktable").Text("catalogname") != "" {
 			return false
 		}
-	case pg_query.ConstrType_CONSTR_CHECK:
+	case parse.CONSTR_CHECK:
 		a.Kind = Check
-		if columns := columnsIn(constraint.child("raw_expr"), nil); len(columns) == 1 {
+		if columns := columnsIn(constraint.Child("raw_expr"), nil); len(columns) == 1 {
 			a.second = columns[0]
 		}
 	default:
 		return false
 	}
 	made := r.made(a.NotValid("n"))
-	if !made.is("Constraint") {
+	if !made.Is("Constraint") {
 		return false
 	}
-	meant := intents{}
+	meant := parse.Intents{}
 	for _, field := range []string{"conname", "skip_validation", "initially_valid", "fk_attrs", "deferrable", "initdeferred"} {
-		meant.set(constraint, field, made.values(field)...)
+		meant.Set(constraint, field, made.Values(field)...)
 	}
-	if made.text("conname") != "n" || !made.flag("skip_validation") || made.flag("initially_valid") || !slices.Equal(made.names("fk_attrs"), a.Keys) ||
-		made.flag("deferrable") != span.deferrable || made.flag("initdeferred") != span.deferred || !meant.equal(constraint, made) {
+	if made.Text("conname") != "n" || !made.Flag("skip_validation") || made.Flag("initially_valid") || !slices.Equal(made.Names("fk_attrs"), a.Keys) ||
+		made.Flag("deferrable") != span.deferrable || made.Flag("initdeferred") != span.deferred || !meant.Equal(constraint, made) {
 		return false
 	}
 	*list = append(*list, a)
@@ -361,17 +361,17 @@ func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
 // no column twice, which PostgreSQL refuses.
 func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintSpan) bool {
 	constraint := span.constraint
-	a.Kind, a.body, a.Keys, a.Including = Unique, "", constraint.names("keys"), constraint.names("including")
+	a.Kind, a.body, a.Keys, a.Including = Unique, "", constraint.Names("keys"), constraint.Names("including")
 	if span.column != "" {
 		a.Keys = []string{span.column}
 	}
 	sorted := slices.Clone(a.Keys)
 	slices.Sort(sorted)
-	if len(a.Keys) == 0 || len(slices.Compact(sorted)) < len(a.Keys) || constraint.text("indexname") != "" || constraint.text("indexspace") != "" ||
-		constraint.child("options").shape != nil {
+	if len(a.Keys) == 0 || len(slices.Compact(sorted)) < len(a.Keys) || constraint.Text("indexname") != "" || constraint.Text("indexspace") != "" ||
+		constraint.Child("options").Shape != nil {
 		return false
 	}
-	a.NullsNotDistinct = constraint.flag("nulls_not_distinct")
+	a.NullsNotDistinct = constraint.Flag("nulls_not_distinct")
 	switch {
 	case span.deferred:
 		a.timing = " DEFERRABLE INITIALLY DEFERRED"
@@ -379,7 +379,7 @@ func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintS
 		a.timing = " DEFERRABLE"
 	}
 	a.second = joined(distinct(append(slices.Clone(a.Keys), a.Including...)))
-	if made := r.made(a.UsingIndex("n", "n")); !made.is("Constraint") || made.text("conname") != "n" {
+	if made := r.made(a.UsingIndex("n", "n")); !made.Is("Constraint") || made.Text("conname") != "n" {
 		return false
 	}
 	*list = append(*list, a)
@@ -388,18 +388,18 @@ func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintS
 
 // made is the definition in the one command of an ALTER TABLE that was made of pieces; nothing
 // where it is no such statement, of the same table.
-func (r *constraintReader) made(sql string) message {
-	tree, err := parseTree(sql)
-	if err != nil || len(tree.values("stmts")) != 1 {
-		return message{}
+func (r *constraintReader) made(sql string) parse.Message {
+	tree, err := parse.Tree(sql)
+	if err != nil || len(tree.Values("stmts")) != 1 {
+		return parse.Message{}
 	}
-	alter := tree.child("stmts").child("stmt")
-	relation := alter.child("relation")
-	if !alter.is("AlterTableStmt") || len(alter.values("cmds")) != 1 || relation.text("relname") != r.relation.text("relname") ||
-		relation.text("schemaname") != r.relation.text("schemaname") {
-		return message{}
+	alter := tree.Child("stmts").Child("stmt")
+	relation := alter.Child("relation")
+	if !alter.Is("AlterTableStmt") || len(alter.Values("cmds")) != 1 || relation.Text("relname") != r.relation.Text("relname") ||
+		relation.Text("schemaname") != r.relation.Text("schemaname") {
+		return parse.Message{}
 	}
-	return alter.child("cmds").child("def")
+	return alter.Child("cmds").Child("def")
 }
 
 // labels are what PostgreSQL puts at the end of names that it chooses. The one of NOT NULL is Sluice's own:

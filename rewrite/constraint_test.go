@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // addition is the first constraint that a statement adds.
@@ -88,7 +90,7 @@ func TestLinterOfConstraints(t *testing.T) {
 	t.Parallel()
 	linter := newPlanner(t).Linter()
 	var got []string
-	for s := range Script("ALTER TABLE t ADD CHECK (a > 0); BEGIN; ALTER TABLE t ADD CHECK (a > 0); COMMIT; ALTER TABLE t ADD UNIQUE (a); ALTER TABLE t ADD PRIMARY KEY (a)") {
+	for s := range parse.Script("ALTER TABLE t ADD CHECK (a > 0); BEGIN; ALTER TABLE t ADD CHECK (a > 0); COMMIT; ALTER TABLE t ADD UNIQUE (a); ALTER TABLE t ADD PRIMARY KEY (a)") {
 		for _, f := range linter.Read(s.SQL) {
 			got = append(got, fmt.Sprintf("%s %s %s", f.Feature, f.Outcome, f.Severity))
 		}
@@ -128,24 +130,24 @@ func TestStepsAreWhatIsMeant(t *testing.T) {
 			continue
 		}
 		taken++
-		tree, err := parseTree(sql)
+		tree, err := parse.Tree(sql)
 		if err != nil {
 			t.Fatal(sql, err)
 		}
-		of := tree.child("stmts").child("stmt").child("relation")
+		of := tree.Child("stmts").Child("stmt").Child("relation")
 		if len(st.Constraints.Columns)+len(st.Constraints.Adds) < len(cmds) {
 			t.Errorf("%s: %d columns, %d constraints", sql, len(st.Constraints.Columns), len(st.Constraints.Adds))
 		}
 		for _, step := range showSteps(st.Constraints) {
 			made, err := parseDialect(strings.TrimPrefix(step, "step "))
-			if err != nil || len(made.values("stmts")) != 1 {
+			if err != nil || len(made.Values("stmts")) != 1 {
 				t.Fatalf("%s:\n%s: %v", sql, step, err)
 			}
-			node := made.child("stmts").child("stmt")
-			if relation := node.child("relation"); relation.text("relname") != of.text("relname") || relation.text("schemaname") != of.text("schemaname") {
+			node := made.Child("stmts").Child("stmt")
+			if relation := node.Child("relation"); relation.Text("relname") != of.Text("relname") || relation.Text("schemaname") != of.Text("schemaname") {
 				t.Errorf("%s:\n%s is of another table", sql, step)
 			}
-			if node.is("AlterTableStmt") && len(node.values("cmds")) != 1 {
+			if node.Is("AlterTableStmt") && len(node.Values("cmds")) != 1 {
 				t.Errorf("%s:\n%s has several commands", sql, step)
 			}
 		}

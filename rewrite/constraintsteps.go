@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unsafe"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // The statements by which constraints are added on DSQL, what takes them back, and queries that
@@ -111,61 +111,61 @@ func (a *Addition) Against(expression string) string {
 // Is reports whether a constraint that the catalog shows says the same. It may report false
 // for one that does: what a server adds to an expression is not all known.
 func (a *Addition) Is(shown string) bool {
-	var defs [2]message
+	var defs [2]parse.Message
 	for i, sql := range [2]string{a.NotValid("n"), "ALTER TABLE t ADD " + shown} {
-		tree, err := parseTree(sql)
-		if err != nil || len(tree.values("stmts")) != 1 || len(tree.child("stmts").child("stmt").values("cmds")) != 1 {
+		tree, err := parse.Tree(sql)
+		if err != nil || len(tree.Values("stmts")) != 1 || len(tree.Child("stmts").Child("stmt").Values("cmds")) != 1 {
 			return false
 		}
-		if defs[i] = tree.child("stmts").child("stmt").child("cmds").child("def"); !defs[i].is("Constraint") {
+		if defs[i] = tree.Child("stmts").Child("stmt").Child("cmds").Child("def"); !defs[i].Is("Constraint") {
 			return false
 		}
 	}
 	ours, theirs := defs[0], defs[1]
 	// The table that is referred to may be shown with or without its schema: the catalog is
 	// asked which it is. So are its columns, where the statement has them.
-	meant := intents{}
-	meant.set(ours, "conname")
-	meant.set(ours, "pktable", theirs.values("pktable")...)
-	if ours.child("pk_attrs").shape == nil {
-		meant.set(ours, "pk_attrs", theirs.values("pk_attrs")...)
+	meant := parse.Intents{}
+	meant.Set(ours, "conname")
+	meant.Set(ours, "pktable", theirs.Values("pktable")...)
+	if ours.Child("pk_attrs").Shape == nil {
+		meant.Set(ours, "pk_attrs", theirs.Values("pk_attrs")...)
 	}
-	if constraintIs(ours, pg_query.ConstrType_CONSTR_CHECK) {
-		if !saysSame(ours.child("raw_expr"), theirs.child("raw_expr")) {
+	if constraintIs(ours, parse.CONSTR_CHECK) {
+		if !saysSame(ours.Child("raw_expr"), theirs.Child("raw_expr")) {
 			return false
 		}
-		meant.set(ours, "raw_expr", theirs.values("raw_expr")...)
+		meant.Set(ours, "raw_expr", theirs.Values("raw_expr")...)
 	}
-	return meant.equal(ours, theirs)
+	return meant.Equal(ours, theirs)
 }
 
 // saysSame reports whether an expression is what a server shows of another: it writes the type
 // behind constants, and text behind columns of types like it.
-func saysSame(written, shown message) bool {
-	for shown.is("TypeCast") && !written.is("TypeCast") {
-		arg, kind := shown.child("arg"), shown.child("type_name").names("names")
-		if !arg.is("A_Const") && !(arg.is("ColumnRef") && len(kind) == 1 && kind[0] == "text") {
+func saysSame(written, shown parse.Message) bool {
+	for shown.Is("TypeCast") && !written.Is("TypeCast") {
+		arg, kind := shown.Child("arg"), shown.Child("type_name").Names("names")
+		if !arg.Is("A_Const") && !(arg.Is("ColumnRef") && len(kind) == 1 && kind[0] == "text") {
 			return false
 		}
 		shown = arg
 	}
-	if written.shape == nil || written.shape != shown.shape {
-		return written.shape == shown.shape
+	if written.Shape == nil || written.Shape != shown.Shape {
+		return written.Shape == shown.Shape
 	}
-	left, right := (intents{}).walk(written), (intents{}).walk(shown)
+	left, right := (parse.Intents{}).Walk(written), (parse.Intents{}).Walk(shown)
 	for {
-		x, y := left.next(), right.next()
+		x, y := left.Next(), right.Next()
 		switch {
-		case x.number != y.number:
+		case x.Number != y.Number:
 			return false
-		case x.number == 0:
+		case x.Number == 0:
 			return true
 		}
-		held := written.shape.fields[x.number].shape
+		held := written.Shape.Fields[x.Number].Shape
 		switch {
-		case held != nil && !saysSame(message{held, x.bytes}.inner(), message{held, y.bytes}.inner()):
+		case held != nil && !saysSame(parse.Message{Shape: held, Wire: x.Bytes}.Inner(), parse.Message{Shape: held, Wire: y.Bytes}.Inner()):
 			return false
-		case held == nil && (x.value.number != y.value.number || !bytes.Equal(x.bytes, y.bytes)):
+		case held == nil && (x.Value.Number != y.Value.Number || !bytes.Equal(x.Bytes, y.Bytes)):
 			return false
 		}
 	}

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"fmt"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // COPY table FROM STDIN for a server that takes none: what a relay needs to carry it out by
@@ -92,20 +94,20 @@ type copyReading struct {
 }
 
 // readCopyIn reads a COPY FROM STDIN.
-func readCopyIn(m message) (*CopyIn, *Refusal) {
-	relation := m.child("relation")
-	c := &copyReading{CopyIn: &CopyIn{Name: relation.text("relname"), Schema: relation.text("schemaname"), Columns: m.names("attlist")}, given: map[string]bool{}}
+func readCopyIn(m parse.Message) (*CopyIn, *Refusal) {
+	relation := m.Child("relation")
+	c := &copyReading{CopyIn: &CopyIn{Name: relation.Text("relname"), Schema: relation.Text("schemaname"), Columns: m.Names("attlist")}, given: map[string]bool{}}
 	switch {
-	case relation.text("catalogname") != "":
+	case relation.Text("catalogname") != "":
 		return nil, notCarried("the name of a database")
-	case m.child("where_clause").shape != nil:
+	case m.Child("where_clause").Shape != nil:
 		return nil, notCarried("WHERE")
 	}
 	c.Table = identifier(c.Name)
 	if c.Schema != "" {
 		c.Table = identifier(c.Schema) + "." + c.Table
 	}
-	for option := range m.list("options") {
+	for option := range m.List("options") {
 		if refusal := c.option(option); refusal != nil {
 			return nil, refusal
 		}
@@ -117,8 +119,8 @@ func readCopyIn(m message) (*CopyIn, *Refusal) {
 }
 
 // option reads one option.
-func (c *copyReading) option(m message) *Refusal {
-	name := m.text("defname")
+func (c *copyReading) option(m parse.Message) *Refusal {
+	name := m.Text("defname")
 	if c.given[name] {
 		return badOption("42601", "conflicting or redundant options")
 	}
@@ -145,7 +147,7 @@ func (c *copyReading) option(m message) *Refusal {
 		}
 		c.Header, c.MatchHeader = on || !ok, !ok
 	case "force_null", "force_not_null":
-		names := m.child("arg").names("items")
+		names := m.Child("arg").Names("items")
 		if len(names) == 0 {
 			return badOption("22023", "argument to option \"%s\" must be a list of column names", name)
 		}
@@ -164,25 +166,25 @@ func (c *copyReading) option(m message) *Refusal {
 }
 
 // optionText is the value of an option, where it is a single constant.
-func optionText(m message) (value string, constant bool) {
-	switch arg := m.child("arg"); arg.name() {
+func optionText(m parse.Message) (value string, constant bool) {
+	switch arg := m.Child("arg"); arg.Name() {
 	case "String":
-		return arg.text("sval"), true
+		return arg.Text("sval"), true
 	case "Integer":
-		return fmt.Sprint(arg.integer("ival")), true
+		return fmt.Sprint(arg.Integer("ival")), true
 	case "Boolean":
-		return fmt.Sprint(arg.flag("boolval")), true
+		return fmt.Sprint(arg.Flag("boolval")), true
 	case "Float":
-		return arg.text("fval"), true
+		return arg.Text("fval"), true
 	case "TypeName":
-		return strings.Join(arg.names("names"), "."), true
+		return strings.Join(arg.Names("names"), "."), true
 	}
 	return "", false
 }
 
 // booleanOf reads an option that is true or false, and true where it is only named.
-func booleanOf(m message, value string) (on, ok bool) {
-	if m.child("arg").shape == nil {
+func booleanOf(m parse.Message, value string) (on, ok bool) {
+	if m.Child("arg").Shape == nil {
 		return true, true
 	}
 	switch strings.ToLower(value) {

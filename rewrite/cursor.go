@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Cursors in SQL, for a server that has none: what a relay needs to carry DECLARE, FETCH,
@@ -81,7 +81,7 @@ func (r *rewriter) cursor(p *part) bool {
 	}
 	var c *Cursor
 	var refusal *Refusal
-	switch m := p.node; m.name() {
+	switch m := p.node; m.Name() {
 	case "DeclareCursorStmt":
 		if c, refusal = r.declared(p); refusal == nil {
 			r.ofQuery(p)
@@ -89,10 +89,10 @@ func (r *rewriter) cursor(p *part) bool {
 	case "FetchStmt":
 		c = fetched(m)
 	case "ClosePortalStmt":
-		if m.text("portalname") == "" {
+		if m.Text("portalname") == "" {
 			return false
 		}
-		c = &Cursor{Verb: CloseCursor, Name: m.text("portalname")}
+		c = &Cursor{Verb: CloseCursor, Name: m.Text("portalname")}
 	default:
 		return false
 	}
@@ -134,20 +134,20 @@ func rejected(remedy string, at int) Finding {
 // declared reads a DECLARE. Where PostgreSQL refuses it too, the refusal is PostgreSQL's.
 func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
 	m := p.node
-	options := m.integer("options")
-	if refusal := refusedOptions(options, m.child("query")); refusal != nil {
+	options := m.Integer("options")
+	if refusal := refusedOptions(options, m.Child("query")); refusal != nil {
 		return nil, refusal
 	}
-	c := &Cursor{Name: m.text("portalname"), NoScroll: options&cursorNoScroll != 0, Scroll: options&cursorScroll != 0, Hold: options&cursorHold != 0}
+	c := &Cursor{Name: m.Text("portalname"), NoScroll: options&cursorNoScroll != 0, Scroll: options&cursorScroll != 0, Hold: options&cursorHold != 0}
 	ph := r.phrase(p)
-	for i := 2; i < len(ph.tokens); i++ {
-		if !ph.word(i, "for") { // a reserved word: nothing before the query is called so
+	for i := 2; i < len(ph.Tokens); i++ {
+		if !ph.Word(i, "for") { // a reserved word: nothing before the query is called so
 			continue
 		}
-		begin := int(ph.tokens[i].end)
+		begin := int(ph.Tokens[i].End)
 		c.Query = strings.Repeat(" ", utf8.RuneCount(r.text[:begin])) + string(r.text[begin:p.st.End])
 		tree, err := parseDialect(c.Query)
-		if err != nil || len(tree.values("stmts")) != 1 || !(intents{}).equal(m.child("query"), tree.child("stmts").child("stmt")) {
+		if err != nil || len(tree.Values("stmts")) != 1 || !(parse.Intents{}).Equal(m.Child("query"), tree.Child("stmts").Child("stmt")) {
 			break
 		}
 		return c, nil
@@ -160,7 +160,7 @@ func (r *rewriter) ofQuery(p *part) {
 	st := *p.st
 	query := *p
 	query.st = &st
-	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: intents{}}
+	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: parse.Intents{}}
 	if alone.names != nil {
 		alone.mapping(&query)
 	}
@@ -179,13 +179,13 @@ func (r *rewriter) ofQuery(p *part) {
 }
 
 // refusedOptions is why a DECLARE of these options is refused; nil for one that is not.
-func refusedOptions(options int, query message) *Refusal {
+func refusedOptions(options int, query parse.Message) *Refusal {
 	switch {
 	case options&cursorScroll != 0 && options&cursorNoScroll != 0:
 		return &Refusal{Code: "42P11", Message: "cannot specify both SCROLL and NO SCROLL", Unsent: true}
 	case options&cursorInsensitive != 0 && options&cursorAsensitive != 0:
 		return &Refusal{Code: "42P11", Message: "cannot specify both ASENSITIVE and INSENSITIVE", Unsent: true}
-	case query.child("into_clause").shape != nil:
+	case query.Child("into_clause").Shape != nil:
 		return &Refusal{Code: "42601", Message: "SELECT ... INTO is not allowed here", Unsent: true}
 	case writesInWith(query):
 		return &Refusal{Code: "0A000", Message: "DECLARE CURSOR must not contain data-modifying statements in WITH", Unsent: true}
@@ -204,12 +204,12 @@ func refusedOptions(options int, query message) *Refusal {
 
 // refusedLocking is PostgreSQL's refusal of a DECLARE whose options do not go with the locking
 // clause of its query; nil where they do.
-func refusedLocking(options int, query message) *Refusal {
-	clause := query.child("locking_clause")
-	if clause.shape == nil {
+func refusedLocking(options int, query parse.Message) *Refusal {
+	clause := query.Child("locking_clause")
+	if clause.Shape == nil {
 		return nil
 	}
-	strength := lockNames[pg_query.LockClauseStrength(clause.integer("strength"))]
+	strength := lockNames[parse.LockClauseStrength(clause.Integer("strength"))]
 	switch {
 	case options&cursorHold != 0:
 		return &Refusal{Code: "0A000", Message: "DECLARE CURSOR WITH HOLD ... " + strength + " is not supported",
@@ -225,14 +225,14 @@ func refusedLocking(options int, query message) *Refusal {
 }
 
 // lockNames are what PostgreSQL calls locking clauses.
-var lockNames = map[pg_query.LockClauseStrength]string{
-	pg_query.LockClauseStrength_LCS_FORKEYSHARE: "FOR KEY SHARE", pg_query.LockClauseStrength_LCS_FORSHARE: "FOR SHARE",
-	pg_query.LockClauseStrength_LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE", pg_query.LockClauseStrength_LCS_FORUPDATE: "FOR UPDATE"}
+var lockNames = map[parse.LockClauseStrength]string{
+	parse.LCS_FORKEYSHARE: "FOR KEY SHARE", parse.LCS_FORSHARE: "FOR SHARE",
+	parse.LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE", parse.LCS_FORUPDATE: "FOR UPDATE"}
 
 // writesInWith reports whether a query changes data in its WITH.
-func writesInWith(query message) bool {
-	for cte := range query.child("with_clause").list("ctes") {
-		if q := cte.child("ctequery"); q.shape != nil && !q.is("SelectStmt") {
+func writesInWith(query parse.Message) bool {
+	for cte := range query.Child("with_clause").List("ctes") {
+		if q := cte.Child("ctequery"); q.Shape != nil && !q.Is("SelectStmt") {
 			return true
 		}
 	}
@@ -263,19 +263,19 @@ var remedies = func() map[*Refusal]string {
 }()
 
 // fetched reads a FETCH or MOVE.
-func fetched(m message) *Cursor {
-	c := &Cursor{Verb: FetchCursor, Name: m.text("portalname")}
-	if m.flag("ismove") {
+func fetched(m parse.Message) *Cursor {
+	c := &Cursor{Verb: FetchCursor, Name: m.Text("portalname")}
+	if m.Flag("ismove") {
 		c.Verb = MoveCursor
 	}
-	rows := int64(m.last("how_many").number)
+	rows := int64(m.Last("how_many").Number)
 	c.Count = rows
-	switch pg_query.FetchDirection(m.integer("direction")) {
-	case pg_query.FetchDirection_FETCH_FORWARD:
-	case pg_query.FetchDirection_FETCH_BACKWARD:
+	switch parse.FetchDirection(m.Integer("direction")) {
+	case parse.FETCH_FORWARD:
+	case parse.FETCH_BACKWARD:
 		c.Direction = CursorBackward
 		rows = -rows
-	case pg_query.FetchDirection_FETCH_RELATIVE:
+	case parse.FETCH_RELATIVE:
 		c.Direction = CursorRelative
 		if rows != 1 {
 			rows = 0

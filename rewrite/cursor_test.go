@@ -8,6 +8,8 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
 )
 
 // cursors has the forms of statements that declare cursors, with what could be taken for the
@@ -34,7 +36,7 @@ func TestQueriesOfCursors(t *testing.T) {
 	p := goldenPlanner(t)
 	taken, drawn := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		sql := expand(cursors, "declare", 0, func(forms []string, symbol string, depth int) string {
+		sql := sqltexts.Expand(cursors, "declare", 0, func(forms []string, symbol string, depth int) string {
 			if depth < 5 {
 				return rapid.SampledFrom(forms).Draw(t, symbol)
 			}

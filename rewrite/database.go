@@ -3,7 +3,7 @@ package rewrite
 import (
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // createDatabase leaves a database that is a schema to the relay. Of any other it answers that
@@ -12,7 +12,7 @@ func (r *rewriter) createDatabase(p *part) {
 	schema, ok := r.schemaOf(p)
 	switch {
 	case ok:
-		p.st.Database = &Database{Name: p.node.text("dbname"), Schema: schema}
+		p.st.Database = &Database{Name: p.node.Text("dbname"), Schema: schema}
 		if option := schemaLacks(p.node); option != "" {
 			p.st.Database = nil
 			p.st.Refusal = &Refusal{Code: "0A000", Message: "CREATE DATABASE cannot have the option \"" + option + "\" here",
@@ -20,7 +20,7 @@ func (r *rewriter) createDatabase(p *part) {
 		}
 		r.find(handled(CreateDatabase, Answered, Info, "answered: the schema that the name stands for is made", p.st.Start))
 	case r.rules.Databases:
-		p.st.Refusal = &Refusal{Code: "42P04", Message: "database \"" + p.node.text("dbname") + "\" already exists",
+		p.st.Refusal = &Refusal{Code: "42P04", Message: "database \"" + p.node.Text("dbname") + "\" already exists",
 			Detail: "Every database name means the cluster's one database."}
 		r.find(handled(CreateDatabase, Answered, Info, "answered: the database exists already (42P04)", p.st.Start))
 	case r.rules.Dialect:
@@ -31,15 +31,15 @@ func (r *rewriter) createDatabase(p *part) {
 // schemaLacks is the first option of a CREATE DATABASE that would have to change something
 // of a schema; "" when there is none. An encoding is what every database has, and the empty
 // templates are what a schema begins as.
-func schemaLacks(m message) string {
-	for option := range m.list("options") {
-		name, value := option.text("defname"), ""
-		arg := option.child("arg")
-		if arg.is("String") {
-			value = strings.ToLower(arg.text("sval"))
+func schemaLacks(m parse.Message) string {
+	for option := range m.List("options") {
+		name, value := option.Text("defname"), ""
+		arg := option.Child("arg")
+		if arg.Is("String") {
+			value = strings.ToLower(arg.Text("sval"))
 		}
 		switch {
-		case arg.shape == nil: // DEFAULT
+		case arg.Shape == nil: // DEFAULT
 		case name == "encoding" && (value == "utf8" || value == "utf-8" || value == "unicode"):
 		case name == "template" && (value == "template0" || value == "template1"):
 		default:
@@ -54,7 +54,7 @@ func (r *rewriter) schemaOf(p *part) (schema string, ok bool) {
 	if r.rules.SchemaOf == nil {
 		return "", false
 	}
-	return r.rules.SchemaOf(p.node.text("dbname"))
+	return r.rules.SchemaOf(p.node.Text("dbname"))
 }
 
 // dropDatabase leaves a database that is a schema to the relay, and answers any other as if
@@ -63,9 +63,9 @@ func (r *rewriter) dropDatabase(p *part) {
 	schema, ok := r.schemaOf(p)
 	switch {
 	case ok:
-		d := &Database{Name: p.node.text("dbname"), Schema: schema, Drop: true, IfExists: p.node.flag("missing_ok")}
-		for option := range p.node.list("options") {
-			d.Force = d.Force || option.text("defname") == "force"
+		d := &Database{Name: p.node.Text("dbname"), Schema: schema, Drop: true, IfExists: p.node.Flag("missing_ok")}
+		for option := range p.node.List("options") {
+			d.Force = d.Force || option.Text("defname") == "force"
 		}
 		p.st.Database = d
 		r.find(handled(DropDatabase, Answered, Info, "answered: the schema that the name stands for is dropped", p.st.Start))
@@ -79,14 +79,14 @@ func (r *rewriter) dropDatabase(p *part) {
 
 // discards are the tags of DISCARD of what DSQL's sessions do not have. DISCARD
 // ALL is a change of the session's settings (Statement.Changes).
-var discards = map[pg_query.DiscardMode]string{
-	pg_query.DiscardMode_DISCARD_PLANS:     "DISCARD PLANS",
-	pg_query.DiscardMode_DISCARD_SEQUENCES: "DISCARD SEQUENCES",
-	pg_query.DiscardMode_DISCARD_TEMP:      "DISCARD TEMP",
+var discards = map[parse.DiscardMode]string{
+	parse.DISCARD_PLANS:     "DISCARD PLANS",
+	parse.DISCARD_SEQUENCES: "DISCARD SEQUENCES",
+	parse.DISCARD_TEMP:      "DISCARD TEMP",
 }
 
 func (r *rewriter) discard(p *part) {
-	tag, ok := discards[pg_query.DiscardMode(p.node.integer("target"))]
+	tag, ok := discards[parse.DiscardMode(p.node.Integer("target"))]
 	if !ok || !r.rules.Session {
 		return
 	}
@@ -98,7 +98,7 @@ func (r *rewriter) discard(p *part) {
 var weaker = map[Isolation]bool{ReadUncommitted: true, ReadCommitted: true}
 
 // sampleBegin has the option that a BEGIN with a weaker level becomes.
-var sampleBegin = sample("BEGIN ISOLATION LEVEL REPEATABLE READ")
+var sampleBegin = parse.Sample("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
 // begin is the rule of isolation levels for BEGIN and START TRANSACTION.
 func (r *rewriter) begin(p *part) {
@@ -127,19 +127,19 @@ const weakened = "taken for REPEATABLE READ, with a warning each time: write ske
 // atRepeatableRead writes that level in the place of the one that a BEGIN names.
 func (r *rewriter) atRepeatableRead(p *part) {
 	ph := r.phrase(p)
-	for i := range ph.tokens {
+	for i := range ph.Tokens {
 		switch {
-		case !ph.word(i, "level"):
-		case ph.word(i+1, "serializable"):
-			r.edit(ph.replace(i+1, "REPEATABLE READ"))
+		case !ph.Word(i, "level"):
+		case ph.Word(i+1, "serializable"):
+			r.edit(ph.Replace(i+1, "REPEATABLE READ"))
 		default:
-			r.edit(ph.replace(i+1, "REPEATABLE"), ph.replace(i+2, "READ"))
+			r.edit(ph.Replace(i+1, "REPEATABLE"), ph.Replace(i+2, "READ"))
 		}
 	}
-	level := sampleBegin().child("stmts").child("stmt").child("options")
-	for option := range p.node.list("options") {
-		if option.text("defname") == "transaction_isolation" {
-			r.meant.set(option, "arg", level.values("arg")...)
+	level := sampleBegin().Child("stmts").Child("stmt").Child("options")
+	for option := range p.node.List("options") {
+		if option.Text("defname") == "transaction_isolation" {
+			r.meant.Set(option, "arg", level.Values("arg")...)
 		}
 	}
 	p.st.Tx.Isolation = RepeatableRead

@@ -8,21 +8,21 @@
 //
 // The cache (cache.go) knows it; or its words alone show that it is one harmless
 // SELECT, VALUES, INSERT, UPDATE or DELETE (scan.go); or it is too long or too
-// deep for the parser (guard.go); or PostgreSQL's own parser reads it (tree.go)
+// deep for the parser (parse.Guard); or PostgreSQL's own parser reads it (parse.Tree)
 // and a plan is built from the tree (analysis.go, build.go). The rules go over it
 // (rewriter.go), and it is remembered.
 //
 // # Rules
 //
-// A rule edits the client's text at token positions (edit.go) and says what it
-// means to change in the tree (intent.go). The text that comes out is parsed again:
+// A rule edits the client's text at token positions (parse.Edit) and says what it
+// means to change in the tree (parse.Intents). The text that comes out is parsed again:
 // its tree must be the client's with those changes and no others, places in the
 // text aside. Otherwise the client's text passes, and Stats.Unverified counts it.
 // What a rule did, and what DSQL is known to refuse (features.go, refused.go), are
 // findings of the plan. Which policy a locking clause gets depends on the text and
 // the configuration alone (policy.go).
 //
-// Linter (lint.go) reads files by the same rules: script.go splits them into statements,
+// Linter (lint.go) reads files by the same rules: parse.Script splits them into statements,
 // migrations.go into what a tool of migrations runs in one transaction (lintblock.go), in
 // the order of migrationorder.go, and fix.go writes them as they would be sent.
 //

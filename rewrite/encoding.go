@@ -3,6 +3,8 @@ package rewrite
 import (
 	"bytes"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Reading says in which ways a server reads texts otherwise than a Planner does,
@@ -77,14 +79,14 @@ func plainEncoding(name string) bool {
 
 // Unread is the plan of a text that nobody could read.
 func (p *Planner) Unread() *Plan {
-	p.guarded[notText].Add(1)
+	p.guarded[parse.NotText].Add(1)
 	return guardedPlan
 }
 
 // UnreadIn is Unread for a session in which names stand for what names says; nil: nothing is
 // mapped.
 func (p *Planner) UnreadIn(sql []byte, names *Names) *Plan {
-	p.guarded[notText].Add(1)
+	p.guarded[parse.NotText].Add(1)
 	return names.unread(sql)
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Enumerations, which DSQL has not. A domain over text that is held to the values stands for one:
@@ -28,8 +28,8 @@ const mostEnumHint = 1000
 
 // domainOf is CREATE DOMAIN for a CREATE TYPE ... AS ENUM, and whether the values as texts are in
 // the order of the type; "" where there are no values, which no value would be of.
-func domainOf(m message) (text string, ordered bool) {
-	labels := m.names("vals")
+func domainOf(m parse.Message) (text string, ordered bool) {
+	labels := m.Names("vals")
 	if len(labels) == 0 {
 		return "", false
 	}
@@ -41,16 +41,16 @@ func domainOf(m message) (text string, ordered bool) {
 }
 
 // typeName is the name of the type that a statement is about, as SQL.
-func typeName(m message) string {
+func typeName(m parse.Message) string {
 	var name []string
-	for _, part := range m.names("type_name") {
+	for _, part := range m.Names("type_name") {
 		name = append(name, identifier(part))
 	}
 	return strings.Join(name, ".")
 }
 
 // enumHint says what to write in the place of CREATE TYPE ... AS ENUM; "" for one that is too long.
-func (r *rewriter) enumHint(m message) string {
+func (r *rewriter) enumHint(m parse.Message) string {
 	domain, _ := domainOf(m)
 	if domain == "" {
 		return ""
@@ -67,12 +67,12 @@ func (r *rewriter) enumHint(m message) string {
 
 // alterEnumHint says how a value is added to the domain that stands for an enumeration, or renamed.
 func (r *rewriter) alterEnumHint(p *part) string {
-	value, old := p.node.text("new_val"), p.node.text("old_val")
+	value, old := p.node.Text("new_val"), p.node.Text("old_val")
 	ph, hint := r.phrase(p), ""
-	switch i := ph.qualified(2); {
-	case ph.words(i, "rename", "value"):
+	switch i := ph.Qualified(2); {
+	case ph.Words(i, "rename", "value"):
 		hint = renamedByHand(typeName(p.node), old, value)
-	case ph.words(i, "add", "value"):
+	case ph.Words(i, "add", "value"):
 		if hint = addedByHand(typeName(p.node), value); !r.rules.Enums {
 			hint += " Or set " + EnumKey + " to " + domainPolicy + ": Sluice then does so."
 		}
@@ -103,9 +103,9 @@ func renamedByHand(of, old, value string) string {
 
 // isEnum reports whether PostgreSQL would make the type: values that it refuses are the server's to
 // refuse.
-func isEnum(m message) bool {
+func isEnum(m parse.Message) bool {
 	seen := map[string]bool{}
-	for _, label := range m.names("vals") {
+	for _, label := range m.Names("vals") {
 		if len(label) > mostLabel || seen[label] {
 			return false
 		}
@@ -116,7 +116,7 @@ func isEnum(m message) bool {
 
 // enumeration are the rules of what makes one and changes it.
 func (r *rewriter) enumeration(p *part) {
-	if p.node.is("CreateEnumStmt") {
+	if p.node.Is("CreateEnumStmt") {
 		r.createEnum(p)
 	} else {
 		r.addValue(p)
@@ -129,13 +129,13 @@ func (r *rewriter) createEnum(p *part) {
 	if !r.rules.Enums || text == "" || !isEnum(p.node) || temporary(p) != "" {
 		return
 	}
-	tree, err := parseTree(text)
-	if err != nil || len(tree.values("stmts")) != 1 {
+	tree, err := parse.Tree(text)
+	if err != nil || len(tree.Values("stmts")) != 1 {
 		return
 	}
-	r.edit(edit{p.st.Start, p.st.End, text})
-	r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
-	names := p.node.names("type_name")
+	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: text})
+	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
+	names := p.node.Names("type_name")
 	detail := "Its values compare and sort as texts, and not in the order of the type."
 	if ordered {
 		detail = "Its values compare and sort as texts, which is the order of the type."
@@ -149,16 +149,16 @@ func (r *rewriter) createEnum(p *part) {
 // dropType is the rule of DROP TYPE.
 func (r *rewriter) dropType(p *part) {
 	ph := r.phrase(p)
-	if !r.rules.Enums || !ph.words(0, "drop", "type") || temporary(p) != "" {
+	if !r.rules.Enums || !ph.Words(0, "drop", "type") || temporary(p) != "" {
 		return
 	}
-	r.edit(ph.replace(1, "DOMAIN"))
-	r.meant.set(p.node, "remove_type", sampleDropDomain().child("stmts").child("stmt").values("remove_type")...)
+	r.edit(ph.Replace(1, "DOMAIN"))
+	r.meant.Set(p.node, "remove_type", sampleDropDomain().Child("stmts").Child("stmt").Values("remove_type")...)
 	p.st.Retag = "DROP TYPE"
-	if pg_query.DropBehavior(p.node.integer("behavior")) == pg_query.DropBehavior_DROP_CASCADE {
+	if parse.DropBehavior(p.node.Integer("behavior")) == parse.DROP_CASCADE {
 		p.st.Hint = "Clusters refuse DROP DOMAIN CASCADE: drop the columns of the type, or their tables, and then the type without CASCADE."
 	}
 	r.find(handled(UserType, Rewritten, Info, "rewritten to DROP DOMAIN", p.st.Start))
 }
 
-var sampleDropDomain = sample("DROP DOMAIN d")
+var sampleDropDomain = parse.Sample("DROP DOMAIN d")

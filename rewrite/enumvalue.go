@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // ALTER TYPE ... ADD VALUE of an enumeration for which a domain stands (enumeration.go). The relay adds
@@ -33,18 +33,18 @@ func (r *rewriter) addValue(p *part) {
 	if !r.rules.Enums || !r.rules.Dialect || temporary(p) != "" {
 		return
 	}
-	ph, name := r.phrase(p), p.node.names("type_name")
-	if len(name) > 2 || ph.commented() {
+	ph, name := r.phrase(p), p.node.Names("type_name")
+	if len(name) > 2 || ph.Commented() {
 		return
 	}
-	i := ph.qualified(2)
-	e := &EnumValue{Text: string(r.text[p.st.Start:p.st.End]), Type: typeName(p.node), Value: p.node.text("new_val"), Neighbour: p.node.text("new_val_neighbor"),
-		After: p.node.flag("new_val_is_after"), IfNotExists: p.node.flag("skip_if_new_val_exists")}
-	if !ph.words(i, "add", "value") {
+	i := ph.Qualified(2)
+	e := &EnumValue{Text: string(r.text[p.st.Start:p.st.End]), Type: typeName(p.node), Value: p.node.Text("new_val"), Neighbour: p.node.Text("new_val_neighbor"),
+		After: p.node.Flag("new_val_is_after"), IfNotExists: p.node.Flag("skip_if_new_val_exists")}
+	if !ph.Words(i, "add", "value") {
 		return
 	}
-	before := len(ph.tokens) - 2
-	e.Placed = ph.word(before, "before") || ph.word(before, "after")
+	before := len(ph.Tokens) - 2
+	e.Placed = ph.Word(before, "before") || ph.Word(before, "after")
 	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + EnumKey + ")."
 	if len(r.parts) > 1 {
 		return
@@ -64,15 +64,15 @@ type DomainValues struct {
 // ReadDomainValues reads a CHECK as the catalog shows it; nil for any other.
 func ReadDomainValues(name, shown string) *DomainValues {
 	text := "ALTER DOMAIN d ADD CONSTRAINT c " + shown
-	if Defaults().guard([]byte(text)) != fits {
+	if Defaults().guard([]byte(text)) != parse.Fits {
 		return nil
 	}
-	tree, err := parseTree(text)
-	if err != nil || len(tree.values("stmts")) != 1 || !tree.child("stmts").child("stmt").is("AlterDomainStmt") {
+	tree, err := parse.Tree(text)
+	if err != nil || len(tree.Values("stmts")) != 1 || !tree.Child("stmts").Child("stmt").Is("AlterDomainStmt") {
 		return nil
 	}
-	check := tree.child("stmts").child("stmt").child("def").child("raw_expr")
-	if !check.is("A_Expr") || !slices.Equal(check.names("name"), []string{"="}) || !check.child("lexpr").is("ColumnRef") || !slices.Equal(check.child("lexpr").names("fields"), []string{"value"}) {
+	check := tree.Child("stmts").Child("stmt").Child("def").Child("raw_expr")
+	if !check.Is("A_Expr") || !slices.Equal(check.Names("name"), []string{"="}) || !check.Child("lexpr").Is("ColumnRef") || !slices.Equal(check.Child("lexpr").Names("fields"), []string{"value"}) {
 		return nil
 	}
 	values, ok := textsOf(check)
@@ -90,27 +90,27 @@ func ReadDomainValues(name, shown string) *DomainValues {
 }
 
 // textsOf are the constants that a comparison has, one or a list.
-func textsOf(check message) (values []string, ok bool) {
-	list := []message{check.child("rexpr")}
-	switch pg_query.A_Expr_Kind(check.integer("kind")) {
-	case pg_query.A_Expr_Kind_AEXPR_OP:
-	case pg_query.A_Expr_Kind_AEXPR_OP_ANY:
-		if !list[0].is("A_ArrayExpr") {
+func textsOf(check parse.Message) (values []string, ok bool) {
+	list := []parse.Message{check.Child("rexpr")}
+	switch parse.A_Expr_Kind(check.Integer("kind")) {
+	case parse.AEXPR_OP:
+	case parse.AEXPR_OP_ANY:
+		if !list[0].Is("A_ArrayExpr") {
 			return nil, false
 		}
-		list = slices.Collect(list[0].list("elements"))
+		list = slices.Collect(list[0].List("elements"))
 	default:
 		return nil, false
 	}
 	for _, item := range list {
-		if !item.is("TypeCast") || !slices.Equal(item.child("type_name").names("names"), []string{"text"}) || !item.child("arg").is("A_Const") {
+		if !item.Is("TypeCast") || !slices.Equal(item.Child("type_name").Names("names"), []string{"text"}) || !item.Child("arg").Is("A_Const") {
 			return nil, false
 		}
-		text := item.child("arg").child("sval")
-		if text.shape == nil {
+		text := item.Child("arg").Child("sval")
+		if text.Shape == nil {
 			return nil, false
 		}
-		values = append(values, text.text("sval"))
+		values = append(values, text.Text("sval"))
 	}
 	return values, true
 }

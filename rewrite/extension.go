@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Extensions that nearly every migration asks for, of which DSQL has a part built in:
@@ -69,7 +69,7 @@ func MissingFunction(message string) string {
 
 // createExtension answers CREATE EXTENSION of what is there in part.
 func (r *rewriter) createExtension(p *part) {
-	name := p.node.text("extname")
+	name := p.node.Text("extname")
 	known, ok := extensions[name]
 	if !ok || !r.rules.Extensions {
 		return
@@ -81,7 +81,7 @@ func (r *rewriter) createExtension(p *part) {
 
 // commentExtension answers COMMENT ON EXTENSION likewise.
 func (r *rewriter) commentExtension(p *part) {
-	name := p.node.child("object").text("sval")
+	name := p.node.Child("object").Text("sval")
 	if _, ok := extensions[name]; !ok || !r.rules.Extensions {
 		return
 	}
@@ -94,10 +94,10 @@ func (r *rewriter) commentExtension(p *part) {
 // whose CREATE EXTENSION is answered.
 func (r *rewriter) dropExtension(p *part) {
 	var names []string
-	for object := range p.node.list("objects") {
-		names = append(names, object.text("sval"))
+	for object := range p.node.List("objects") {
+		names = append(names, object.Text("sval"))
 	}
-	ifExists := p.node.flag("missing_ok")
+	ifExists := p.node.Flag("missing_ok")
 	unknown := slices.ContainsFunc(names, func(name string) bool { _, ok := extensions[name]; return !ok })
 	if !r.rules.Extensions || unknown && !ifExists {
 		return
@@ -115,17 +115,17 @@ func (r *rewriter) dropExtension(p *part) {
 
 // extension is the rule of statements about extensions, and of DROP of other things.
 func (r *rewriter) extension(p *part) {
-	object := pg_query.ObjectType_OBJECT_EXTENSION
+	object := parse.OBJECT_EXTENSION
 	switch m := p.node; {
-	case m.is("CreateExtensionStmt"):
+	case m.Is("CreateExtensionStmt"):
 		r.createExtension(p)
-	case m.is("CommentStmt"):
-		if pg_query.ObjectType(m.integer("objtype")) == object {
+	case m.Is("CommentStmt"):
+		if parse.ObjectType(m.Integer("objtype")) == object {
 			r.commentExtension(p)
 		}
-	case pg_query.ObjectType(m.integer("remove_type")) == object:
+	case parse.ObjectType(m.Integer("remove_type")) == object:
 		r.dropExtension(p)
-	case pg_query.ObjectType(m.integer("remove_type")) == pg_query.ObjectType_OBJECT_TYPE:
+	case parse.ObjectType(m.Integer("remove_type")) == parse.OBJECT_TYPE:
 		r.dropType(p)
 	default:
 		r.dropIndex(p)

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"bytes"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Fill says with what the server fills in a column that an INSERT leaves out.
@@ -21,15 +23,15 @@ const (
 
 // FillOf tells the fill of a column by the text of its default, as the server writes that.
 func FillOf(expression string) Fill {
-	r := fillReader{lexer: lexer{text: []byte(expression), utf8: true}}
+	r := fillReader{Lexer: parse.Lexer{Text: []byte(expression), UTF8: true}}
 	for {
-		switch kind := r.next(); kind {
-		case endToken:
+		switch kind := r.Next(); kind {
+		case parse.EndToken:
 			if r.computed && r.cast {
 				return max(r.fill, Clock)
 			}
 			return r.fill
-		case badToken:
+		case parse.BadToken:
 			return Unclear
 		default:
 			if !r.take(kind) {
@@ -42,31 +44,31 @@ func FillOf(expression string) Fill {
 
 // fillReader reads a default's expression, token by token.
 type fillReader struct {
-	lexer
+	parse.Lexer
 	fill Fill
-	word string // the word or name in front, in lower case
-	was  token  // the kind of the token in front
+	word string      // the word or name in front, in lower case
+	was  parse.Token // the kind of the token in front
 	// computed: a text in it is no constant. cast: to a type that may be of a time.
 	computed, cast bool
 }
 
 // take notes a token. It reports false for one of which nobody knows what it does.
-func (r *fillReader) take(kind token) bool {
+func (r *fillReader) take(kind parse.Token) bool {
 	switch kind {
-	case wordToken:
+	case parse.WordToken:
 		return r.takeWord()
-	case quotedToken:
-		r.word = strings.Trim(string(r.lexeme()), `"`) // the server quotes builtins as well: "left"
-		r.cast = r.cast || r.was == castToken
+	case parse.QuotedToken:
+		r.word = strings.Trim(string(r.Lexeme()), `"`) // the server quotes builtins as well: "left"
+		r.cast = r.cast || r.was == parse.CastToken
 		return true
-	case operatorToken:
-		r.computed = r.computed || len(r.lexeme()) > 1 // ||, ->>
-	case stringToken:
-		if clockText(r.lexeme()) {
+	case parse.OperatorToken:
+		r.computed = r.computed || len(r.Lexeme()) > 1 // ||, ->>
+	case parse.StringToken:
+		if clockText(r.Lexeme()) {
 			r.fill = max(r.fill, Clock)
 		}
-	case punctToken:
-		if r.lexeme()[0] == '(' && !r.takeCall() {
+	case parse.PunctToken:
+		if r.Lexeme()[0] == '(' && !r.takeCall() {
 			return false
 		}
 	}
@@ -76,9 +78,9 @@ func (r *fillReader) take(kind token) bool {
 
 // takeWord is take for a word.
 func (r *fillReader) takeWord() bool {
-	r.word = strings.ToLower(string(r.lexeme()))
+	r.word = strings.ToLower(string(r.Lexeme()))
 	by, known := readers[r.word]
-	r.cast = r.cast || r.was == castToken && (!known || by != 0) && !settledTypes[r.word]
+	r.cast = r.cast || r.was == parse.CastToken && (!known || by != 0) && !settledTypes[r.word]
 	switch {
 	case clocks[r.word]:
 		r.fill = max(r.fill, Clock)
@@ -92,10 +94,10 @@ func (r *fillReader) takeWord() bool {
 
 // takeCall is take for a parenthesis, in front of which the name of a function may be.
 func (r *fillReader) takeCall() bool {
-	if r.word != "" && !clocks[r.word] && !drawers[r.word] && roles[r.word]&callable == 0 {
+	if r.word != "" && !clocks[r.word] && !drawers[r.word] && parse.RoleNamed(r.word)&parse.Callable == 0 {
 		return false
 	}
-	r.computed = r.computed || roles[r.word]&harmless != 0 && !timeMakers[r.word] && !clocks[r.word]
+	r.computed = r.computed || parse.RoleNamed(r.word)&parse.Harmless != 0 && !timeMakers[r.word] && !clocks[r.word]
 	return true
 }
 
@@ -104,27 +106,27 @@ func (r *fillReader) takeCall() bool {
 // settings of a session.
 func TimeOf(kind, expression string) string {
 	timed := false
-	for l := (lexer{text: []byte(expression), utf8: true}); ; {
-		switch l.next() {
-		case endToken:
+	for l := (parse.Lexer{Text: []byte(expression), UTF8: true}); ; {
+		switch l.Next() {
+		case parse.EndToken:
 			if !timed {
 				return ""
 			}
 			return kind + " " + expression
-		case wordToken:
-			word := strings.ToLower(string(l.lexeme()))
+		case parse.WordToken:
+			word := strings.ToLower(string(l.Lexeme()))
 			if timed = timed || periods[word] && word != "age"; !forms[word] && (!periods[word] || word == "age") {
 				return ""
 			}
-		case quotedToken:
-			if word := strings.Trim(string(l.lexeme()), `"`); !forms[word] {
+		case parse.QuotedToken:
+			if word := strings.Trim(string(l.Lexeme()), `"`); !forms[word] {
 				return ""
 			}
-		case stringToken:
-			if clockText(l.lexeme()) {
+		case parse.StringToken:
+			if clockText(l.Lexeme()) {
 				return ""
 			}
-		case badToken:
+		case parse.BadToken:
 			return ""
 		}
 	}
@@ -163,7 +165,7 @@ func clockText(b []byte) bool {
 		}
 		switch j - i {
 		case 3, 5, 8, 9:
-			if w := b[i:j]; is(w, "now") || is(w, "today") || is(w, "tomorrow") || is(w, "yesterday") {
+			if w := b[i:j]; parse.IsWord(w, "now") || parse.IsWord(w, "today") || parse.IsWord(w, "tomorrow") || parse.IsWord(w, "yesterday") {
 				return true
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Status is who deals with a finding.
@@ -91,7 +93,7 @@ func (l *Linter) withIdentities() *Linter {
 func statementsOf(source Source) []string {
 	var all []string
 	for _, p := range source.passages() {
-		for s := range Script(source.Text[p.from:p.to]) {
+		for s := range parse.Script(source.Text[p.from:p.to]) {
 			all = append(all, s.SQL)
 		}
 	}
@@ -109,9 +111,9 @@ func (l *Linter) file(source *Source, f *fixer) (linted Linted, meant []string) 
 		if p.begins || session == nil {
 			session = l.session(p.how)
 		}
-		for s := range Script(source.Text[p.from:p.to]) {
+		for s := range parse.Script(source.Text[p.from:p.to]) {
 			findings, sent := session.read(s.SQL)
-			s.At, s.gap, s.Line = s.At+p.from, s.gap+p.from, s.Line+line-1
+			s.At, s.Gap, s.Line = s.At+p.from, s.Gap+p.from, s.Line+line-1
 			if f == nil {
 				sent = ""
 			}
@@ -137,7 +139,7 @@ func (l *Linter) file(source *Source, f *fixer) (linted Linted, meant []string) 
 const indexWritten = "rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX"
 
 // place puts the findings of a statement into its file; changed: the file gets another text.
-func place(s Snippet, findings []Finding, changed bool) []Placed {
+func place(s parse.Snippet, findings []Finding, changed bool) []Placed {
 	placed := make([]Placed, 0, len(findings))
 	line, counted := s.Line, 0
 	slices.SortStableFunc(findings, func(a, b Finding) int { return a.At - b.At })
@@ -172,11 +174,11 @@ type fixer struct {
 
 // statement writes up to the end of a statement, sent in its place where it is not "", with
 // comments in front. added is how many lines there are more than in the text.
-func (f *fixer) statement(s Snippet, sent string, findings []Placed) (added int) {
-	gap := f.text[s.gap:s.At]
+func (f *fixer) statement(s parse.Snippet, sent string, findings []Placed) (added int) {
+	gap := f.text[s.Gap:s.At]
 	begin, alone := lineStart(gap)
-	begin += s.gap
-	if alone = alone || s.gap == markBytes(f.text) && begin == s.gap; !alone || strings.Trim(f.text[begin:s.At], blanks) != "" {
+	begin += s.Gap
+	if alone = alone || s.Gap == parse.MarkBytes(f.text) && begin == s.Gap; !alone || strings.Trim(f.text[begin:s.At], parse.Blanks) != "" {
 		begin, alone = s.At, false
 	}
 	f.copy(begin)
@@ -214,8 +216,8 @@ const noteMark = "sluice: "
 
 // notes are the comments in front of a statement, one for each feature that the gap, which
 // holds blanks and comments, does not name already.
-func notes(s Snippet, gap string, findings []Placed) []string {
-	if s.open {
+func notes(s parse.Snippet, gap string, findings []Placed) []string {
+	if s.Open {
 		return nil
 	}
 	var all []string
@@ -256,7 +258,7 @@ func lineStart(gap string) (begin int, ok bool) {
 
 // lineEnd is how lines end in a text: as the one before that begin, or as the first.
 func lineEnd(text string, begin int) string {
-	if begin == 0 || begin == markBytes(text) {
+	if begin == 0 || begin == parse.MarkBytes(text) {
 		if i := strings.IndexAny(text, "\r\n"); i >= 0 {
 			begin = i + 1
 			if strings.HasPrefix(text[i:], "\r\n") {

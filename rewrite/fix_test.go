@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 const (
@@ -282,7 +284,7 @@ func withoutNotes(text string) string {
 		b.WriteString(before)
 	}
 	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune(blanks, r) {
+		if strings.ContainsRune(parse.Blanks, r) {
 			return -1
 		}
 		return r

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // What sluice lint --fix leaves without an error, the stand-in takes, and what it leaves to
@@ -35,7 +36,7 @@ func TestFixedFilesAreTaken(t *testing.T) {
 			return err
 		}
 		// Drizzle's marks end statements, with a semicolon or without.
-		for s := range Script(strings.ReplaceAll(fixed.Text, "--> statement-breakpoint", ";")) {
+		for s := range parse.Script(strings.ReplaceAll(fixed.Text, "--> statement-breakpoint", ";")) {
 			lacks, carried := "", false
 			for _, f := range planner.Linter().Read(s.SQL) {
 				if f.Severity == Error {

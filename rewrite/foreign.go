@@ -1,16 +1,18 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/parse"
+
 // parseDialect parses a text in PostgreSQL's grammar with what Aurora DSQL adds to
 // it: CREATE [UNIQUE] INDEX ASYNC and ALTER TABLE ASYNC. The tree has nothing of
 // the word; offsets are those of the text.
-func parseDialect(sql string) (message, error) {
+func parseDialect(sql string) (parse.Message, error) {
 	if blanked := withoutAsync(sql); blanked != "" {
 		// First, for an index of no name: to PostgreSQL its name would be async.
-		if tree, err := parseTree(blanked); err == nil {
+		if tree, err := parse.Tree(blanked); err == nil {
 			return tree, nil
 		}
 	}
-	return parseTree(sql)
+	return parse.Tree(sql)
 }
 
 // withoutAsync blanks every ASYNC behind INDEX or TABLE; "" when there is none.
@@ -19,24 +21,24 @@ func withoutAsync(sql string) string {
 		return ""
 	}
 	blanked := []byte(sql)
-	l := lexer{text: blanked, utf8: true}
+	l := parse.Lexer{Text: blanked, UTF8: true}
 	found := false
 	for object := false; ; {
-		switch l.next() {
-		case endToken:
+		switch l.Next() {
+		case parse.EndToken:
 			if !found {
 				return ""
 			}
 			return string(blanked)
-		case badToken:
+		case parse.BadToken:
 			return ""
-		case wordToken:
-			word := l.lexeme()
-			if object && is(word, "async") {
+		case parse.WordToken:
+			word := l.Lexeme()
+			if object && parse.IsWord(word, "async") {
 				copy(word, "     ") // offsets stay
 				found = true
 			}
-			object = is(word, "index") || is(word, "table")
+			object = parse.IsWord(word, "index") || parse.IsWord(word, "table")
 		default:
 			object = false
 		}
@@ -67,21 +69,21 @@ func foldEqual(text, lower string) bool {
 // refuses it as well; a newer one may not, so it pins when a word in it could
 // leave something in the session.
 func unparsable(sql string) *Plan {
-	l := lexer{text: []byte(sql), utf8: true}
+	l := parse.Lexer{Text: []byte(sql), UTF8: true}
 	for begins := true; ; {
-		switch l.next() {
-		case endToken:
+		switch l.Next() {
+		case parse.EndToken:
 			return foreignPlan
-		case badToken:
+		case parse.BadToken:
 			return guardedPlan
-		case wordToken:
-			r := roleOf(l.lexeme())
-			if r&clinging != 0 || begins && r&stateful != 0 {
+		case parse.WordToken:
+			r := parse.RoleOf(l.Lexeme())
+			if r&parse.Clinging != 0 || begins && r&parse.Stateful != 0 {
 				return guardedPlan
 			}
 			begins = false
-		case punctToken:
-			begins = sql[l.start] == ';'
+		case parse.PunctToken:
+			begins = sql[l.Start] == ';'
 		default:
 			begins = false
 		}

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // FuzzPlan holds that planning never panics, that plans are in order, that the
@@ -74,7 +76,7 @@ func checkCarried(t *testing.T, c Change) {
 	}
 	name := `"` + strings.ReplaceAll(strings.ReplaceAll(c.Name, `"`, `""`), ".", `"."`) + `"`
 	sql := "SET " + name + " TO " + c.SQL
-	tree, err := parseTree(sql)
+	tree, err := parse.Tree(sql)
 	if err != nil {
 		if strings.HasPrefix(c.Name, ".") || strings.HasSuffix(c.Name, ".") || strings.Contains(c.Name, "..") {
 			return // a quoted name with dots in it: no setting of PostgreSQL
@@ -86,24 +88,4 @@ func checkCarried(t *testing.T, c Change) {
 	if again == nil || len(again.Changes) != 1 || again.Changes[0].SQL != c.SQL || again.Changes[0].Text != c.Text {
 		t.Fatalf("%q: %+v, want %+v", sql, again, c)
 	}
-}
-
-// FuzzGuard holds that no text that passes the guard has a tree deeper than the
-// guard says. Its texts are pumped, as an attacker would.
-func FuzzGuard(f *testing.F) {
-	for _, p := range deep {
-		f.Add(p.head, p.term, p.mid, p.end, p.tail)
-	}
-	f.Fuzz(func(t *testing.T, head, term, mid, end, tail string) {
-		const most = 2000 // bytes; the parser takes a millisecond then
-		n := most / (len(term) + len(end) + 1)
-		if len(head)+len(mid)+len(tail) > most {
-			return
-		}
-		text := pump{head, term, mid, end, tail}.text(n)
-		if Defaults().guard([]byte(text)) != fits {
-			return
-		}
-		checkDepth(t, text)
-	})
 }

@@ -1,6 +1,10 @@
 package rewrite
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // generators are the words for values that come out otherwise each time a
 // statement runs: clocks, random values, sequences, the transaction's own number.
@@ -24,14 +28,14 @@ var generators = func() map[string]bool {
 // such defaults. It goes by the words alone, and knows nothing of what functions
 // and views of users do.
 func Generates(sql []byte) bool {
-	l := lexer{text: sql}
+	l := parse.Lexer{Text: sql}
 	var inserts, returns bool
 	for {
-		switch l.next() {
-		case endToken, badToken:
+		switch l.Next() {
+		case parse.EndToken, parse.BadToken:
 			return false
-		case wordToken:
-			switch word := strings.ToLower(string(l.lexeme())); {
+		case parse.WordToken:
+			switch word := strings.ToLower(string(l.Lexeme())); {
 			case generators[word]:
 				return true
 			case word == "insert", word == "merge", word == "default":
@@ -64,7 +68,7 @@ var returningSkips = func() (skips [256]uint8) {
 func hasReturning(sql []byte) bool {
 	const word = "returning"
 	for end := len(word); end <= len(sql); end += int(returningSkips[sql[end-1]]) {
-		if is(sql[end-len(word):end], word) {
+		if parse.IsWord(sql[end-len(word):end], word) {
 			return true
 		}
 	}
@@ -74,16 +78,16 @@ func hasReturning(sql []byte) bool {
 // InsertsReturning reports whether a text may be an INSERT that returns something: it begins
 // so, and has the words.
 func InsertsReturning(sql []byte) bool {
-	l := lexer{text: sql}
+	l := parse.Lexer{Text: sql}
 	for first := true; ; first = false {
-		switch l.next() {
-		case endToken, badToken:
+		switch l.Next() {
+		case parse.EndToken, parse.BadToken:
 			return false
-		case wordToken:
-			if first && (!is(l.lexeme(), "insert") || !hasReturning(sql)) {
+		case parse.WordToken:
+			if first && (!parse.IsWord(l.Lexeme(), "insert") || !hasReturning(sql)) {
 				return false
 			}
-			if is(l.lexeme(), "returning") {
+			if parse.IsWord(l.Lexeme(), "returning") {
 				return true
 			}
 		default:

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"slices"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // What an INSERT is given in the place of what the server would fill in: the forms of its text, and
@@ -52,14 +54,14 @@ func (in *Insertion) givesPeriod(column int, it given, g Given) (kind string, to
 }
 
 // periods replaces the items that are the time of the transaction and are given. write writes such an item.
-func (in *Insertion) periods(g Given, write func(column, row int, kind string, told bool) string) (edits []edit) {
+func (in *Insertion) periods(g Given, write func(column, row int, kind string, told bool) string) (edits []parse.Edit) {
 	for row, items := range in.items {
 		for at, it := range items {
 			if it.period == "" || in.relation.Columns[in.listed[at]].Computed {
 				continue
 			}
 			if kind, told, timed := in.givesPeriod(in.listed[at], it, g); told || timed {
-				edits = append(edits, edit{int(in.ph.tokens[it.first].start), int(in.ph.tokens[it.last].end), write(in.listed[at], row, kind, told)})
+				edits = append(edits, parse.Edit{Start: int(in.ph.Tokens[it.first].Start), End: int(in.ph.Tokens[it.last].End), Text: write(in.listed[at], row, kind, told)})
 			}
 		}
 	}
@@ -91,9 +93,9 @@ func (in *Insertion) With(g Given) string {
 		over = " OVERRIDING SYSTEM VALUE"
 	}
 	if len(in.rows) == 0 { // DEFAULT VALUES
-		start, end := in.ph.tokens[in.head].start, in.ph.tokens[in.head+1].end
+		start, end := in.ph.Tokens[in.head].Start, in.ph.Tokens[in.head+1].End
 		text := "(" + in.named(added) + ")" + over + " VALUES (" + in.valued(added, 0, g) + ")"
-		return edited(in.sql, []edit{{int(start), int(end), text}})
+		return parse.Edited(in.sql, []parse.Edit{{Start: int(start), End: int(end), Text: text}})
 	}
 	edits = append(edits, in.relist(added, over)...)
 	if len(added) > 0 {
@@ -101,19 +103,19 @@ func (in *Insertion) With(g Given) string {
 			edits = append(edits, in.inFront(int(in.pairs[open]), ", "+in.valued(added, row, g)))
 		}
 	}
-	return edited(in.sql, edits)
+	return parse.Edited(in.sql, edits)
 }
 
 // replaced puts values in the place of those items that the server makes: DEFAULT, or a call.
 // system says that one is of an identity that is generated always.
-func (in *Insertion) replaced(g Given) (edits []edit, system bool) {
+func (in *Insertion) replaced(g Given) (edits []parse.Edit, system bool) {
 	for at, i := range in.listed {
 		c := in.relation.Columns[i]
 		told, timed := in.gives(i, g)
 		answered := g.Value != nil && in.returned[i] >= 0 && !c.Computed
 		for row, items := range in.items {
 			it := items[at]
-			byDefault := in.ph.word(it.first, "default")
+			byDefault := in.ph.Word(it.first, "default")
 			switch {
 			case !it.fill, byDefault && !told && !timed, !byDefault && !answered:
 				continue
@@ -125,7 +127,7 @@ func (in *Insertion) replaced(g Given) (edits []edit, system bool) {
 			} else {
 				text = g.Value(Cell{row, in.returned[i]})
 			}
-			edits = append(edits, edit{int(in.ph.tokens[it.first].start), int(in.ph.tokens[it.last].end), text})
+			edits = append(edits, parse.Edit{Start: int(in.ph.Tokens[it.first].Start), End: int(in.ph.Tokens[it.last].End), Text: text})
 		}
 	}
 	return edits, system
@@ -133,7 +135,7 @@ func (in *Insertion) replaced(g Given) (edits []edit, system bool) {
 
 // relist adds columns to the list, and what stands behind that; it makes one where there is
 // none.
-func (in *Insertion) relist(added []int, over string) (edits []edit) {
+func (in *Insertion) relist(added []int, over string) (edits []parse.Edit) {
 	if in.list < 0 {
 		at := in.head
 		if in.system { // OVERRIDING SYSTEM VALUE
@@ -145,14 +147,14 @@ func (in *Insertion) relist(added []int, over string) (edits []edit) {
 	if len(added) > 0 {
 		edits = append(edits, in.inFront(end, ", "+in.named(added)))
 	}
-	behind := int(in.ph.tokens[end].end)
-	return append(edits, edit{behind, behind, over})
+	behind := int(in.ph.Tokens[end].End)
+	return append(edits, parse.Edit{Start: behind, End: behind, Text: over})
 }
 
 // inFront puts text in front of a token.
-func (in *Insertion) inFront(token int, text string) edit {
-	start := int(in.ph.tokens[token].start)
-	return edit{start, start, text}
+func (in *Insertion) inFront(token int, text string) parse.Edit {
+	start := int(in.ph.Tokens[token].Start)
+	return parse.Edit{Start: start, End: start, Text: text}
 }
 
 // named are names of columns, as a list has them.
@@ -178,15 +180,15 @@ func (in *Insertion) valued(columns []int, row int, g Given) string {
 // DEFAULT (ON CONFLICT DO UPDATE) is not given: it may be the time.
 func (in *Insertion) Survey(g Given) Survey {
 	g.Clock = true
-	left, ok := applyEdits(in.sql, in.periods(g, func(int, int, string, bool) string { return "NULL" }))
+	left, ok := parse.Apply(in.sql, in.periods(g, func(int, int, string, bool) string { return "NULL" }))
 	if !ok {
 		return all
 	}
 	v := surveyor{names: in.names, withs: withs(in.node, 0, in.withs), root: in.node, Survey: Survey{Time: saysWord(left, clocks, false)}}
-	for child := range in.node.nodes() { // what it fills in is looked at here
+	for child := range in.node.Nodes() { // what it fills in is looked at here
 		v.visit(child, 0)
 	}
-	if setsDefault(in.node.child("on_conflict_clause"), 0) {
+	if setsDefault(in.node.Child("on_conflict_clause"), 0) {
 		v.Time, v.Numbers = true, true
 	}
 	for i, c := range in.relation.Columns {
@@ -200,11 +202,11 @@ func (in *Insertion) Survey(g Given) Survey {
 	return v.Survey
 }
 
-func setsDefault(m message, depth int) bool {
-	if depth > deepest || m.is("SetToDefault") {
+func setsDefault(m parse.Message, depth int) bool {
+	if depth > deepest || m.Is("SetToDefault") {
 		return true
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		if setsDefault(child, depth+1) {
 			return true
 		}
@@ -237,7 +239,7 @@ func (in *Insertion) Times(tell func(kind string, c Cell)) {
 			case at >= 0 && in.items[row][at].period != "":
 				kind, _, _ := in.givesPeriod(i, in.items[row][at], Given{})
 				tell(kind, cell)
-			case c.Fill == Clock && (at < 0 || in.ph.word(in.items[row][at].first, "default")):
+			case c.Fill == Clock && (at < 0 || in.ph.Word(in.items[row][at].first, "default")):
 				tell(c.Time, cell)
 			}
 		}
@@ -250,5 +252,5 @@ func (in *Insertion) filled(column int) bool {
 	if at < 0 {
 		return true
 	}
-	return slices.ContainsFunc(in.items, func(row []given) bool { return in.ph.word(row[at].first, "default") })
+	return slices.ContainsFunc(in.items, func(row []given) bool { return in.ph.Word(row[at].first, "default") })
 }

@@ -1,10 +1,11 @@
 package rewrite
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // DO blocks, which DSQL has not, of the forms in which migrations write "unless it is there
@@ -78,14 +79,14 @@ func (r *rewriter) asks(condition string) bool {
 }
 
 // blockOf is the text of a DO in PL/pgSQL.
-func blockOf(node message) (body string, ok bool) {
-	for option := range node.list("args") {
-		arg := option.child("arg")
-		switch option.text("defname") {
+func blockOf(node parse.Message) (body string, ok bool) {
+	for option := range node.List("args") {
+		arg := option.Child("arg")
+		switch option.Text("defname") {
 		case "as":
-			body = arg.text("sval")
+			body = arg.Text("sval")
 		case "language":
-			if arg.text("sval") != "plpgsql" {
+			if arg.Text("sval") != "plpgsql" {
 				return "", false
 			}
 		}
@@ -96,79 +97,59 @@ func blockOf(node message) (body string, ok bool) {
 // readBlock reads a block; nil for one of another form. Comments are left to others: the statement
 // is cut out of its text.
 func readBlock(body string) *Guarded {
-	ph := lexPhrase([]byte(body), 0, len(body))
+	ph := parse.LexPhrase([]byte(body), 0, len(body))
 	g, i := &Guarded{}, 1
-	if !ph.word(0, "begin") || ph.commented() {
+	if !ph.Word(0, "begin") || ph.Commented() {
 		return nil
 	}
-	conditional := ph.word(i, "if")
+	conditional := ph.Word(i, "if")
 	if conditional {
-		then := ph.next(i, "then")
-		if then < 0 || slices.ContainsFunc(ph.tokens[i:then], func(t lexed) bool { return t.kind == wordToken && is(ph.text[t.start:t.end], "case") }) {
+		then := ph.Next(i, "then")
+		if then < 0 || slices.ContainsFunc(ph.Tokens[i:then], func(t parse.Lexed) bool {
+			return t.Kind == parse.WordToken && parse.IsWord(ph.Text[t.Start:t.End], "case")
+		}) {
 			return nil
 		}
-		g.Condition, i = ph.span(i+1, then), then+1
+		g.Condition, i = ph.Span(i+1, then), then+1
 	}
 	end := i
-	for end < len(ph.tokens) && !ph.punct(end, ';') {
+	for end < len(ph.Tokens) && !ph.Punct(end, ';') {
 		end++
 	}
-	if !slices.ContainsFunc([]string{"create", "alter", "drop", "comment"}, func(verb string) bool { return ph.word(i, verb) }) {
+	if !slices.ContainsFunc([]string{"create", "alter", "drop", "comment"}, func(verb string) bool { return ph.Word(i, verb) }) {
 		return nil
 	}
-	g.Command.Text = ph.span(i, end)
+	g.Command.Text = ph.Span(i, end)
 	i = end + 1
 	if conditional {
-		if !ph.words(i, "end", "if") || !ph.punct(i+2, ';') {
+		if !ph.Words(i, "end", "if") || !ph.Punct(i+2, ';') {
 			return nil
 		}
 		i += 3
 	}
-	if ph.word(i, "exception") && !conditional { // which would be for the condition as well
+	if ph.Word(i, "exception") && !conditional { // which would be for the condition as well
 		if i = g.handlers(&ph, i+1); len(g.Ignores) == 0 {
 			return nil
 		}
 	}
-	if !ph.word(i, "end") {
+	if !ph.Word(i, "end") {
 		return nil
 	}
-	if i++; ph.punct(i, ';') {
+	if i++; ph.Punct(i, ';') {
 		i++
 	}
-	if i != len(ph.tokens) {
+	if i != len(ph.Tokens) {
 		return nil
 	}
 	return g
 }
 
-// commented reports whether there are comments among the tokens.
-func (p *phrase) commented() bool {
-	from := 0
-	for _, t := range p.tokens {
-		if len(bytes.TrimSpace(p.text[from:t.start])) > 0 {
-			return true
-		}
-		from = int(t.end)
-	}
-	return false
-}
-
-// next is the first token from i on that is a word; -1 for none.
-func (p *phrase) next(i int, lower string) int {
-	for ; i < len(p.tokens); i++ {
-		if p.word(i, lower) {
-			return i
-		}
-	}
-	return -1
-}
-
 // handlers reads WHEN condition [OR condition] THEN NULL; as often as it stands from i on, and
 // returns where the next token is. For any other handler nothing is ignored.
-func (g *Guarded) handlers(ph *phrase, i int) int {
-	for ph.word(i, "when") {
-		for more := true; more; more = ph.word(i, "or") {
-			code := conditionCodes[strings.ToLower(string(ph.lexeme(i+1)))]
+func (g *Guarded) handlers(ph *parse.Phrase, i int) int {
+	for ph.Word(i, "when") {
+		for more := true; more; more = ph.Word(i, "or") {
+			code := conditionCodes[strings.ToLower(string(ph.Lexeme(i+1)))]
 			if code == "" {
 				g.Ignores = nil
 				return i
@@ -176,7 +157,7 @@ func (g *Guarded) handlers(ph *phrase, i int) int {
 			g.Ignores = append(g.Ignores, code)
 			i += 2
 		}
-		if !ph.words(i, "then", "null") || !ph.punct(i+2, ';') {
+		if !ph.Words(i, "then", "null") || !ph.Punct(i+2, ';') {
 			g.Ignores = nil
 			return i
 		}

@@ -1,6 +1,6 @@
 package rewrite
 
-import pg_query "github.com/pganalyze/pg_query_go/v6"
+import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // index is the rule of CREATE INDEX: DSQL builds in the background, and answers
 // with the job.
@@ -10,11 +10,11 @@ func (r *rewriter) index(p *part) {
 	}
 	ph := r.phrase(p)
 	at := 0
-	for at < len(ph.tokens) && !ph.word(at, "index") {
+	for at < len(ph.Tokens) && !ph.Word(at, "index") {
 		at++
 	}
 	cannot := r.indexRefusals(p)
-	if ph.word(at+1, "async") {
+	if ph.Word(at+1, "async") {
 		return // DSQL's own form; its client wants the job
 	}
 	switch {
@@ -22,11 +22,11 @@ func (r *rewriter) index(p *part) {
 		r.find(off(CreateIndex, p.st.Start))
 		return
 	}
-	if ph.word(at+1, "concurrently") {
-		r.edit(ph.replace(at+1, "ASYNC"))
-		r.meant.set(p.node, "concurrent")
+	if ph.Word(at+1, "concurrently") {
+		r.edit(ph.Replace(at+1, "ASYNC"))
+		r.meant.Set(p.node, "concurrent")
 	} else {
-		r.edit(ph.insert(at, " ASYNC"))
+		r.edit(ph.Insert(at, " ASYNC"))
 	}
 	if !cannot { // else it fails there, whatever its keys look like
 		r.plainKeys(p, &ph, at)
@@ -34,8 +34,8 @@ func (r *rewriter) index(p *part) {
 	if p.st.Job = AwaitedJob; !r.rules.AwaitIndex {
 		p.st.Job = UnawaitedJob
 	}
-	if relation := p.node.child("relation"); p.node.flag("if_not_exists") && relation.text("catalogname") == "" {
-		p.st.IfNoIndex = &IndexName{Name: p.node.text("idxname"), Table: regclass(relation)}
+	if relation := p.node.Child("relation"); p.node.Flag("if_not_exists") && relation.Text("catalogname") == "" {
+		p.st.IfNoIndex = &IndexName{Name: p.node.Text("idxname"), Table: regclass(relation)}
 	}
 	if cannot {
 		return // without ASYNC the server would name that as the reason, and not what it refuses
@@ -59,15 +59,15 @@ func (r *rewriter) indexRefusals(p *part) (any bool) {
 			r.find(refused)
 		}
 	}
-	method := p.node.text("access_method")
+	method := p.node.Text("access_method")
 	refuse(IndexMethod, method != "btree" && method != "")
-	keys, descend, classed, unique := 0, 0, false, p.node.flag("unique")
-	for key := range p.node.list("index_params") {
+	keys, descend, classed, unique := 0, 0, false, p.node.Flag("unique")
+	for key := range p.node.List("index_params") {
 		keys++
-		if key.integer("ordering") == descending {
+		if key.Integer("ordering") == descending {
 			descend++
 		}
-		classed = classed || key.child("opclass").shape != nil && !usualClass(key, unique)
+		classed = classed || key.Child("opclass").Shape != nil && !usualClass(key, unique)
 	}
 	refuse(IndexOrder, descend > 0 && (descend < keys || method != "btree" && method != ""))
 	refuse(IndexOpClass, classed && (method == "btree" || method == ""))
@@ -76,10 +76,10 @@ func (r *rewriter) indexRefusals(p *part) (any bool) {
 
 // Orders of keys, in the numbers of the tree.
 const (
-	ascending  = int(pg_query.SortByDir_SORTBY_ASC)
-	descending = int(pg_query.SortByDir_SORTBY_DESC)
-	nullsFirst = int(pg_query.SortByNulls_SORTBY_NULLS_FIRST)
-	nullsLast  = int(pg_query.SortByNulls_SORTBY_NULLS_LAST)
+	ascending  = int(parse.SORTBY_ASC)
+	descending = int(parse.SORTBY_DESC)
+	nullsFirst = int(parse.SORTBY_NULLS_FIRST)
+	nullsLast  = int(parse.SORTBY_NULLS_LAST)
 )
 
 // usualClasses are operator classes of B-trees that order as their type does without them,
@@ -92,31 +92,31 @@ var usualClasses = wordSet(`text_pattern_ops varchar_pattern_ops text_ops varcha
 var paddedClasses = wordSet("bpchar_pattern_ops bpchar_ops")
 
 // usualClass reports whether a key's operator class means nothing on DSQL.
-func usualClass(key message, unique bool) bool {
-	names := key.names("opclass")
+func usualClass(key parse.Message, unique bool) bool {
+	names := key.Names("opclass")
 	if len(names) == 2 && names[0] == "pg_catalog" {
 		names = names[1:]
 	}
-	return len(names) == 1 && key.child("opclassopts").shape == nil && (usualClasses[names[0]] || paddedClasses[names[0]] && !unique)
+	return len(names) == 1 && key.Child("opclassopts").Shape == nil && (usualClasses[names[0]] || paddedClasses[names[0]] && !unique)
 }
 
 // plainKeys takes out what DSQL refuses and what is so without it: USING btree (the parser
 // fills it in), ASC, usual operator classes; and DESC of all keys, since an index is read in
 // both directions. NULLS FIRST and LAST change places with it.
-func (r *rewriter) plainKeys(p *part, ph *phrase, at int) {
+func (r *rewriter) plainKeys(p *part, ph *parse.Phrase, at int) {
 	i := at
-	for ; i < len(ph.tokens) && !ph.punct(i, '('); i++ {
-		if ph.word(i, "using") && p.node.text("access_method") == "btree" {
-			r.edit(ph.remove(i), ph.remove(i+1))
+	for ; i < len(ph.Tokens) && !ph.Punct(i, '('); i++ {
+		if ph.Word(i, "using") && p.node.Text("access_method") == "btree" {
+			r.edit(ph.Remove(i), ph.Remove(i+1))
 			i++
 		}
 	}
 	mirrored, classed := false, false
 	i++
-	for key := range p.node.list("index_params") {
-		end := ph.ends(i)
-		mirrored = mirrored || key.integer("ordering") == descending
-		classed = classed || key.child("opclass").shape != nil
+	for key := range p.node.List("index_params") {
+		end := ph.Ends(i)
+		mirrored = mirrored || key.Integer("ordering") == descending
+		classed = classed || key.Child("opclass").Shape != nil
 		r.plainKey(ph, key, end)
 		i = end + 2
 	}
@@ -129,40 +129,40 @@ func (r *rewriter) plainKeys(p *part, ph *phrase, at int) {
 }
 
 // plainKey is plainKeys for one key, whose last token is end.
-func (r *rewriter) plainKey(ph *phrase, key message, end int) {
-	order, nulls := key.integer("ordering"), key.integer("nulls_ordering")
+func (r *rewriter) plainKey(ph *parse.Phrase, key parse.Message, end int) {
+	order, nulls := key.Integer("ordering"), key.Integer("nulls_ordering")
 	if nulls == nullsFirst || nulls == nullsLast {
 		switch {
 		case order == descending && nulls == nullsFirst: // as without DESC, without it
-			r.edit(ph.remove(end-1), ph.remove(end))
-			r.meant.set(key, "nulls_ordering", value{number: uint64(pg_query.SortByNulls_SORTBY_NULLS_DEFAULT)})
+			r.edit(ph.Remove(end-1), ph.Remove(end))
+			r.meant.Set(key, "nulls_ordering", parse.Value{Number: uint64(parse.SORTBY_NULLS_DEFAULT)})
 		case order == descending:
-			r.edit(ph.replace(end, "FIRST"))
-			r.meant.set(key, "nulls_ordering", value{number: uint64(nullsFirst)})
+			r.edit(ph.Replace(end, "FIRST"))
+			r.meant.Set(key, "nulls_ordering", parse.Value{Number: uint64(nullsFirst)})
 		}
 		end -= 2
 	}
 	if order == ascending || order == descending {
-		r.edit(ph.remove(end))
-		r.meant.set(key, "ordering", value{number: uint64(pg_query.SortByDir_SORTBY_DEFAULT)})
+		r.edit(ph.Remove(end))
+		r.meant.Set(key, "ordering", parse.Value{Number: uint64(parse.SORTBY_DEFAULT)})
 		end--
 	}
-	if names := len(key.names("opclass")); names > 0 {
+	if names := len(key.Names("opclass")); names > 0 {
 		for i := range 2*names - 1 {
-			r.edit(ph.remove(end - i))
+			r.edit(ph.Remove(end - i))
 		}
-		r.meant.set(key, "opclass")
+		r.meant.Set(key, "opclass")
 	}
 }
 
 // dropIndex is the rule of DROP INDEX CONCURRENTLY: on DSQL nothing is locked either way.
 func (r *rewriter) dropIndex(p *part) {
-	isIndex := pg_query.ObjectType(p.node.integer("remove_type")) == pg_query.ObjectType_OBJECT_INDEX
+	isIndex := parse.ObjectType(p.node.Integer("remove_type")) == parse.OBJECT_INDEX
 	switch ph := r.phrase(p); {
-	case !isIndex || !p.node.flag("concurrent"):
-	case r.rules.Index && ph.words(0, "drop", "index", "concurrently"):
-		r.edit(ph.remove(2))
-		r.meant.set(p.node, "concurrent")
+	case !isIndex || !p.node.Flag("concurrent"):
+	case r.rules.Index && ph.Words(0, "drop", "index", "concurrently"):
+		r.edit(ph.Remove(2))
+		r.meant.Set(p.node, "concurrent")
 		r.find(handled(DropConcurrently, Rewritten, Info, "CONCURRENTLY is taken out", p.st.Start))
 	case r.rules.Index || r.rules.Dialect:
 		r.find(off(DropConcurrently, p.st.Start))

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Insertion is an INSERT ... VALUES whose values, as far as the server fills them in, can be given to
@@ -16,9 +16,9 @@ type Insertion struct {
 
 	sql      string
 	names    *Names
-	node     message
+	node     parse.Message
 	relation *Relation
-	ph       phrase
+	ph       parse.Phrase
 	pairs    []int32
 	// returned says for each column of the relation which column of the answer it is; -1 for
 	// none.
@@ -52,32 +52,32 @@ func (p *Planner) Insertion(sql string, names *Names) *Insertion {
 // insertion is Insertion, which may also change the rows that are there already (ON CONFLICT DO UPDATE).
 func (p *Planner) insertion(sql string, names *Names, updates bool) *Insertion {
 	statements := p.statements(sql)
-	if names == nil || len(statements) != 1 || !statements[0].is("InsertStmt") {
+	if names == nil || len(statements) != 1 || !statements[0].Is("InsertStmt") {
 		return nil
 	}
 	node := statements[0]
-	name := node.child("relation")
-	query := node.child("select_stmt")
-	conflict := node.child("on_conflict_clause")
+	name := node.Child("relation")
+	query := node.Child("select_stmt")
+	conflict := node.Child("on_conflict_clause")
 	switch {
-	case node.has("with_clause"), name.text("catalogname") != "":
+	case node.Has("with_clause"), name.Text("catalogname") != "":
 		return nil
-	case !updates && conflict.shape != nil && pg_query.OnConflictAction(conflict.integer("action")) != pg_query.OnConflictAction_ONCONFLICT_NOTHING:
+	case !updates && conflict.Shape != nil && parse.OnConflictAction(conflict.Integer("action")) != parse.ONCONFLICT_NOTHING:
 		return nil
-	case pg_query.OverridingKind(node.integer("override")) == pg_query.OverridingKind_OVERRIDING_USER_VALUE:
+	case parse.OverridingKind(node.Integer("override")) == parse.OVERRIDING_USER_VALUE:
 		return nil
-	case query.shape != nil && query.has("from_clause"):
+	case query.Shape != nil && query.Has("from_clause"):
 		if text := unrolled(sql, node); text != "" {
 			return p.insertion(text, names, updates)
 		}
 		return nil
-	case query.shape != nil && (!query.has("values_lists") || query.has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause")):
+	case query.Shape != nil && (!query.Has("values_lists") || query.Has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause")):
 		return nil
 	}
-	in := &Insertion{sql: sql, names: names, node: node, ph: lexPhrase([]byte(sql), 0, len(sql)), list: -1}
-	in.pairs = in.ph.pairs()
-	in.system = pg_query.OverridingKind(node.integer("override")) == pg_query.OverridingKind_OVERRIDING_SYSTEM_VALUE
-	if in.relation, _ = names.find(name.text("schemaname"), name.text("relname")); in.relation == nil {
+	in := &Insertion{sql: sql, names: names, node: node, ph: parse.LexPhrase([]byte(sql), 0, len(sql)), list: -1}
+	in.pairs = in.ph.Pairs()
+	in.system = parse.OverridingKind(node.Integer("override")) == parse.OVERRIDING_SYSTEM_VALUE
+	if in.relation, _ = names.find(name.Text("schemaname"), name.Text("relname")); in.relation == nil {
 		return nil
 	}
 	if !in.returns(node, name) || !in.lists(node) || !in.values(query) {
@@ -89,26 +89,26 @@ func (p *Planner) insertion(sql string, names *Names, updates bool) *Insertion {
 // Same reports whether the relation was the same one by other names: not made anew, nor changed
 // in its columns.
 func (in *Insertion) Same(names *Names) bool {
-	name := in.node.child("relation")
-	r, _ := names.find(name.text("schemaname"), name.text("relname"))
+	name := in.node.Child("relation")
+	r, _ := names.find(name.Text("schemaname"), name.Text("relname"))
 	return r != nil && r.ID == in.relation.ID && slices.Equal(r.Columns, in.relation.Columns)
 }
 
 // returns reads RETURNING: columns of the relation, and expressions, of which nothing is given. It reports false
 // where nobody knows how many columns that are.
-func (in *Insertion) returns(node, name message) bool {
-	called, alias := name.text("relname"), name.child("alias")
-	if alias.shape != nil {
-		called = alias.text("aliasname")
+func (in *Insertion) returns(node, name parse.Message) bool {
+	called, alias := name.Text("relname"), name.Child("alias")
+	if alias.Shape != nil {
+		called = alias.Text("aliasname")
 	}
 	in.returned = make([]int, len(in.relation.Columns))
 	for i := range in.returned {
 		in.returned[i] = -1
 	}
-	for target := range node.list("returning_list") {
-		ref := target.child("val")
+	for target := range node.List("returning_list") {
+		ref := target.Child("val")
 		parts, star := in.reference(ref)
-		if len(parts) == 3 && alias.shape == nil && parts[0] == in.relation.Schema {
+		if len(parts) == 3 && alias.Shape == nil && parts[0] == in.relation.Schema {
 			parts = parts[1:]
 		}
 		if len(parts) == 2 && parts[0] == called {
@@ -138,15 +138,15 @@ func (in *Insertion) returns(node, name message) bool {
 }
 
 // reference are the names of a reference to a column, with "" for a star; none for any other expression.
-func (in *Insertion) reference(n message) (parts []string, star bool) {
-	if !n.is("ColumnRef") {
+func (in *Insertion) reference(n parse.Message) (parts []string, star bool) {
+	if !n.Is("ColumnRef") {
 		return nil, false
 	}
-	for field := range n.list("fields") {
-		if star = field.is("A_Star"); star {
+	for field := range n.List("fields") {
+		if star = field.Is("A_Star"); star {
 			parts = append(parts, "")
 		} else {
-			parts = append(parts, field.text("sval"))
+			parts = append(parts, field.Text("sval"))
 		}
 	}
 	return parts, star
@@ -158,28 +158,28 @@ func (in *Insertion) column(name string) int {
 }
 
 // lists reads the list of columns. in.head becomes the token behind it.
-func (in *Insertion) lists(node message) bool {
-	i := in.ph.at(node.child("relation").integer("location"))
+func (in *Insertion) lists(node parse.Message) bool {
+	i := in.ph.At(node.Child("relation").Integer("location"))
 	if i < 0 {
 		return false
 	}
-	if i = in.ph.qualified(i); in.ph.word(i, "as") {
+	if i = in.ph.Qualified(i); in.ph.Word(i, "as") {
 		i += 2
 	}
-	if node.has("cols") {
-		for col := range node.list("cols") {
-			at := in.column(col.text("name"))
-			if at < 0 || col.has("indirection") || slices.Contains(in.listed, at) {
+	if node.Has("cols") {
+		for col := range node.List("cols") {
+			at := in.column(col.Text("name"))
+			if at < 0 || col.Has("indirection") || slices.Contains(in.listed, at) {
 				return false
 			}
 			in.listed = append(in.listed, at)
 		}
-		if in.list = i; !in.ph.punct(i, '(') || in.pairs[i] < 0 {
+		if in.list = i; !in.ph.Punct(i, '(') || in.pairs[i] < 0 {
 			return false
 		}
 		i = int(in.pairs[i]) + 1
 	}
-	if in.ph.word(i, "overriding") {
+	if in.ph.Word(i, "overriding") {
 		i += 3
 	}
 	in.head = i
@@ -187,23 +187,23 @@ func (in *Insertion) lists(node message) bool {
 }
 
 // values reads the rows.
-func (in *Insertion) values(query message) bool {
-	if query.shape == nil {
+func (in *Insertion) values(query parse.Message) bool {
+	if query.Shape == nil {
 		in.Rows = 1
-		return in.list < 0 && in.ph.words(in.head, "default", "values")
+		return in.list < 0 && in.ph.Words(in.head, "default", "values")
 	}
-	if !in.ph.word(in.head, "values") {
+	if !in.ph.Word(in.head, "values") {
 		return false
 	}
 	open := in.head + 1
-	for row := range query.list("values_lists") {
+	for row := range query.List("values_lists") {
 		spans := in.spans(open)
-		nodes := row.wrapped("items")
+		nodes := row.Wrapped("items")
 		if spans == nil || len(spans) != len(nodes) {
 			return false
 		}
 		for i, n := range nodes {
-			spans[i].fill, spans[i].period = fills(n.kind()), in.ph.periodAt(spans[i], n.kind())
+			spans[i].fill, spans[i].period = fills(n.Kind()), periodAt(&in.ph, spans[i], n.Kind())
 		}
 		in.rows, in.items = append(in.rows, open), append(in.items, spans)
 		open = int(in.pairs[open]) + 2
@@ -220,7 +220,7 @@ func (in *Insertion) values(query message) bool {
 
 // spans are the items between a parenthesis and the one that closes it; nil for none.
 func (in *Insertion) spans(open int) []given {
-	if !in.ph.punct(open, '(') || in.pairs[open] < 0 {
+	if !in.ph.Punct(open, '(') || in.pairs[open] < 0 {
 		return nil
 	}
 	return in.between(open+1, int(in.pairs[open]))
@@ -230,10 +230,10 @@ func (in *Insertion) spans(open int) []given {
 func (in *Insertion) between(first, end int) (all []given) {
 	for i := first; i <= end; i++ {
 		switch {
-		case i == end, in.ph.punct(i, ','):
+		case i == end, in.ph.Punct(i, ','):
 			all = append(all, given{first: first, last: i - 1})
 			first = i + 1
-		case in.ph.punct(i, '('), in.ph.punct(i, '['):
+		case in.ph.Punct(i, '('), in.ph.Punct(i, '['):
 			if i = int(in.pairs[i]); i < 0 {
 				return nil
 			}
@@ -244,15 +244,15 @@ func (in *Insertion) between(first, end int) (all []given) {
 
 // fills reports whether the server makes the value of an item anew each time, of what nobody
 // else gets.
-func fills(n message) bool {
-	if n.is("TypeCast") {
-		n = n.child("arg")
+func fills(n parse.Message) bool {
+	if n.Is("TypeCast") {
+		n = n.Child("arg")
 	}
-	switch n.name() {
+	switch n.Name() {
 	case "SetToDefault":
 		return true
 	case "FuncCall":
-		names := n.names("funcname")
+		names := n.Names("funcname")
 		return len(names) > 0 && drawers[names[len(names)-1]]
 	}
 	return false
@@ -260,16 +260,16 @@ func fills(n message) bool {
 
 // periodAt is an item that is the time of the transaction and nothing else, in the server's own spelling; "" for
 // any other.
-func (p *phrase) periodAt(it given, n message) string {
+func periodAt(p *parse.Phrase, it given, n parse.Message) string {
 	if !isPeriod(n) {
 		return ""
 	}
-	_, last := p.period(it.first, "")
+	_, last := period(p, it.first, "")
 	switch {
 	case last != it.last: // qualified, or in parentheses
 		return ""
-	case n.is("FuncCall"):
-		return strings.ToLower(string(p.lexeme(it.first))) + "()"
+	case n.Is("FuncCall"):
+		return strings.ToLower(string(p.Lexeme(it.first))) + "()"
 	}
-	return strings.ToUpper(string(p.text[p.tokens[it.first].start:p.tokens[it.last].end]))
+	return strings.ToUpper(string(p.Text[p.Tokens[it.first].Start:p.Tokens[it.last].End]))
 }

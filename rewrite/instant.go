@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // The time of a transaction as a value: what a text and the default of a column become where the time
@@ -30,33 +30,33 @@ const InstantKind = instantType + " now()"
 // expression as well, by the settings in force.
 func AtTime(time, instant string) string {
 	_, expression, _ := strings.Cut(time, " ")
-	ph := lexPhrase([]byte(expression), 0, len(expression))
-	var edits []edit
-	for i := 0; i < len(ph.tokens); i++ {
-		if e, last := ph.period(i, instant); last >= 0 {
+	ph := parse.LexPhrase([]byte(expression), 0, len(expression))
+	var edits []parse.Edit
+	for i := 0; i < len(ph.Tokens); i++ {
+		if e, last := period(&ph, i, instant); last >= 0 {
 			edits, i = append(edits, e), last
 		}
 	}
-	return edited(expression, edits)
+	return parse.Edited(expression, edits)
 }
 
 // period puts an instant in the place of the word for the time of the transaction that stands at token i,
 // with what belongs to it. last is its last token; -1 where no such word stands there.
-func (p *phrase) period(i int, instant string) (e edit, last int) {
-	as, timed := periodTypes[strings.ToLower(string(p.lexeme(i)))]
-	if !timed || p.tokens[i].kind != wordToken {
+func period(p *parse.Phrase, i int, instant string) (e parse.Edit, last int) {
+	as, timed := periodTypes[strings.ToLower(string(p.Lexeme(i)))]
+	if !timed || p.Tokens[i].Kind != parse.WordToken {
 		return e, -1
 	}
 	last = i
 	switch {
-	case !p.punct(i+1, '('):
-	case p.punct(i+2, ')'): // now()
+	case !p.Punct(i+1, '('):
+	case p.Punct(i+2, ')'): // now()
 		last = i + 2
-	case p.punct(i+3, ')'): // CURRENT_TIMESTAMP(3)
+	case p.Punct(i+3, ')'): // CURRENT_TIMESTAMP(3)
 		last = i + 3
-		as += string(p.text[p.tokens[i+1].start:p.tokens[i+3].end])
+		as += string(p.Text[p.Tokens[i+1].Start:p.Tokens[i+3].End])
 	}
-	return edit{int(p.tokens[i].start), int(p.tokens[last].end), "((" + instant + ")::timestamptz)::" + as}, last
+	return parse.Edit{Start: int(p.Tokens[i].Start), End: int(p.Tokens[last].End), Text: "((" + instant + ")::timestamptz)::" + as}, last
 }
 
 // periodTypes are the types of the words for the time of the transaction.
@@ -75,42 +75,42 @@ func (p *Planner) AtInstant(sql string, instant func() string) string {
 	if len(statements) != 1 {
 		return ""
 	}
-	switch statements[0].name() {
+	switch statements[0].Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 	default:
 		return ""
 	}
-	a := instants{ph: lexPhrase([]byte(sql), 0, len(sql)), instant: instant}
+	a := instants{ph: parse.LexPhrase([]byte(sql), 0, len(sql)), instant: instant}
 	a.visit(statements[0], 0)
 	if a.lost || len(a.edits) == 0 {
 		return ""
 	}
-	return edited(sql, a.edits)
+	return parse.Edited(sql, a.edits)
 }
 
 // instants puts an instant into one statement.
 type instants struct {
-	ph      phrase
+	ph      parse.Phrase
 	pairs   []int32 // of ph; nil: nobody has asked
 	instant func() string
-	edits   []edit
+	edits   []parse.Edit
 	lost    bool // it cannot be done
 }
 
-func (a *instants) visit(m message, depth int) {
+func (a *instants) visit(m parse.Message, depth int) {
 	if a.lost = a.lost || depth > deepest; a.lost {
 		return
 	}
 	named := ""
-	switch m.name() {
+	switch m.Name() {
 	case "FuncCall", "SQLValueFunction":
 		if !isPeriod(m) {
 			break
 		}
 		word, last := a.token(m)
 		if a.lost = last < 0; !a.lost {
-			e, _ := a.ph.period(word, a.instant())
-			e.start, e.text = m.integer("location"), "("+e.text+")" // some places take no cast without parentheses
+			e, _ := period(&a.ph, word, a.instant())
+			e.Start, e.Text = m.Integer("location"), "("+e.Text+")" // some places take no cast without parentheses
 			a.edits = append(a.edits, e)
 		}
 		return
@@ -119,35 +119,35 @@ func (a *instants) visit(m message, depth int) {
 		return
 	case "SelectStmt":
 		named = "target_list"
-		if a.lost = m.has("locking_clause"); a.lost { // it may have to go out in another form
+		if a.lost = m.Has("locking_clause"); a.lost { // it may have to go out in another form
 			return
 		}
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 		named = "returning_list"
 	}
 	if named != "" {
-		for target := range m.list(named) {
+		for target := range m.List(named) {
 			a.target(target)
 		}
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		a.visit(child, depth+1)
 	}
 }
 
 // target writes the name behind a column of a query that has its name from the time. Those are left that have
 // it from what is outermost.
-func (a *instants) target(target message) {
-	val := target.child("val")
+func (a *instants) target(target parse.Message) {
+	val := target.Child("val")
 	switch {
-	case a.lost, target.text("name") != "":
-	case isPeriod(val), (val.is("TypeCast") || val.is("CollateClause") || val.is("CaseExpr")) && a.within(val, 0):
-		end := a.itemEnd(target.integer("location"))
+	case a.lost, target.Text("name") != "":
+	case isPeriod(val), (val.Is("TypeCast") || val.Is("CollateClause") || val.Is("CaseExpr")) && a.within(val, 0):
+		end := a.itemEnd(target.Integer("location"))
 		if a.lost = end < 0; !a.lost {
 			name, _ := figure(val)
-			a.edits = append(a.edits, edit{end, end, " AS " + identifier(name)})
+			a.edits = append(a.edits, parse.Edit{Start: end, End: end, Text: " AS " + identifier(name)})
 		}
-	case val.is("FuncCall"), val.is("A_Expr"), val.is("BoolExpr"), val.is("NullTest"), val.is("CoalesceExpr"), val.is("SubLink"):
+	case val.Is("FuncCall"), val.Is("A_Expr"), val.Is("BoolExpr"), val.Is("NullTest"), val.Is("CoalesceExpr"), val.Is("SubLink"):
 	default:
 		a.lost = a.within(val, 0)
 	}
@@ -156,19 +156,19 @@ func (a *instants) target(target message) {
 // itemEnd is where an item of a list that begins at an offset ends: in front of a comma, of the word that
 // begins the next clause, or of the end. -1 where that is not plain to see.
 func (a *instants) itemEnd(start int) int {
-	first := a.ph.at(start)
+	first := a.ph.At(start)
 	if a.pairs == nil {
-		a.pairs = a.ph.pairs()
+		a.pairs = a.ph.Pairs()
 	}
 	for i := first; i >= 0; i++ {
 		switch {
-		case i == len(a.ph.tokens), a.ph.punct(i, ','), a.ph.punct(i, ')'), a.ph.punct(i, ';'),
-			a.ph.tokens[i].kind == wordToken && clauses[strings.ToLower(string(a.ph.lexeme(i)))] && !a.ph.word(i-1, "distinct") && !a.ph.word(i-1, "within"):
+		case i == len(a.ph.Tokens), a.ph.Punct(i, ','), a.ph.Punct(i, ')'), a.ph.Punct(i, ';'),
+			a.ph.Tokens[i].Kind == parse.WordToken && clauses[strings.ToLower(string(a.ph.Lexeme(i)))] && !a.ph.Word(i-1, "distinct") && !a.ph.Word(i-1, "within"):
 			if i == first {
 				return -1
 			}
-			return int(a.ph.tokens[i-1].end)
-		case a.ph.punct(i, '('), a.ph.punct(i, '['):
+			return int(a.ph.Tokens[i-1].End)
+		case a.ph.Punct(i, '('), a.ph.Punct(i, '['):
 			if i = int(a.pairs[i]); i < 0 {
 				return -1
 			}
@@ -182,21 +182,21 @@ var clauses = wordSet("from where group having window union intersect except ord
 
 // token is the word of a node that is the time, and the last token that belongs to it; -1 where that is
 // not plain to see.
-func (a *instants) token(m message) (word, last int) {
-	word = a.ph.at(m.integer("location"))
-	if word >= 0 && m.is("FuncCall") {
-		word = a.ph.qualified(word) - 1
+func (a *instants) token(m parse.Message) (word, last int) {
+	word = a.ph.At(m.Integer("location"))
+	if word >= 0 && m.Is("FuncCall") {
+		word = a.ph.Qualified(word) - 1
 	}
-	_, last = a.ph.period(word, "")
+	_, last = period(&a.ph, word, "")
 	return word, last
 }
 
 // within reports whether a node has the time of the transaction in it.
-func (a *instants) within(m message, depth int) bool {
+func (a *instants) within(m parse.Message, depth int) bool {
 	if isPeriod(m) || depth > deepest {
 		return true
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		if a.within(child, depth+1) {
 			return true
 		}
@@ -205,13 +205,13 @@ func (a *instants) within(m message, depth int) bool {
 }
 
 // isPeriod reports whether a node is the time of the transaction.
-func isPeriod(m message) bool {
-	switch m.name() {
+func isPeriod(m parse.Message) bool {
+	switch m.Name() {
 	case "SQLValueFunction":
-		return pg_query.SQLValueFunctionOp(m.integer("op")) <= pg_query.SQLValueFunctionOp_SVFOP_LOCALTIMESTAMP_N
+		return parse.SQLValueFunctionOp(m.Integer("op")) <= parse.SVFOP_LOCALTIMESTAMP_N
 	case "FuncCall":
-		names := m.names("funcname")
-		if last := names[len(names)-1]; last != "now" && last != "transaction_timestamp" || m.has("over", "agg_filter", "args") {
+		names := m.Names("funcname")
+		if last := names[len(names)-1]; last != "now" && last != "transaction_timestamp" || m.Has("over", "agg_filter", "args") {
 			return false
 		}
 		return len(names) == 1 || len(names) == 2 && names[0] == "pg_catalog"
@@ -228,7 +228,7 @@ func MayTellInstant(sql []byte) bool {
 			break
 		}
 		const behind = "timestamp"
-		if at += i; at+len(behind) < len(sql) && is(sql[at+1:at+1+len(behind)], behind) {
+		if at += i; at+len(behind) < len(sql) && parse.IsWord(sql[at+1:at+1+len(behind)], behind) {
 			return true
 		}
 	}
@@ -237,7 +237,7 @@ func MayTellInstant(sql []byte) bool {
 		if i < 0 {
 			return false
 		}
-		if at += i; at >= 3 && is(sql[at-3:at], "now") {
+		if at += i; at >= 3 && parse.IsWord(sql[at-3:at], "now") {
 			return true
 		}
 	}
@@ -251,7 +251,7 @@ func (p *Planner) Instants(sql string) (columns []int) {
 		return nil
 	}
 	list := "returning_list"
-	switch statements[0].name() {
+	switch statements[0].Name() {
 	case "SelectStmt": // one that combines others has no list
 		list = "target_list"
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
@@ -259,12 +259,12 @@ func (p *Planner) Instants(sql string) (columns []int) {
 		return nil
 	}
 	at := 0
-	for target := range statements[0].list(list) {
-		val := target.child("val")
+	for target := range statements[0].List(list) {
+		val := target.Child("val")
 		if expands(val, 0) {
 			return columns
 		}
-		if isPeriod(val) && (!val.is("SQLValueFunction") || pg_query.SQLValueFunctionOp(val.integer("op")) == pg_query.SQLValueFunctionOp_SVFOP_CURRENT_TIMESTAMP) {
+		if isPeriod(val) && (!val.Is("SQLValueFunction") || parse.SQLValueFunctionOp(val.Integer("op")) == parse.SVFOP_CURRENT_TIMESTAMP) {
 			columns = append(columns, at)
 		}
 		at++
@@ -273,14 +273,14 @@ func (p *Planner) Instants(sql string) (columns []int) {
 }
 
 // expands reports whether a column of a query may stand for several.
-func expands(m message, depth int) bool {
-	if m.is("A_Star") || depth > deepest {
+func expands(m parse.Message, depth int) bool {
+	if m.Is("A_Star") || depth > deepest {
 		return true
 	}
-	if !m.is("ColumnRef") && !m.is("A_Indirection") {
+	if !m.Is("ColumnRef") && !m.Is("A_Indirection") {
 		return false
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		if expands(child, depth+1) {
 			return true
 		}

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"bytes"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Names that a snapshot of the schema lacks: another process may have made the relation, and
@@ -53,7 +55,7 @@ func splitTable(table string) (schema, name string) {
 func lacks(parts []part, n *Names) bool {
 	for i := range parts {
 		tables := parts[i].st.Tables
-		switch kind := parts[i].node.name(); {
+		switch kind := parts[i].node.Name(); {
 		case kind == "DropStmt":
 			continue // whatever it has
 		case makers[kind] && len(tables) > 0:
@@ -91,26 +93,26 @@ type relationNames struct {
 // mayLack reports whether a text may name a relation that the snapshot does not have.
 func (n *Names) mayLack(sql []byte) bool {
 	s := relationNames{names: n}
-	for l := (lexer{text: sql}); ; {
-		kind := l.next()
-		if kind == badToken || s.token(kind, l.lexeme()) {
+	for l := (parse.Lexer{Text: sql}); ; {
+		kind := l.Next()
+		if kind == parse.BadToken || s.token(kind, l.Lexeme()) {
 			return true
 		}
-		if kind == endToken {
+		if kind == parse.EndToken {
 			return false
 		}
 	}
 }
 
 // token is told of each token; it reports that an unknown relation may have been named.
-func (s *relationNames) token(kind token, lexeme []byte) bool {
+func (s *relationNames) token(kind parse.Token, lexeme []byte) bool {
 	if s.in.reading {
 		switch {
-		case s.in.dot && (kind == wordToken || kind == quotedToken):
+		case s.in.dot && (kind == parse.WordToken || kind == parse.QuotedToken):
 			s.in.schema, s.in.schemaLen = s.in.name, s.in.nameLen
 			s.in.dot = false
 			return !s.take(kind, lexeme)
-		case kind == punctToken && lexeme[0] == '.' && !s.in.dot:
+		case kind == parse.PunctToken && lexeme[0] == '.' && !s.in.dot:
 			s.in.dot = true
 			return false
 		}
@@ -120,16 +122,16 @@ func (s *relationNames) token(kind token, lexeme []byte) bool {
 		}
 	}
 	first := !s.behind
-	s.behind = kind != punctToken || lexeme[0] != ';'
+	s.behind = kind != parse.PunctToken || lexeme[0] != ';'
 	switch kind {
-	case wordToken:
+	case parse.WordToken:
 		// What is changed may stand anywhere, and is looked for in the tree.
-		return first && (is(lexeme, "create") || is(lexeme, "alter")) || s.word(lexeme)
-	case quotedToken:
+		return first && (parse.IsWord(lexeme, "create") || parse.IsWord(lexeme, "alter")) || s.word(lexeme)
+	case parse.QuotedToken:
 		if s.awaits {
 			return s.begin(kind, lexeme)
 		}
-	case punctToken:
+	case parse.PunctToken:
 		return s.punctuation(lexeme[0])
 	default:
 		s.awaits = false
@@ -138,8 +140,8 @@ func (s *relationNames) token(kind token, lexeme []byte) bool {
 }
 
 // isCall reports whether what was read is a function's name, by the token behind it.
-func (s *relationNames) isCall(kind token, lexeme []byte) bool {
-	return kind == punctToken && lexeme[0] == '(' && !s.in.called
+func (s *relationNames) isCall(kind parse.Token, lexeme []byte) bool {
+	return kind == parse.PunctToken && lexeme[0] == '(' && !s.in.called
 }
 
 func (s *relationNames) isKnown() bool {
@@ -147,15 +149,15 @@ func (s *relationNames) isKnown() bool {
 }
 
 // begin begins to read a name.
-func (s *relationNames) begin(kind token, lexeme []byte) bool {
+func (s *relationNames) begin(kind parse.Token, lexeme []byte) bool {
 	s.in.reading, s.in.dot, s.in.called, s.in.schemaLen = true, false, s.called, 0
 	s.awaits, s.called = false, false
 	return !s.take(kind, lexeme)
 }
 
 // take keeps a name as PostgreSQL reads it; false for one that it is not sure of.
-func (s *relationNames) take(kind token, lexeme []byte) bool {
-	if kind == quotedToken {
+func (s *relationNames) take(kind parse.Token, lexeme []byte) bool {
+	if kind == parse.QuotedToken {
 		lexeme = lexeme[1 : len(lexeme)-1]
 		for _, c := range lexeme {
 			if c == '"' {
@@ -178,22 +180,22 @@ func (s *relationNames) take(kind token, lexeme []byte) bool {
 // word is an unquoted word where no name is being read.
 func (s *relationNames) word(lexeme []byte) bool {
 	switch {
-	case is(lexeme, "from"), is(lexeme, "using"):
+	case parse.IsWord(lexeme, "from"), parse.IsWord(lexeme, "using"):
 		s.awaits, s.called = true, false
 		s.lists |= 1 << s.depth
-	case is(lexeme, "join"), is(lexeme, "copy"):
-		s.awaits, s.called = true, is(lexeme, "copy")
-	case is(lexeme, "into"), is(lexeme, "update"), is(lexeme, "table"):
+	case parse.IsWord(lexeme, "join"), parse.IsWord(lexeme, "copy"):
+		s.awaits, s.called = true, parse.IsWord(lexeme, "copy")
+	case parse.IsWord(lexeme, "into"), parse.IsWord(lexeme, "update"), parse.IsWord(lexeme, "table"):
 		s.awaits, s.called = true, true
-	case is(lexeme, "where"), is(lexeme, "group"), is(lexeme, "order"), is(lexeme, "having"), is(lexeme, "window"),
-		is(lexeme, "limit"), is(lexeme, "returning"), is(lexeme, "union"), is(lexeme, "intersect"), is(lexeme, "except"):
+	case parse.IsWord(lexeme, "where"), parse.IsWord(lexeme, "group"), parse.IsWord(lexeme, "order"), parse.IsWord(lexeme, "having"), parse.IsWord(lexeme, "window"),
+		parse.IsWord(lexeme, "limit"), parse.IsWord(lexeme, "returning"), parse.IsWord(lexeme, "union"), parse.IsWord(lexeme, "intersect"), parse.IsWord(lexeme, "except"):
 		s.lists &^= 1 << s.depth
 		s.awaits = false
-	case s.awaits && (is(lexeme, "only") || is(lexeme, "lateral")):
-	case is(lexeme, "select"), is(lexeme, "values"), is(lexeme, "with"), is(lexeme, "set"), is(lexeme, "skip"), is(lexeme, "nowait"), is(lexeme, "of"):
+	case s.awaits && (parse.IsWord(lexeme, "only") || parse.IsWord(lexeme, "lateral")):
+	case parse.IsWord(lexeme, "select"), parse.IsWord(lexeme, "values"), parse.IsWord(lexeme, "with"), parse.IsWord(lexeme, "set"), parse.IsWord(lexeme, "skip"), parse.IsWord(lexeme, "nowait"), parse.IsWord(lexeme, "of"):
 		s.awaits = false
 	case s.awaits:
-		return s.begin(wordToken, lexeme)
+		return s.begin(parse.WordToken, lexeme)
 	}
 	return false
 }

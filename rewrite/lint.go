@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/pganalyze/pg_query_go/v6/parser"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Linter reads statements one after another, as one session would run them. It
@@ -46,7 +46,7 @@ func (l *Linter) Read(sql string) []Finding {
 // Columns are not mapped in it: their physical names are Sluice's matter.
 func (l *Linter) read(sql string) (findings []Finding, sent string) {
 	p := l.planner
-	if p.config.guard([]byte(sql)) != fits {
+	if p.config.guard([]byte(sql)) != parse.Fits {
 		return []Finding{found(Unread, 0)}, ""
 	}
 	tree, err := parseDialect(sql)
@@ -154,7 +154,7 @@ func (l *Linter) learn(parts []part) {
 	}
 	r := &rewriter{rules: &l.planner.config.Rules, names: l.names()}
 	for i := range parts {
-		if parts[i].node.is("CreateStmt") {
+		if parts[i].node.Is("CreateStmt") {
 			l.tables.add(r.relationMade(parts[i].node))
 		}
 	}
@@ -163,9 +163,9 @@ func (l *Linter) learn(parts []part) {
 // misspelt is the finding of a text that PostgreSQL's parser does not take.
 func misspelt(sql string, err error) Finding {
 	f := found(Syntax, 0)
-	if syntax, ok := errors.AsType[*parser.Error](err); ok {
+	if syntax, ok := errors.AsType[*parse.SyntaxError](err); ok {
 		f.Reason += ": " + syntax.Message
-		if at, ok := byteOffset(sql, syntax.Cursorpos); ok {
+		if at, ok := parse.ByteOffset(sql, syntax.Cursorpos); ok {
 			f.At = at
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 func TestScript(t *testing.T) {
@@ -31,7 +33,7 @@ func TestScript(t *testing.T) {
 		"SELECT '\xff';\nx":                  {"1 SELECT '\xff'", "2 x"},
 	} {
 		var got []string
-		for s := range Script(text) {
+		for s := range parse.Script(text) {
 			got = append(got, fmt.Sprintf("%d %s", s.Line, s.SQL))
 		}
 		if !slices.Equal(got, want) {
@@ -63,7 +65,7 @@ SELECT FROM WHERE;
 	want := []string{"5 several_ddl", "5 create_index", "6 ddl_and_dml", "11 for_share", "12 ddl_and_dml", "15 tablesample", "16 syntax"}
 	var got []string
 	linter := newPlanner(t).Linter()
-	for s := range Script(script) {
+	for s := range parse.Script(script) {
 		for _, f := range linter.Read(s.SQL) {
 			got = append(got, fmt.Sprintf("%d %s", s.Line-1, f.Feature))
 			if f.Reason == "" || f.Action == "" || f.Severity == Error && f.Remedy == "" {

@@ -1,13 +1,13 @@
 package rewrite
 
-import pg_query "github.com/pganalyze/pg_query_go/v6"
+import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // Strengths of locking clauses.
 const (
-	forKeyShare    = int(pg_query.LockClauseStrength_LCS_FORKEYSHARE)
-	forShare       = int(pg_query.LockClauseStrength_LCS_FORSHARE)
-	forNoKeyUpdate = int(pg_query.LockClauseStrength_LCS_FORNOKEYUPDATE)
-	forUpdate      = int(pg_query.LockClauseStrength_LCS_FORUPDATE)
+	forKeyShare    = int(parse.LCS_FORKEYSHARE)
+	forShare       = int(parse.LCS_FORSHARE)
+	forNoKeyUpdate = int(parse.LCS_FORNOKEYUPDATE)
+	forUpdate      = int(parse.LCS_FORUPDATE)
 )
 
 // locking is the rule of FOR SHARE and FOR NO KEY UPDATE. All such clauses of a
@@ -46,11 +46,11 @@ func (r *rewriter) locking(p *part) {
 
 // weak gathers the clauses of a statement that DSQL refuses: their nodes, their
 // kinds, and the features to report. It reports SKIP LOCKED and NOWAIT of the others too.
-func (r *rewriter) weak(p *part) (nodes []message, clauses []string, features []Feature) {
+func (r *rewriter) weak(p *part) (nodes []parse.Message, clauses []string, features []Feature) {
 	share, noKeyUpdate, skip, nowait := false, false, false, false
 	for _, query := range p.locked {
-		for clause := range query.list("locking_clause") {
-			switch clause.integer("strength") {
+		for clause := range query.List("locking_clause") {
+			switch clause.Integer("strength") {
 			case forShare:
 				share = true
 				nodes = append(nodes, clause)
@@ -58,8 +58,8 @@ func (r *rewriter) weak(p *part) (nodes []message, clauses []string, features []
 				noKeyUpdate = true
 				nodes = append(nodes, clause)
 			}
-			skip = skip || clause.integer("wait_policy") == int(pg_query.LockWaitPolicy_LockWaitSkip)
-			nowait = nowait || clause.integer("wait_policy") == int(pg_query.LockWaitPolicy_LockWaitError)
+			skip = skip || clause.Integer("wait_policy") == int(parse.LockWaitSkip)
+			nowait = nowait || clause.Integer("wait_policy") == int(parse.LockWaitError)
 		}
 	}
 	if share {
@@ -94,7 +94,7 @@ func lockFinding(f Feature, policy Policy, at int) Finding {
 }
 
 // relock edits the clauses and says what is meant.
-func (r *rewriter) relock(p *part, weak []message, policy Policy) {
+func (r *rewriter) relock(p *part, weak []parse.Message, policy Policy) {
 	ph := r.phrase(p)
 	for _, c := range clausesOf(&ph) {
 		if c.strength == forShare || c.strength == forNoKeyUpdate {
@@ -104,17 +104,17 @@ func (r *rewriter) relock(p *part, weak []message, policy Policy) {
 	switch policy {
 	case Strip:
 		for _, query := range p.locked {
-			var kept []value
+			var kept []parse.Value
 			i := 0
-			all := query.values("locking_clause")
-			for clause := range query.list("locking_clause") {
-				if s := clause.integer("strength"); s != forShare && s != forNoKeyUpdate {
+			all := query.Values("locking_clause")
+			for clause := range query.List("locking_clause") {
+				if s := clause.Integer("strength"); s != forShare && s != forNoKeyUpdate {
 					kept = append(kept, all[i])
 				}
 				i++
 			}
 			if len(kept) < i {
-				r.meant.set(query, "locking_clause", kept...)
+				r.meant.Set(query, "locking_clause", kept...)
 			}
 		}
 	default:
@@ -123,7 +123,7 @@ func (r *rewriter) relock(p *part, weak []message, policy Policy) {
 			strength = forKeyShare
 		}
 		for _, clause := range weak {
-			r.meant.set(clause, "strength", value{number: uint64(strength)})
+			r.meant.Set(clause, "strength", parse.Value{Number: uint64(strength)})
 		}
 	}
 }
@@ -136,38 +136,38 @@ type clause struct {
 }
 
 // become are the edits that a policy needs.
-func (c clause) become(ph *phrase, policy Policy) []edit {
+func (c clause) become(ph *parse.Phrase, policy Policy) []parse.Edit {
 	last := c.mode - 1 // SHARE, or the UPDATE of NO KEY UPDATE
 	switch {
 	case policy == Strip:
-		var edits []edit
+		var edits []parse.Edit
 		for i := c.first; i < c.end; i++ {
-			edits = append(edits, ph.remove(i))
+			edits = append(edits, ph.Remove(i))
 		}
 		return edits
 	case policy == Update && c.strength == forShare:
-		return []edit{ph.replace(last, "UPDATE")}
+		return []parse.Edit{ph.Replace(last, "UPDATE")}
 	case policy == Update:
-		return []edit{ph.remove(last - 2), ph.remove(last - 1)}
+		return []parse.Edit{ph.Remove(last - 2), ph.Remove(last - 1)}
 	case c.strength == forShare:
-		return []edit{ph.replace(last, "KEY SHARE")}
+		return []parse.Edit{ph.Replace(last, "KEY SHARE")}
 	}
-	return []edit{ph.remove(last - 2), ph.replace(last, "SHARE")}
+	return []parse.Edit{ph.Remove(last - 2), ph.Replace(last, "SHARE")}
 }
 
 // clausesOf finds the locking clauses among a statement's tokens. FOR is a
 // reserved word: what stands behind a dot or AS is a name, and in substring and
 // overlay it is theirs.
-func clausesOf(ph *phrase) []clause {
+func clausesOf(ph *parse.Phrase) []clause {
 	var all []clause
 	var theirs []bool // by open parenthesis: of substring( or overlay(
-	for i := range ph.tokens {
+	for i := range ph.Tokens {
 		switch {
-		case ph.punct(i, '('):
-			theirs = append(theirs, ph.word(i-1, "substring") || ph.word(i-1, "overlay"))
-		case ph.punct(i, ')') && len(theirs) > 0:
+		case ph.Punct(i, '('):
+			theirs = append(theirs, ph.Word(i-1, "substring") || ph.Word(i-1, "overlay"))
+		case ph.Punct(i, ')') && len(theirs) > 0:
 			theirs = theirs[:len(theirs)-1]
-		case ph.word(i, "for") && !ph.punct(i-1, '.') && !ph.word(i-1, "as") && (len(theirs) == 0 || !theirs[len(theirs)-1]):
+		case ph.Word(i, "for") && !ph.Punct(i-1, '.') && !ph.Word(i-1, "as") && (len(theirs) == 0 || !theirs[len(theirs)-1]):
 			if c := clauseAt(ph, i); c.strength != 0 {
 				all = append(all, c)
 			}
@@ -178,34 +178,34 @@ func clausesOf(ph *phrase) []clause {
 
 // clauseAt reads the locking clause that begins with the FOR at i; its strength
 // is 0 when it is none.
-func clauseAt(ph *phrase, i int) clause {
+func clauseAt(ph *parse.Phrase, i int) clause {
 	c := clause{first: i}
 	switch {
-	case ph.word(i+1, "update"):
+	case ph.Word(i+1, "update"):
 		c.strength, c.mode = forUpdate, i+2
-	case ph.word(i+1, "share"):
+	case ph.Word(i+1, "share"):
 		c.strength, c.mode = forShare, i+2
-	case ph.words(i+1, "key", "share"):
+	case ph.Words(i+1, "key", "share"):
 		c.strength, c.mode = forKeyShare, i+3
-	case ph.words(i+1, "no", "key", "update"):
+	case ph.Words(i+1, "no", "key", "update"):
 		c.strength, c.mode = forNoKeyUpdate, i+4
 	default:
 		return clause{}
 	}
 	c.end = c.mode
-	if ph.word(c.end, "of") {
-		for c.end++; ph.name(c.end); {
+	if ph.Word(c.end, "of") {
+		for c.end++; ph.Name(c.end); {
 			c.end++
-			if !ph.punct(c.end, '.') && !ph.punct(c.end, ',') {
+			if !ph.Punct(c.end, '.') && !ph.Punct(c.end, ',') {
 				break
 			}
 			c.end++
 		}
 	}
 	switch {
-	case ph.word(c.end, "nowait"):
+	case ph.Word(c.end, "nowait"):
 		c.end++
-	case ph.words(c.end, "skip", "locked"):
+	case ph.Words(c.end, "skip", "locked"):
 		c.end += 2
 	}
 	return c

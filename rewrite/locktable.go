@@ -1,6 +1,10 @@
 package rewrite
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // LOCK TABLE ... IN ACCESS SHARE MODE holds off nothing but changes of the schema, which a snapshot
 // of DSQL never sees: whoever reads behind it reads what was there. pg_dump sends it. Any other
@@ -13,30 +17,30 @@ const accessShare = 1
 // the relations have to be there, and may be read. The server runs it, so that the snapshot is
 // taken there as it is by LOCK's client.
 func (r *rewriter) lockTable(p *part) {
-	if !r.rules.Session || p.node.integer("mode") != accessShare {
+	if !r.rules.Session || p.node.Integer("mode") != accessShare {
 		return
 	}
 	var text strings.Builder
 	text.WriteString("SELECT 1 WHERE false")
-	for relation := range p.node.list("relations") {
-		if relation.text("catalogname") != "" {
+	for relation := range p.node.List("relations") {
+		if relation.Text("catalogname") != "" {
 			return
 		}
 		text.WriteString(" AND EXISTS (SELECT 1 FROM ")
-		if schema := relation.text("schemaname"); schema != "" {
+		if schema := relation.Text("schemaname"); schema != "" {
 			text.WriteString(inQuotes(schema))
 			text.WriteByte('.')
 		}
-		text.WriteString(inQuotes(relation.text("relname")))
+		text.WriteString(inQuotes(relation.Text("relname")))
 		text.WriteByte(')')
 	}
-	tree, err := parseTree(text.String())
+	tree, err := parse.Tree(text.String())
 	if err != nil {
 		return
 	}
 	st := p.st
-	r.edit(edit{st.Start, st.End, text.String()})
-	r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
+	r.edit(parse.Edit{Start: st.Start, End: st.End, Text: text.String()})
+	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	*st = Statement{Kind: Read, Start: st.Start, End: st.End, Operation: st.Operation, Tables: st.Tables, Tag: "LOCK TABLE", Checked: true}
 	r.find(handled(LockTable, Rewritten, Info, "answered behind a query of the tables: the snapshot keeps what is read", st.Start))
 }

@@ -1,6 +1,10 @@
 package rewrite
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // mapping has the statements that read or write rows, and those that change the schema, say
 // to the server what they mean where columns are mapped (MappedSuffix). It goes first: its
@@ -22,9 +26,9 @@ func (r *rewriter) mapping(p *part) {
 }
 
 // rowTyped reports whether a tree names the type of the rows of a table with mapped columns.
-func (r *rewriter) rowTyped(node message) bool {
-	if node.is("TypeName") && !node.flag("pct_type") {
-		switch names := node.names("names"); {
+func (r *rewriter) rowTyped(node parse.Message) bool {
+	if node.Is("TypeName") && !node.Flag("pct_type") {
+		switch names := node.Names("names"); {
 		case len(names) == 1 && !typeNames[names[0]]:
 			rel, known := r.names.find("", names[0])
 			return !known || rel != nil && rel.Maps()
@@ -34,8 +38,8 @@ func (r *rewriter) rowTyped(node message) bool {
 		}
 		return false
 	}
-	for child := range node.nodes() {
-		if child.shape != nil && r.rowTyped(child) {
+	for child := range node.Nodes() {
+		if child.Shape != nil && r.rowTyped(child) {
 			return true
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Files of migrations, as the tools that run them read them: which part of a file does and
@@ -114,15 +116,15 @@ func (s *Source) marked(mark *regexp.Regexp) bool {
 	if at == nil {
 		return false
 	}
-	for l := (lexer{text: []byte(s.Text), utf8: utf8.ValidString(s.Text)}); ; {
-		kind := l.next()
-		for kind != badToken && len(at) > 0 && at[0][0] < l.start {
+	for l := (parse.Lexer{Text: []byte(s.Text), UTF8: utf8.ValidString(s.Text)}); ; {
+		kind := l.Next()
+		for kind != parse.BadToken && len(at) > 0 && at[0][0] < l.Start {
 			at = at[1:]
 		}
 		switch {
 		case len(at) == 0:
 			return true
-		case kind == badToken || at[0][0] < l.pos:
+		case kind == parse.BadToken || at[0][0] < l.Pos:
 			return false
 		}
 	}

@@ -1,6 +1,10 @@
 package rewrite
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // NamesTime reports whether the only statement of a text plainly reads the time of its transaction: by a word for
 // it, by a constant that says now, or by a default that an INSERT fills. given is what Timed returned of the text
@@ -10,7 +14,7 @@ import "strings"
 // looked into: a default that DDL notes is not read.
 func (p *Planner) NamesTime(sql string, names *Names, given Timed) bool {
 	for _, node := range p.statements(sql) {
-		switch node.name() {
+		switch node.Name() {
 		case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "DeclareCursorStmt", "ExplainStmt", "CreateTableAsStmt":
 		default:
 			continue
@@ -32,11 +36,11 @@ type timeNamer struct {
 	filled bool // its INSERTs are given their defaults
 }
 
-func (n *timeNamer) visit(m message, depth int) bool {
+func (n *timeNamer) visit(m parse.Message, depth int) bool {
 	if depth > deepest || isPeriod(m) || isAge(m) || saysNow(m) || n.fills(m) {
 		return true
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		if n.visit(child, depth+1) {
 			return true
 		}
@@ -45,16 +49,16 @@ func (n *timeNamer) visit(m message, depth int) bool {
 }
 
 // fills reports whether a node inserts or changes rows whose defaults are the time.
-func (n *timeNamer) fills(m message) bool {
+func (n *timeNamer) fills(m parse.Message) bool {
 	if n.names == nil {
 		return false
 	}
 	switch {
-	case m.is("InsertStmt"):
+	case m.Is("InsertStmt"):
 		return !n.filled && n.leavesOut(m) || n.defaulted(m, "on_conflict_clause")
-	case m.is("MergeStmt"):
+	case m.Is("MergeStmt"):
 		return n.anyTimed(m, func(*Column) bool { return true })
-	case m.is("UpdateStmt"):
+	case m.Is("UpdateStmt"):
 		return n.defaulted(m, "target_list")
 	}
 	return false
@@ -62,14 +66,14 @@ func (n *timeNamer) fills(m message) bool {
 
 // leavesOut reports whether the relation of an INSERT has a column with such a default that the statement does not list.
 // Without a list the columns of its query are the first of the relation.
-func (n *timeNamer) leavesOut(m message) bool {
+func (n *timeNamer) leavesOut(m parse.Message) bool {
 	listed, first := map[string]bool{}, 0
-	for column := range m.list("cols") {
-		listed[column.text("name")] = true
+	for column := range m.List("cols") {
+		listed[column.Text("name")] = true
 	}
-	if len(listed) == 0 && m.has("select_stmt") {
-		for target := range m.child("select_stmt").list("target_list") {
-			if first++; expands(target.child("val"), 0) {
+	if len(listed) == 0 && m.Has("select_stmt") {
+		for target := range m.Child("select_stmt").List("target_list") {
+			if first++; expands(target.Child("val"), 0) {
 				first = 0
 				break
 			}
@@ -83,12 +87,12 @@ func (n *timeNamer) leavesOut(m message) bool {
 }
 
 // defaulted reports whether a field of a statement has DEFAULT, and its relation such a column.
-func (n *timeNamer) defaulted(m message, field string) bool {
-	if !m.has(field) || !n.anyTimed(m, func(*Column) bool { return true }) {
+func (n *timeNamer) defaulted(m parse.Message, field string) bool {
+	if !m.Has(field) || !n.anyTimed(m, func(*Column) bool { return true }) {
 		return false
 	}
-	for child := range m.nodes() {
-		if !child.is("SelectStmt") && setsDefault(child, 0) {
+	for child := range m.Nodes() {
+		if !child.Is("SelectStmt") && setsDefault(child, 0) {
 			return true
 		}
 	}
@@ -96,9 +100,9 @@ func (n *timeNamer) defaulted(m message, field string) bool {
 }
 
 // anyTimed reports whether the relation of a statement has a column that is filled with the time, of which take is true.
-func (n *timeNamer) anyTimed(m message, take func(*Column) bool) bool {
-	name := m.child("relation")
-	r, _ := n.names.find(name.text("schemaname"), name.text("relname"))
+func (n *timeNamer) anyTimed(m parse.Message, take func(*Column) bool) bool {
+	name := m.Child("relation")
+	r, _ := n.names.find(name.Text("schemaname"), name.Text("relname"))
 	if r == nil || r.View {
 		return false
 	}
@@ -111,34 +115,34 @@ func (n *timeNamer) anyTimed(m message, take func(*Column) bool) bool {
 }
 
 // inserts counts the INSERTs in a statement.
-func inserts(m message, depth int) (count int) {
+func inserts(m parse.Message, depth int) (count int) {
 	if depth > deepest {
 		return 0
 	}
-	if m.is("InsertStmt") {
+	if m.Is("InsertStmt") {
 		count++
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		count += inserts(child, depth+1)
 	}
 	return count
 }
 
 // isAge reports a call of age() of one value, which is that from the current date.
-func isAge(m message) bool {
-	if !m.is("FuncCall") || len(m.values("args")) != 1 {
+func isAge(m parse.Message) bool {
+	if !m.Is("FuncCall") || len(m.Values("args")) != 1 {
 		return false
 	}
-	names := m.names("funcname")
+	names := m.Names("funcname")
 	return names[len(names)-1] == "age" && (len(names) == 1 || len(names) == 2 && names[0] == "pg_catalog")
 }
 
 // saysNow reports a constant that is a word for the time, and nothing else.
-func saysNow(m message) bool {
-	if !m.is("A_Const") || !m.has("sval") {
+func saysNow(m parse.Message) bool {
+	if !m.Is("A_Const") || !m.Has("sval") {
 		return false
 	}
-	switch strings.ToLower(strings.TrimSpace(m.child("sval").text("sval"))) {
+	switch strings.ToLower(strings.TrimSpace(m.Child("sval").Text("sval"))) {
 	case "now", "today", "tomorrow", "yesterday":
 		return true
 	}

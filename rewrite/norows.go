@@ -3,6 +3,8 @@ package rewrite
 import (
 	"slices"
 	"strconv"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // rowlessVerbs begin statements whose answer has no rows, unless they say RETURNING.
@@ -12,27 +14,27 @@ var rowlessVerbs = []string{"insert", "update", "delete", "merge", "create", "al
 // ReturnsNothing reports whether a text surely is one statement that returns no rows, and returns the number of
 // the last parameter that it has, 0 for none. Of a text that it cannot tell it says no.
 func ReturnsNothing(sql []byte) (params int, ok bool) {
-	l := lexer{text: sql}
+	l := parse.Lexer{Text: sql}
 	for first, ended := true, false; ; first = false {
-		switch kind := l.next(); {
-		case kind == endToken:
+		switch kind := l.Next(); {
+		case kind == parse.EndToken:
 			return params, !first
-		case kind == badToken, kind == oddToken, ended:
+		case kind == parse.BadToken, kind == parse.OddToken, ended:
 			return 0, false
-		case kind == wordToken && first:
-			word := l.lexeme()
-			if !slices.ContainsFunc(rowlessVerbs, func(verb string) bool { return is(word, verb) }) {
+		case kind == parse.WordToken && first:
+			word := l.Lexeme()
+			if !slices.ContainsFunc(rowlessVerbs, func(verb string) bool { return parse.IsWord(word, verb) }) {
 				return 0, false
 			}
-		case kind == wordToken && is(l.lexeme(), "returning"), first:
+		case kind == parse.WordToken && parse.IsWord(l.Lexeme(), "returning"), first:
 			return 0, false
-		case kind == paramToken:
-			n, err := strconv.Atoi(string(l.lexeme()[1:]))
+		case kind == parse.ParamToken:
+			n, err := strconv.Atoi(string(l.Lexeme()[1:]))
 			if err != nil {
 				return 0, false
 			}
 			params = max(params, n)
-		case kind == punctToken && string(l.lexeme()) == ";":
+		case kind == parse.PunctToken && string(l.Lexeme()) == ";":
 			ended = true
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unsafe"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // CREATE TABLE with serial columns, as PostgreSQL makes it: a sequence, a column of the declared type
@@ -47,9 +47,9 @@ type Numbered struct {
 	// Widens are the columns that are wider than declared where they are identities.
 	Widens []string
 
-	plain    []edit // of the statement as the client means it: without what serial columns become
-	sequence []edit // of the form with sequences, beside plain: with a default in each place of text ""
-	identity []edit // of the form with identities, beside plain
+	plain    []parse.Edit // of the statement as the client means it: without what serial columns become
+	sequence []parse.Edit // of the form with sequences, beside plain: with a default in each place of text ""
+	identity []parse.Edit // of the form with identities, beside plain
 }
 
 // OwnedSequence is the sequence of a column.
@@ -69,7 +69,7 @@ type NarrowColumn struct {
 	// form with sequences, too.
 	OwnKey, OwnWide bool
 
-	wide edit
+	wide parse.Edit
 }
 
 // ReferredKey is a column that a FOREIGN KEY refers to.
@@ -82,31 +82,31 @@ type ReferredKey struct {
 // numbering gathers what a Numbered is made of, while its statement is read.
 type numbering struct {
 	Numbered
-	spans [][2]int                // of edits that are no part of plain
-	swaps map[*byte]func(intents) // what the form with sequences means by a column, by its node
+	spans [][2]int                      // of edits that are no part of plain
+	swaps map[*byte]func(parse.Intents) // what the form with sequences means by a column, by its node
 }
 
 // gathers begins the Numbered of a statement that may become one.
 func (r *rewriter) gathers(p *part) *numbering {
-	relation := p.node.child("relation")
-	if r.rules.SerialForm == SerialIdentity && !r.rules.SerialKeys || len(r.parts) != 1 || r.planned == nil || p != &r.parts[0] || relation.text("catalogname") != "" ||
-		relation.text("relpersistence") != "p" || relation.text("schemaname") == "pg_temp" {
+	relation := p.node.Child("relation")
+	if r.rules.SerialForm == SerialIdentity && !r.rules.SerialKeys || len(r.parts) != 1 || r.planned == nil || p != &r.parts[0] || relation.Text("catalogname") != "" ||
+		relation.Text("relpersistence") != "p" || relation.Text("schemaname") == "pg_temp" {
 		return nil
 	}
 	for _, field := range []string{"partspec", "partbound", "inh_relations", "of_typename"} {
-		if p.node.child(field).shape != nil {
+		if p.node.Child(field).Shape != nil {
 			return nil
 		}
 	}
-	return &numbering{Numbered: Numbered{Table: regclass(relation), Schema: relation.text("schemaname"), Relation: relation.text("relname"),
-		IfNotExists: p.node.flag("if_not_exists"), Identity: r.rules.SerialForm != SerialSequence}, swaps: map[*byte]func(intents){}}
+	return &numbering{Numbered: Numbered{Table: regclass(relation), Schema: relation.Text("schemaname"), Relation: relation.Text("relname"),
+		IfNotExists: p.node.Flag("if_not_exists"), Identity: r.rules.SerialForm != SerialSequence}, swaps: map[*byte]func(parse.Intents){}}
 }
 
 // draws notes a column whose numbers a sequence can give. kind is the type that it gets, "" for its own,
 // from and to what the default takes the place of, at where its findings are, constraint the one that goes,
 // which is absent for serial.
-func (n *numbering) draws(r *rewriter, column, constraint message, kind, options string, from, to, at int) {
-	s := OwnedSequence{Column: column.text("colname"), at: at}
+func (n *numbering) draws(r *rewriter, column, constraint parse.Message, kind, options string, from, to, at int) {
+	s := OwnedSequence{Column: column.Text("colname"), at: at}
 	if kind != "" {
 		s.before = kind + " "
 	}
@@ -114,55 +114,55 @@ func (n *numbering) draws(r *rewriter, column, constraint message, kind, options
 	if s.options, ok = r.optionsOfOwn(options); !ok {
 		return
 	}
-	n.sequence = append(n.sequence, edit{from, to, ""})
+	n.sequence = append(n.sequence, parse.Edit{Start: from, End: to, Text: ""})
 	n.Sequences = append(n.Sequences, s)
 	model := columnOf(cmp.Or(s.before, "int ") + defaultOf("s"))
-	n.swaps[&column.wire[0]] = func(meant intents) {
-		constraints := model.values("constraints")
-		if constraint.shape == nil {
-			constraints = append(constraints, column.values("constraints")...)
+	n.swaps[&column.Wire[0]] = func(meant parse.Intents) {
+		constraints := model.Values("constraints")
+		if constraint.Shape == nil {
+			constraints = append(constraints, column.Values("constraints")...)
 		} else {
-			var all []value
+			var all []parse.Value
 			i := 0
-			for other := range column.list("constraints") {
-				if constraintIs(other, pg_query.ConstrType_CONSTR_IDENTITY) {
+			for other := range column.List("constraints") {
+				if constraintIs(other, parse.CONSTR_IDENTITY) {
 					all = append(all, constraints...)
 				} else {
-					all = append(all, column.values("constraints")[i])
+					all = append(all, column.Values("constraints")[i])
 				}
 				i++
 			}
 			constraints = all
 		}
 		if kind != "" {
-			meant.set(column, "type_name", model.values("type_name")...)
+			meant.Set(column, "type_name", model.Values("type_name")...)
 		}
-		meant.set(column, "constraints", constraints...)
+		meant.Set(column, "constraints", constraints...)
 	}
-	if constraint.shape != nil {
-		n.swaps[&constraint.wire[0]] = func(intents) {}
+	if constraint.Shape != nil {
+		n.swaps[&constraint.Wire[0]] = func(parse.Intents) {}
 	}
 }
 
 // optionsOfOwn are the options of a sequence as DSQL takes them; false where it takes none of the kind.
 func (r *rewriter) optionsOfOwn(options string) (string, bool) {
 	text := "CREATE SEQUENCE n " + options
-	tree, err := parseTree(text)
+	tree, err := parse.Tree(text)
 	if err != nil {
 		return "", false
 	}
 	_, parts := build(text, tree)
-	if len(parts) != 1 || !parts[0].node.is("CreateSeqStmt") {
+	if len(parts) != 1 || !parts[0].node.Is("CreateSeqStmt") {
 		return "", false
 	}
-	made := &rewriter{rules: r.rules, text: []byte(text), parts: parts, meant: intents{}}
+	made := &rewriter{rules: r.rules, text: []byte(text), parts: parts, meant: parse.Intents{}}
 	made.createSequence(&parts[0])
-	sql, ok := applyEdits(text, made.edits)
+	sql, ok := parse.Apply(text, made.edits)
 	if !ok {
 		return "", false
 	}
-	after, err := parseTree(sql)
-	if err != nil || !made.meant.equal(tree, after) || slices.ContainsFunc(made.findings, func(f Finding) bool { return f.Severity == Error }) {
+	after, err := parse.Tree(sql)
+	if err != nil || !made.meant.Equal(tree, after) || slices.ContainsFunc(made.findings, func(f Finding) bool { return f.Severity == Error }) {
 		return "", false
 	}
 	return strings.TrimPrefix(sql, "CREATE SEQUENCE n"), true
@@ -178,20 +178,20 @@ func defaultOf(name string) string {
 
 // narrow notes the columns of int and smallint that refer to other tables' keys, or to this one's.
 func (n *numbering) narrow(r *rewriter, p *part) {
-	columns := map[string]message{}
-	for column := range p.node.list("table_elts") {
-		if column.is("ColumnDef") {
-			columns[column.text("colname")] = column
+	columns := map[string]parse.Message{}
+	for column := range p.node.List("table_elts") {
+		if column.Is("ColumnDef") {
+			columns[column.Text("colname")] = column
 		}
 	}
 	for constraint, keys := range constraintsOf(p.node) {
-		if !constraintIs(constraint, pg_query.ConstrType_CONSTR_FOREIGN) || constraint.child("pktable").text("catalogname") != "" {
+		if !constraintIs(constraint, parse.CONSTR_FOREIGN) || constraint.Child("pktable").Text("catalogname") != "" {
 			continue
 		}
-		to, names := constraint.child("pktable"), constraint.names("pk_attrs")
+		to, names := constraint.Child("pktable"), constraint.Names("pk_attrs")
 		for i, key := range keys {
 			column, is := columns[key]
-			if _, small := narrowOf(column.child("type_name")); !is || !small || identityOf(column).shape != nil || len(names) > 0 && len(names) != len(keys) {
+			if _, small := narrowOf(column.Child("type_name")); !is || !small || identityOf(column).Shape != nil || len(names) > 0 && len(names) != len(keys) {
 				continue
 			}
 			refers := ReferredKey{Table: regclass(to), Nth: i + 1}
@@ -206,13 +206,13 @@ func (n *numbering) narrow(r *rewriter, p *part) {
 
 // own reports whether a key is a column of this table that an identity would make wider than declared. It names
 // the column of a key that does not.
-func (n *numbering) own(p *part, to message, refers *ReferredKey) bool {
-	if to.text("relname") != n.Relation || to.text("schemaname") != n.Schema {
+func (n *numbering) own(p *part, to parse.Message, refers *ReferredKey) bool {
+	if to.Text("relname") != n.Relation || to.Text("schemaname") != n.Schema {
 		return false
 	}
 	if refers.Column == "" {
 		for constraint, keys := range constraintsOf(p.node) {
-			if constraintIs(constraint, pg_query.ConstrType_CONSTR_PRIMARY) && refers.Nth <= len(keys) {
+			if constraintIs(constraint, parse.CONSTR_PRIMARY) && refers.Nth <= len(keys) {
 				refers.Column = keys[refers.Nth-1]
 			}
 		}
@@ -221,18 +221,18 @@ func (n *numbering) own(p *part, to message, refers *ReferredKey) bool {
 }
 
 // refers adds a key to those of a column.
-func (n *numbering) refers(r *rewriter, p *part, column message, key ReferredKey, own bool) {
-	name := column.text("colname")
+func (n *numbering) refers(r *rewriter, p *part, column parse.Message, key ReferredKey, own bool) {
+	name := column.Text("colname")
 	at := slices.IndexFunc(n.Narrow, func(c NarrowColumn) bool { return c.Column == name })
 	if at < 0 {
 		ph := r.phrase(p)
-		i := ph.at(column.child("type_name").integer("location"))
+		i := ph.At(column.Child("type_name").Integer("location"))
 		if i < 0 {
 			return
 		}
-		end := ph.qualified(i) - 1
+		end := ph.Qualified(i) - 1
 		at = len(n.Narrow)
-		n.Narrow = append(n.Narrow, NarrowColumn{Column: name, wide: edit{int(ph.tokens[i].start), int(ph.tokens[end].end), ph.like(end, "BIGINT")}})
+		n.Narrow = append(n.Narrow, NarrowColumn{Column: name, wide: parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[end].End), Text: ph.Like(end, "BIGINT")}})
 	}
 	n.Narrow[at].OwnKey = n.Narrow[at].OwnKey || own
 	n.Narrow[at].OwnWide = n.Narrow[at].OwnWide || own && !slices.ContainsFunc(n.Sequences, func(s OwnedSequence) bool { return s.Column == key.Column })
@@ -243,24 +243,24 @@ func (n *numbering) refers(r *rewriter, p *part, column message, key ReferredKey
 
 // isFor gives the statement of a plan its Numbered, where the statements that are made of the pieces mean
 // what they are to mean.
-func (n *numbering) isFor(p *Planner, r *rewriter, tree message, st *Statement, held bool) {
+func (n *numbering) isFor(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) {
 	if len(n.Sequences) == 0 && (len(n.Narrow) == 0 || !r.rules.SerialKeys) {
 		return
 	}
 	n.Text = string(r.text[st.Start:st.End])
 	for _, e := range r.edits {
-		e.start, e.end = e.start-st.Start, e.end-st.Start
-		if slices.ContainsFunc(n.spans, func(span [2]int) bool { return e.start+st.Start >= span[0] && e.end+st.Start <= span[1] }) {
+		e.Start, e.End = e.Start-st.Start, e.End-st.Start
+		if slices.ContainsFunc(n.spans, func(span [2]int) bool { return e.Start+st.Start >= span[0] && e.End+st.Start <= span[1] }) {
 			n.identity = append(n.identity, e)
 		} else {
 			n.plain = append(n.plain, e)
 		}
 	}
 	for i := range n.sequence {
-		n.sequence[i].start, n.sequence[i].end = n.sequence[i].start-st.Start, n.sequence[i].end-st.Start
+		n.sequence[i].Start, n.sequence[i].End = n.sequence[i].Start-st.Start, n.sequence[i].End-st.Start
 	}
 	for i := range n.Narrow {
-		n.Narrow[i].wide.start, n.Narrow[i].wide.end = n.Narrow[i].wide.start-st.Start, n.Narrow[i].wide.end-st.Start
+		n.Narrow[i].wide.Start, n.Narrow[i].wide.End = n.Narrow[i].wide.Start-st.Start, n.Narrow[i].wide.End-st.Start
 	}
 	if !n.fits() || len(n.Sequences) > 0 && r.rules.SerialForm != SerialIdentity && !n.means(p, r, tree, st, held) {
 		return
@@ -274,7 +274,7 @@ func (n *numbering) isFor(p *Planner, r *rewriter, tree message, st *Statement, 
 
 // means reports whether the form with sequences is the client's statement with the columns that it is
 // to have. It is read in the place of the client's in the whole text.
-func (n *numbering) means(p *Planner, r *rewriter, tree message, st *Statement, held bool) bool {
+func (n *numbering) means(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) bool {
 	meant := maps.Clone(r.meant)
 	for node := range n.swaps {
 		delete(meant, node)
@@ -294,8 +294,8 @@ func (n *numbering) means(p *Planner, r *rewriter, tree message, st *Statement, 
 func (n *Numbered) ByServer() string { return n.edited(slices.Clone(n.plain)) }
 
 // edited is the statement with edits that do not overlap, as fits has seen.
-func (n *Numbered) edited(edits []edit) string {
-	text, _ := applyEdits(n.Text, edits)
+func (n *Numbered) edited(edits []parse.Edit) string {
+	text, _ := parse.Apply(n.Text, edits)
 	return text
 }
 
@@ -317,14 +317,14 @@ func (n *Numbered) WithSequences(names []string, wide []bool) string {
 func (n *Numbered) create(names []string, wide []bool, anew bool) string {
 	edits := slices.Clone(n.plain)
 	for i, e := range n.sequence {
-		e.text = n.Sequences[i].before + defaultOf(names[i])
+		e.Text = n.Sequences[i].before + defaultOf(names[i])
 		edits = append(edits, e)
 	}
 	edits = append(edits, n.widened(wide)...)
 	if anew && n.IfNotExists {
-		ph := lexPhrase([]byte(n.Text), 0, len(n.Text))
-		if i := ph.next(0, "if"); i >= 0 && ph.words(i, "if", "not", "exists") {
-			edits = append(edits, ph.remove(i), ph.remove(i+1), ph.remove(i+2))
+		ph := parse.LexPhrase([]byte(n.Text), 0, len(n.Text))
+		if i := ph.Next(0, "if"); i >= 0 && ph.Words(i, "if", "not", "exists") {
+			edits = append(edits, ph.Remove(i), ph.Remove(i+1), ph.Remove(i+2))
 		}
 	}
 	return n.edited(edits)
@@ -339,7 +339,7 @@ func (n *Numbered) WithIdentities(wide []bool) string {
 	return n.edited(slices.Concat(n.plain, n.identity, n.widened(others)))
 }
 
-func (n *Numbered) widened(wide []bool) (edits []edit) {
+func (n *Numbered) widened(wide []bool) (edits []parse.Edit) {
 	for i, is := range wide {
 		if is {
 			edits = append(edits, n.Narrow[i].wide)
@@ -374,7 +374,7 @@ func (s *OwnedSequence) Own(name, table string) string {
 func (n *Numbered) bytes() int {
 	b := int(unsafe.Sizeof(*n)) + 2*len(n.Text) + len(n.Table)
 	for _, e := range slices.Concat(n.plain, n.sequence, n.identity) {
-		b += int(unsafe.Sizeof(e)) + len(e.text)
+		b += int(unsafe.Sizeof(e)) + len(e.Text)
 	}
 	for _, s := range n.Sequences {
 		b += int(unsafe.Sizeof(s)) + len(s.options) + len(s.before)

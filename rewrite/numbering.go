@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // The options of sequences: of CREATE SEQUENCE, ALTER SEQUENCE and identity columns. DSQL
@@ -49,24 +51,24 @@ const (
 )
 
 // cacheSaid reads the options of a sequence; option is that of the cache.
-func cacheSaid(options iter.Seq[message]) (says cacheSays, option message) {
+func cacheSaid(options iter.Seq[parse.Message]) (says cacheSays, option parse.Message) {
 	for o := range options {
-		if o.text("defname") != "cache" {
+		if o.Text("defname") != "cache" {
 			continue
 		}
 		if says != noCache {
 			return badCache, o
 		}
 		option, says = o, badCache
-		switch size := o.child("arg"); {
-		case size.is("Float"): // beyond 32 bits
-			if !strings.ContainsFunc(size.text("fval"), func(c rune) bool { return c < '0' || c > '9' }) {
+		switch size := o.Child("arg"); {
+		case size.Is("Float"): // beyond 32 bits
+			if !strings.ContainsFunc(size.Text("fval"), func(c rune) bool { return c < '0' || c > '9' }) {
 				says = fitCache
 			}
-		case !size.is("Integer"):
-		case fitsCache(size.integer("ival")):
+		case !size.Is("Integer"):
+		case fitsCache(size.Integer("ival")):
 			says = fitCache
-		case size.integer("ival") > 1:
+		case size.Integer("ival") > 1:
 			says = otherCache
 		}
 	}
@@ -79,8 +81,8 @@ func fitsCache(size int) bool { return size == 1 || size >= manyCached }
 // options are those of a sequence, and what is put into them.
 type options struct {
 	r     *rewriter
-	ph    phrase
-	node  message // that has them in its field
+	ph    parse.Phrase
+	node  parse.Message // that has them in its field
 	field string
 
 	behind  int  // the token behind which options are put in
@@ -88,44 +90,44 @@ type options struct {
 	parens  bool // they get parentheses of their own
 	first   bool // they come in front of the others
 	added   []string
-	written []value // added, as the tree has them
+	written []parse.Value // added, as the tree has them
 }
 
-func (r *rewriter) options(p *part, node message, field string) *options {
+func (r *rewriter) options(p *part, node parse.Message, field string) *options {
 	return &options{r: r, ph: r.phrase(p), node: node, field: field, behind: -1}
 }
 
 // inIdentity says that the options are of an identity: they stand in parentheses, if any do.
-func (o *options) inIdentity(constraint message) {
-	i := o.ph.at(constraint.integer("location"))
-	if o.ph.word(i, "constraint") {
+func (o *options) inIdentity(constraint parse.Message) {
+	i := o.ph.At(constraint.Integer("location"))
+	if o.ph.Word(i, "constraint") {
 		i += 2
 	}
-	for i >= 0 && i < len(o.ph.tokens) && !o.ph.word(i, "identity") {
+	for i >= 0 && i < len(o.ph.Tokens) && !o.ph.Word(i, "identity") {
 		i++
 	}
-	if !o.ph.word(i, "identity") {
+	if !o.ph.Word(i, "identity") {
 		return
 	}
 	o.styled, o.behind, o.parens = i, i, true
-	if last := o.ph.closing(i+1) - 1; last > 0 {
+	if last := o.ph.Closing(i+1) - 1; last > 0 {
 		o.behind, o.parens = last, false
 	}
 }
 
 // inSequence says that the options are of a CREATE SEQUENCE: they stand behind its name.
-func (o *options) inSequence(relation message) {
-	if i := o.ph.at(relation.integer("location")); i > 0 {
-		o.styled, o.behind, o.first = i-1, o.ph.qualified(i)-1, true
+func (o *options) inSequence(relation parse.Message) {
+	if i := o.ph.At(relation.Integer("location")); i > 0 {
+		o.styled, o.behind, o.first = i-1, o.ph.Qualified(i)-1, true
 	}
 }
 
 // takeCache gives the sequence a cache that DSQL takes. wanted: it must have one.
 func (o *options) takeCache(f Feature, at int, wanted bool) {
-	says, option := cacheSaid(o.node.list(o.field))
+	says, option := cacheSaid(o.node.List(o.field))
 	i := -1
 	if says == otherCache {
-		i = o.ph.at(option.integer("location"))
+		i = o.ph.At(option.Integer("location"))
 	}
 	switch {
 	case says == fitCache, says == noCache && !wanted:
@@ -137,7 +139,7 @@ func (o *options) takeCache(f Feature, at int, wanted bool) {
 		o.add(o.r.rules.cacheSQL())
 	case i >= 0:
 		end := i + 1
-		if o.ph.punctuated(end, "+") {
+		if o.ph.Punctuated(end, "+") {
 			end++
 		}
 		o.replace(option, i, end, o.r.rules.cacheSQL())
@@ -151,18 +153,18 @@ func (o *options) takeCache(f Feature, at int, wanted bool) {
 // add puts an option in.
 func (o *options) add(sql string) {
 	o.added = append(o.added, sql)
-	o.written = append(o.written, optionOf(sql).values("options")...)
+	o.written = append(o.written, optionOf(sql).Values("options")...)
 }
 
 // optionOf is a CREATE SEQUENCE with one option.
-func optionOf(sql string) message {
-	return sample("CREATE SEQUENCE s " + sql)().child("stmts").child("stmt")
+func optionOf(sql string) parse.Message {
+	return parse.Sample("CREATE SEQUENCE s " + sql)().Child("stmts").Child("stmt")
 }
 
 // replace writes another option in the place of one, which stands from token i to token end.
-func (o *options) replace(option message, i, end int, sql string) {
-	o.r.edit(edit{int(o.ph.tokens[i].start), int(o.ph.tokens[end].end), o.ph.like(i, sql)})
-	o.r.meant.set(option, "arg", optionOf(sql).child("options").values("arg")...)
+func (o *options) replace(option parse.Message, i, end int, sql string) {
+	o.r.edit(parse.Edit{Start: int(o.ph.Tokens[i].Start), End: int(o.ph.Tokens[end].End), Text: o.ph.Like(i, sql)})
+	o.r.meant.Set(option, "arg", optionOf(sql).Child("options").Values("arg")...)
 }
 
 // write writes what was put in.
@@ -174,20 +176,20 @@ func (o *options) write() {
 	if o.parens {
 		text = "(" + text + ")"
 	}
-	end := int(o.ph.tokens[o.behind].end)
-	o.r.edit(edit{end, end, " " + o.ph.like(o.styled, text)})
-	all := slices.Concat(o.node.values(o.field), o.written)
+	end := int(o.ph.Tokens[o.behind].End)
+	o.r.edit(parse.Edit{Start: end, End: end, Text: " " + o.ph.Like(o.styled, text)})
+	all := slices.Concat(o.node.Values(o.field), o.written)
 	if o.first {
-		all = slices.Concat(o.written, o.node.values(o.field))
+		all = slices.Concat(o.written, o.node.Values(o.field))
 	}
-	o.r.meant.set(o.node, o.field, all...)
+	o.r.meant.Set(o.node, o.field, all...)
 }
 
 // only is the option of a name; several reports that there are more.
-func (o *options) only(name string) (option message, several bool) {
-	for each := range o.node.list(o.field) {
-		if each.text("defname") == name {
-			several = option.shape != nil
+func (o *options) only(name string) (option parse.Message, several bool) {
+	for each := range o.node.List(o.field) {
+		if each.Text("defname") == name {
+			several = option.Shape != nil
 			option = each
 		}
 	}
@@ -201,39 +203,39 @@ func (n narrow) least() int    { return -1 << (n - 1) }
 func (n narrow) greatest() int { return 1<<(n-1) - 1 }
 
 // holds reports whether a number, as an option has it, is of the type.
-func (n narrow) holds(number message) bool {
-	if number.is("Float") { // beyond the literals of 32 bits
-		return number.text("fval") == strconv.Itoa(n.least())
+func (n narrow) holds(number parse.Message) bool {
+	if number.Is("Float") { // beyond the literals of 32 bits
+		return number.Text("fval") == strconv.Itoa(n.least())
 	}
-	return number.is("Integer") && number.integer("ival") <= n.greatest() && number.integer("ival") >= n.least()
+	return number.Is("Integer") && number.Integer("ival") <= n.greatest() && number.Integer("ival") >= n.least()
 }
 
 // bound gives the sequence the bounds of a type that is narrower than bigint, where it has
 // none of its own. It reports false where PostgreSQL would refuse those that it has.
 func (o *options) bound(bits narrow) bool {
 	step, twice := o.only("increment")
-	by := step.child("arg")
+	by := step.Child("arg")
 	name, limit, other := "maxvalue", bits.greatest(), "minvalue"
-	if by.is("Integer") && by.integer("ival") < 0 || by.is("Float") && strings.HasPrefix(by.text("fval"), "-") {
+	if by.Is("Integer") && by.Integer("ival") < 0 || by.Is("Float") && strings.HasPrefix(by.Text("fval"), "-") {
 		name, limit, other = "minvalue", bits.least(), "maxvalue"
 	}
 	for _, each := range []string{name, other} {
 		option, several := o.only(each)
-		if value := option.child("arg"); twice || several || value.shape != nil && !bits.holds(value) {
+		if value := option.Child("arg"); twice || several || value.Shape != nil && !bits.holds(value) {
 			return false
 		}
 	}
 	sql := strings.ToUpper(name) + " " + strconv.Itoa(limit)
 	option, _ := o.only(name)
 	switch i := -1; {
-	case option.child("arg").shape != nil:
-	case option.shape == nil:
+	case option.Child("arg").Shape != nil:
+	case option.Shape == nil:
 		if o.behind < 0 {
 			return false
 		}
 		o.add(sql)
 	default: // NO MAXVALUE
-		if i = o.ph.at(option.integer("location")); i < 0 {
+		if i = o.ph.At(option.Integer("location")); i < 0 {
 			return false
 		}
 		o.replace(option, i, i+1, sql)
@@ -245,11 +247,11 @@ func (o *options) bound(bits narrow) bool {
 func (r *rewriter) numbered(p *part) {
 	switch {
 	case !r.rules.Serial && !r.rules.Dialect:
-	case p.node.is("CreateStmt"):
+	case p.node.Is("CreateStmt"):
 		r.serial(p)
-	case p.node.is("CreateSeqStmt"):
+	case p.node.Is("CreateSeqStmt"):
 		r.createSequence(p)
-	case p.node.is("AlterSeqStmt"):
+	case p.node.Is("AlterSeqStmt"):
 		r.alterSequence(p)
 	}
 }
@@ -257,8 +259,8 @@ func (r *rewriter) numbered(p *part) {
 // createSequence is the rule of CREATE SEQUENCE. A sequence of a type that is narrower than
 // bigint keeps its bounds, so that it ends, or begins anew, where it did.
 func (r *rewriter) createSequence(p *part) {
-	relation := p.node.child("sequence")
-	if relation.text("relpersistence") == "t" {
+	relation := p.node.Child("sequence")
+	if relation.Text("relpersistence") == "t" {
 		return
 	}
 	at := p.st.Start
@@ -266,16 +268,16 @@ func (r *rewriter) createSequence(p *part) {
 	o.inSequence(relation)
 	o.takeCache(SequenceCache, at, true)
 	as, several := o.only("as")
-	kind := as.child("arg")
+	kind := as.Child("arg")
 	bits, isNarrow := narrowOf(kind)
 	switch {
-	case as.shape == nil, isType(kind, "int8"), several:
+	case as.Shape == nil, isType(kind, "int8"), several:
 	case !isNarrow: // PostgreSQL refuses it too
 		r.find(found(SequenceType, at))
 	case !r.rules.Serial:
 		r.find(off(SequenceType, at))
 	case o.bound(bits) && r.widened(&o.ph, kind):
-		r.meant.set(as, "arg", optionOf("AS bigint").child("options").values("arg")...)
+		r.meant.Set(as, "arg", optionOf("AS bigint").Child("options").Values("arg")...)
 		r.find(handled(SequenceType, Rewritten, Info, "rewritten to bigint, with the bounds of its own type", at))
 	default:
 		r.find(found(SequenceType, at))
@@ -287,7 +289,7 @@ func (r *rewriter) createSequence(p *part) {
 func (r *rewriter) alterSequence(p *part) {
 	o := r.options(p, p.node, "options")
 	o.takeCache(SequenceCache, p.st.Start, false)
-	if as, _ := o.only("as"); as.shape != nil {
+	if as, _ := o.only("as"); as.Shape != nil {
 		r.find(found(SequenceType, p.st.Start))
 	}
 }

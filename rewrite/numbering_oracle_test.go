@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
 )
 
 // asked runs a text on PostgreSQL and shows its rows, with the names of their columns, or its
@@ -45,7 +46,7 @@ func planned(p *Planner, sql string) string {
 
 // drawn expands a symbol of a grammar by chance.
 func drawn(r *rand.Rand, grammar map[string][]string, symbol string) string {
-	return expand(grammar, symbol, 0, func(forms []string, _ string, depth int) string {
+	return sqltexts.Expand(grammar, symbol, 0, func(forms []string, _ string, depth int) string {
 		if depth > 8 {
 			return forms[0]
 		}

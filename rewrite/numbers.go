@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // currval and lastval ask for what a session has drawn of sequences. In a block on a
@@ -43,7 +43,7 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 			}
 		}
 		for _, before := range statements[:i] {
-			if !before.is("SelectStmt") && !before.is("InsertStmt") {
+			if !before.Is("SelectStmt") && !before.Is("InsertStmt") {
 				return "" // it may change what names mean
 			}
 			drawn = append(drawn, draws(before, 0)...)
@@ -69,13 +69,13 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 }
 
 // statements are the trees of a text's statements; none where it cannot be read.
-func (p *Planner) statements(text string) (nodes []message) {
+func (p *Planner) statements(text string) (nodes []parse.Message) {
 	tree, ok := p.read(text, false)
 	if !ok {
 		return nil
 	}
-	for raw := range tree.list("stmts") {
-		nodes = append(nodes, raw.child("stmt"))
+	for raw := range tree.List("stmts") {
+		nodes = append(nodes, raw.Child("stmt"))
 	}
 	return nodes
 }
@@ -85,7 +85,7 @@ const anySequence = "any"
 
 // questions are the sequences that a statement asks for, as queries for their OIDs. known
 // is false when one is not plain to see.
-func questions(node message) (asked []string, known bool) {
+func questions(node parse.Message) (asked []string, known bool) {
 	a := analysis{}
 	a.visit(node)
 	for _, q := range a.questions {
@@ -103,22 +103,22 @@ func questions(node message) (asked []string, known bool) {
 // draws are the sequences that a statement has surely drawn of, as queries for their
 // OIDs, which return NULL where the schema has no such sequence. rows is 0 also where
 // nobody knows.
-func draws(node message, rows int) []string {
-	switch node.name() {
+func draws(node parse.Message, rows int) []string {
+	switch node.Name() {
 	case "InsertStmt":
 		return drawsOfInsert(node, rows)
 	case "SelectStmt":
 		var drawn []string
-		lone := !node.has("from_clause", "where_clause", "having_clause", "limit_offset", "limit_count", "group_clause", "distinct_clause")
-		for target := range node.list("target_list") {
-			value := target.child("val")
+		lone := !node.Has("from_clause", "where_clause", "having_clause", "limit_offset", "limit_count", "group_clause", "distinct_clause")
+		for target := range node.List("target_list") {
+			value := target.Child("val")
 			if sequence := drawnBy(value); sequence != "" {
 				drawn = append(drawn, sequence)
-			} else if !value.is("A_Const") {
+			} else if !value.Is("A_Const") {
 				lone = false // it may return no row
 			}
 		}
-		if node.integer("op") == int(pg_query.SetOperation_SETOP_NONE) && (rows > 0 || lone) {
+		if node.Integer("op") == int(parse.SETOP_NONE) && (rows > 0 || lone) {
 			return drawn
 		}
 	}
@@ -128,20 +128,20 @@ func draws(node message, rows int) []string {
 // drawsOfInsert are those of an INSERT: of each column that is given no value the
 // default draws, or does not. An INSERT of VALUES draws also where it inserts nothing,
 // for a conflict or a trigger.
-func drawsOfInsert(node message, rows int) (drawn []string) {
-	from := node.child("select_stmt")
-	if node.integer("override") != int(pg_query.OverridingKind_OVERRIDING_NOT_SET) || node.child("relation").text("relpersistence") == "t" {
+func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
+	from := node.Child("select_stmt")
+	if node.Integer("override") != int(parse.OVERRIDING_NOT_SET) || node.Child("relation").Text("relpersistence") == "t" {
 		return nil
 	}
 	var names []string
-	for column := range node.list("cols") {
-		names = append(names, column.text("name"))
+	for column := range node.List("cols") {
+		names = append(names, column.Text("name"))
 	}
 	defaults, width := map[int]bool{}, 0 // places of DEFAULT among the values
-	for row := range from.list("values_lists") {
+	for row := range from.List("values_lists") {
 		width = 0
-		for value := range row.list("items") {
-			if value.is("SetToDefault") {
+		for value := range row.List("items") {
+			if value.Is("SetToDefault") {
 				defaults[width] = true
 			} else if sequence := drawnBy(value); sequence != "" {
 				drawn = append(drawn, sequence)
@@ -149,13 +149,13 @@ func drawsOfInsert(node message, rows int) (drawn []string) {
 			width++
 		}
 	}
-	switch sure := width > 0 && !from.has("limit_offset", "limit_count"); {
-	case from.shape == nil: // DEFAULT VALUES
+	switch sure := width > 0 && !from.Has("limit_offset", "limit_count"); {
+	case from.Shape == nil: // DEFAULT VALUES
 	case rows == 0 && !sure, width == 0 && len(names) == 0:
 		return nil
 	}
-	relation := node.child("relation")
-	if relation.text("catalogname") != "" {
+	relation := node.Child("relation")
+	if relation.Text("catalogname") != "" {
 		return nil
 	}
 	free := ""
@@ -168,7 +168,7 @@ func drawsOfInsert(node message, rows int) (drawn []string) {
 			free += " AND a.attname <> " + literal(names[i])
 		}
 	}
-	table := oidOf(relation.text("schemaname"), relation.text("relname"), "r', 'p")
+	table := oidOf(relation.Text("schemaname"), relation.Text("relname"), "r', 'p")
 	return append(drawn, drawnByDefault("a.attrelid = "+table+free))
 }
 
@@ -185,11 +185,11 @@ func drawnByDefault(columns string) string {
 
 // drawnBy is a query for the sequence that an expression draws of, "" for any other
 // expression.
-func drawnBy(value message) string {
-	for value.is("TypeCast") {
-		value = value.child("arg")
+func drawnBy(value parse.Message) string {
+	for value.Is("TypeCast") {
+		value = value.Child("arg")
 	}
-	if !value.is("FuncCall") || functionOf(value) != "nextval" || value.has("agg_filter", "over", "agg_order") {
+	if !value.Is("FuncCall") || functionOf(value) != "nextval" || value.Has("agg_filter", "over", "agg_order") {
 		return ""
 	}
 	if sequence := sequenceOf(value); sequence != "" {
@@ -200,12 +200,12 @@ func drawnBy(value message) string {
 
 // sequenceOf is a query for the OID of the sequence that a call of nextval or currval
 // names; "" where that is not plain to see.
-func sequenceOf(call message) string {
+func sequenceOf(call parse.Message) string {
 	arg := only(call, 1)
-	for arg.is("TypeCast") && namesRelations(arg.child("type_name")) {
-		arg = arg.child("arg")
+	for arg.Is("TypeCast") && namesRelations(arg.Child("type_name")) {
+		arg = arg.Child("arg")
 	}
-	if arg.is("FuncCall") && functionOf(arg) == "pg_get_serial_sequence" {
+	if arg.Is("FuncCall") && functionOf(arg) == "pg_get_serial_sequence" {
 		table, column := relationNamed(only(arg, 2), "r', 'p"), constantText(second(arg))
 		if table == "" || column == "" {
 			return ""
@@ -218,17 +218,17 @@ func sequenceOf(call message) string {
 }
 
 // namesRelations reports whether a cast to a type leaves the name of a relation one.
-func namesRelations(m message) bool {
-	names := m.names("names")
+func namesRelations(m parse.Message) bool {
+	names := m.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {
 		names = names[1:]
 	}
-	return len(names) == 1 && (names[0] == "regclass" || names[0] == "text") && m.child("array_bounds").shape == nil
+	return len(names) == 1 && (names[0] == "regclass" || names[0] == "text") && m.Child("array_bounds").Shape == nil
 }
 
 // relationNamed is a query for the OID of the relation of one of some kinds that a
 // constant names, as regclass takes it.
-func relationNamed(m message, kinds string) string {
+func relationNamed(m parse.Message, kinds string) string {
 	parts := relationParts(constantText(m))
 	switch len(parts) {
 	case 1:
@@ -253,13 +253,13 @@ func oidOf(schema, name, kinds string) string {
 // relationParts splits the name of a relation: s, public.s, "My Sequence". nil for what
 // is no plain name.
 func relationParts(text string) (parts []string) {
-	l := lexer{text: []byte(text)}
+	l := parse.Lexer{Text: []byte(text)}
 	for {
-		switch kind := l.next(); {
-		case kind == wordToken:
-			parts = append(parts, strings.ToLower(string(l.lexeme())))
-		case kind == quotedToken && l.lexeme()[0] == '"':
-			name := l.lexeme()
+		switch kind := l.Next(); {
+		case kind == parse.WordToken:
+			parts = append(parts, strings.ToLower(string(l.Lexeme())))
+		case kind == parse.QuotedToken && l.Lexeme()[0] == '"':
+			name := l.Lexeme()
 			parts = append(parts, strings.ReplaceAll(string(name[1:len(name)-1]), `""`, `"`))
 		default:
 			return nil
@@ -267,54 +267,44 @@ func relationParts(text string) (parts []string) {
 		if last := parts[len(parts)-1]; last == "" || len(last) > maxName {
 			return nil
 		}
-		switch kind := l.next(); {
-		case kind == endToken:
+		switch kind := l.Next(); {
+		case kind == parse.EndToken:
 			return parts
-		case kind != punctToken || l.text[l.start] != '.':
+		case kind != parse.PunctToken || l.Text[l.Start] != '.':
 			return nil
 		}
 	}
 }
 
 // constantText is a string constant, "" for anything else.
-func constantText(m message) string {
-	if !m.is("A_Const") {
+func constantText(m parse.Message) string {
+	if !m.Is("A_Const") {
 		return ""
 	}
-	return m.child("sval").text("sval")
+	return m.Child("sval").Text("sval")
 }
 
 // only is the first of a call's n arguments; it is absent where there are more or fewer.
-func only(call message, n int) (first message) {
-	for arg := range call.list("args") {
-		if first.shape == nil {
+func only(call parse.Message, n int) (first parse.Message) {
+	for arg := range call.List("args") {
+		if first.Shape == nil {
 			first = arg
 		}
 		n--
 	}
 	if n != 0 {
-		return message{}
+		return parse.Message{}
 	}
 	return first
 }
 
 // second is a call's second argument.
-func second(call message) (arg message) {
+func second(call parse.Message) (arg parse.Message) {
 	n := 0
-	for a := range call.list("args") {
+	for a := range call.List("args") {
 		if n++; n == 2 {
 			arg = a
 		}
 	}
 	return arg
-}
-
-// has reports whether m has any of some fields. DISTINCT has a list of one empty node.
-func (m message) has(fields ...string) bool {
-	for _, f := range fields {
-		if len(m.valuesOf(f)) > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Columns of type numeric without a precision. A cluster stores such a column as numeric(18,6), and
@@ -52,19 +52,19 @@ func (r *rewriter) numeric(p *part) {
 		return
 	}
 	for _, kind := range bareNumerics(p.node) {
-		at := kind.integer("location")
+		at := kind.Integer("location")
 		if r.rules.Numeric == "" {
 			rounds := handled(BareNumeric, Flagged, Warning, "passes unchanged, and the cluster rounds to six digits behind the point", at)
 			r.find(rounds)
 			continue
 		}
 		ph := r.phrase(p)
-		i := ph.at(at)
+		i := ph.At(at)
 		if i < 0 {
 			return
 		}
-		r.edit(ph.precise(i, r.rules.Numeric))
-		r.meant.set(kind, "typmods", columnOf("numeric"+r.rules.Numeric).child("type_name").values("typmods")...)
+		r.edit(ph.Precise(i, r.rules.Numeric))
+		r.meant.Set(kind, "typmods", columnOf("numeric"+r.rules.Numeric).Child("type_name").Values("typmods")...)
 		r.find(handled(BareNumeric, Rewritten, Warning, "rewritten to numeric with a precision and a scale: values are shown with that many digits behind the point, and rounded beyond", at))
 	}
 	r.widenSteps(p)
@@ -72,26 +72,26 @@ func (r *rewriter) numeric(p *part) {
 
 // bareNumerics are the types that a statement gives to columns and domains, and that are numeric and
 // nothing else.
-func bareNumerics(node message) (bare []message) {
-	take := func(kind message) {
+func bareNumerics(node parse.Message) (bare []parse.Message) {
+	take := func(kind parse.Message) {
 		if isType(kind, "numeric") {
 			bare = append(bare, kind)
 		}
 	}
-	switch node.name() {
+	switch node.Name() {
 	case "CreateStmt":
-		for element := range node.list("table_elts") {
-			if element.is("ColumnDef") {
-				take(element.child("type_name"))
+		for element := range node.List("table_elts") {
+			if element.Is("ColumnDef") {
+				take(element.Child("type_name"))
 			}
 		}
 	case "CreateDomainStmt":
-		take(node.child("type_name"))
+		take(node.Child("type_name"))
 	case "AlterTableStmt":
-		for cmd := range node.list("cmds") {
-			switch pg_query.AlterTableType(cmd.integer("subtype")) {
-			case pg_query.AlterTableType_AT_AddColumn, pg_query.AlterTableType_AT_AlterColumnType:
-				take(cmd.child("def").child("type_name"))
+		for cmd := range node.List("cmds") {
+			switch parse.AlterTableType(cmd.Integer("subtype")) {
+			case parse.AT_AddColumn, parse.AT_AlterColumnType:
+				take(cmd.Child("def").Child("type_name"))
 			}
 		}
 	}
@@ -124,36 +124,30 @@ func (a *Alteration) widen(digits string) {
 	}
 	a.declared = a.Type
 	a.Text, a.Type = widened(a.Text, digits), a.Type+digits
-	a.kind = columnOf("numeric" + digits).child("type_name")
-}
-
-// precise puts digits behind the name of a type that begins with token i.
-func (p *phrase) precise(i int, digits string) edit {
-	last := p.tokens[p.qualified(i)-1]
-	return edit{int(last.start), int(last.end), string(p.text[last.start:last.end]) + digits}
+	a.kind = columnOf("numeric" + digits).Child("type_name")
 }
 
 // widened is the text of one statement with the precision behind each type that has none. A text that
 // does not mean that afterwards is returned as it was.
 func widened(sql, digits string) string {
-	tree, err := parseTree(sql)
-	if err != nil || len(tree.values("stmts")) != 1 {
+	tree, err := parse.Tree(sql)
+	if err != nil || len(tree.Values("stmts")) != 1 {
 		return sql
 	}
-	ph, meant, edits := lexPhrase([]byte(sql), 0, len(sql)), intents{}, []edit(nil)
-	for _, kind := range bareNumerics(tree.child("stmts").child("stmt")) {
-		i := ph.at(kind.integer("location"))
+	ph, meant, edits := parse.LexPhrase([]byte(sql), 0, len(sql)), parse.Intents{}, []parse.Edit(nil)
+	for _, kind := range bareNumerics(tree.Child("stmts").Child("stmt")) {
+		i := ph.At(kind.Integer("location"))
 		if i < 0 {
 			return sql
 		}
-		edits = append(edits, ph.precise(i, digits))
-		meant.set(kind, "typmods", columnOf("numeric"+digits).child("type_name").values("typmods")...)
+		edits = append(edits, ph.Precise(i, digits))
+		meant.Set(kind, "typmods", columnOf("numeric"+digits).Child("type_name").Values("typmods")...)
 	}
-	text, ok := applyEdits(sql, edits)
+	text, ok := parse.Apply(sql, edits)
 	if !ok {
 		return sql
 	}
-	if made, err := parseTree(text); err != nil || !meant.equal(tree, made) {
+	if made, err := parse.Tree(text); err != nil || !meant.Equal(tree, made) {
 		return sql
 	}
 	return text

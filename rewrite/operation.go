@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // maxTables bounds the plans that are kept by verb and table of scanned texts.
@@ -108,13 +110,13 @@ var tabled = map[string]bool{"select": true, "insert": true, "update": true, "de
 	"create_table": true, "create_index": true, "alter_table": true, "truncate": true}
 
 // operationOf names a statement: by verb and first table, such as select_shards.
-func operationOf(m message, st *Statement) string {
-	if m.is("TransactionStmt") {
+func operationOf(m parse.Message, st *Statement) string {
+	if m.Is("TransactionStmt") {
 		return transactionVerbs[st.Tx.Verb]
 	}
-	verb, ok := verbs[m.name()]
+	verb, ok := verbs[m.Name()]
 	if !ok {
-		verb = snake(strings.TrimSuffix(m.name(), "Stmt"))
+		verb = snake(strings.TrimSuffix(m.Name(), "Stmt"))
 	}
 	if !tabled[verb] || len(st.Tables) == 0 {
 		return verb

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"fmt"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 func TestOperations(t *testing.T) {
@@ -93,7 +95,7 @@ func TestFeaturesAreWhole(t *testing.T) {
 		}
 	}
 	for name, f := range refused {
-		if _, ok := catalogue[f]; !ok || shapes()[name] == nil {
+		if _, ok := catalogue[f]; !ok || parse.Shapes()[name] == nil {
 			t.Errorf("%s: %s", name, f)
 		}
 	}

@@ -14,9 +14,9 @@ func (p *Planner) Pieces(sql string) []string {
 	}
 	var pieces []string
 	start, first := 0, true
-	for raw := range tree.list("stmts") {
+	for raw := range tree.List("stmts") {
 		if !first {
-			at := raw.integer("stmt_location")
+			at := raw.Integer("stmt_location")
 			pieces, start = append(pieces, sql[start:at]), at
 		}
 		first = false

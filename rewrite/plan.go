@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Plan is what Sluice knows about one text. Plans are shared, and immutable but
@@ -33,7 +35,7 @@ type Plan struct {
 
 	// source is the client's text and edits what made Text of it, where there are any.
 	source string
-	edits  []edit
+	edits  []parse.Edit
 	// splits says that there may be another form (Planner.Split).
 	splits bool
 	split  lazySplit
@@ -66,7 +68,7 @@ func (p *Plan) Position(position int) int {
 	if p.Text == "" {
 		return position
 	}
-	return positionBefore(p.source, p.Text, p.edits, position)
+	return parse.PositionBefore(p.source, p.Text, p.edits, position)
 }
 
 // OfOurs reports whether a position in the client's text is that of a statement in whose place the

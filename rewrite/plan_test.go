@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 var (
@@ -58,10 +60,10 @@ func describe(p *Plan) string {
 // parsed plans a text by the parser, whatever the scan says.
 func parsed(t testing.TB, sql string) *Plan {
 	t.Helper()
-	if Defaults().guard([]byte(sql)) != fits {
+	if Defaults().guard([]byte(sql)) != parse.Fits {
 		t.Fatalf("%.80q is over the guard", sql)
 	}
-	tree, err := parseTree(sql)
+	tree, err := parse.Tree(sql)
 	if err != nil {
 		t.Fatalf("%q: %v", sql, err)
 	}

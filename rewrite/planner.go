@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Defaults of a Config.
@@ -109,7 +111,7 @@ type shared struct {
 
 	hits, scanned, parsed, unparsable atomic.Uint64
 	rewritten, unverified             atomic.Uint64
-	guarded                           [reasons]atomic.Uint64
+	guarded                           [parse.Reasons]atomic.Uint64
 
 	mu       sync.Mutex
 	variants map[variation]*Planner // guarded by mu
@@ -184,7 +186,7 @@ func (p *Planner) under(names *Names) uint64 { return names.ID() | p.number<<56 
 
 // planByTree plans a text by its tree, and remembers the plan.
 func (p *Planner) planByTree(sql []byte, names *Names) *Plan {
-	if why := p.config.guard(sql); why != fits {
+	if why := p.config.guard(sql); why != parse.Fits {
 		p.guarded[why].Add(1)
 		return names.unread(sql)
 	}
@@ -203,9 +205,9 @@ func (p *Planner) Stats() Stats {
 		Unparsable:     p.unparsable.Load(),
 		Rewritten:      p.rewritten.Load(),
 		Unverified:     p.unverified.Load(),
-		GuardedBytes:   p.guarded[tooLong].Load(),
-		GuardedNesting: p.guarded[tooDeep].Load(),
-		GuardedText:    p.guarded[notText].Load(),
+		GuardedBytes:   p.guarded[parse.TooLong].Load(),
+		GuardedNesting: p.guarded[parse.TooDeep].Load(),
+		GuardedText:    p.guarded[parse.NotText].Load(),
 	}
 }
 
@@ -230,3 +232,6 @@ func (p *Planner) parse(sql string, names *Names) *Plan {
 	}
 	return plan
 }
+
+// guard decides by the limits of c whether a text may be given to the parser.
+func (c Config) guard(sql []byte) parse.Reason { return parse.Guard(sql, c.MaxBytes, c.MaxNesting) }

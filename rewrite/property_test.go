@@ -12,6 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
+
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // touched has statements that the rules rewrite; the first form of each symbol is
@@ -43,7 +46,7 @@ var touched = map[string][]string{
 
 // drawText draws a text of the grammar.
 func drawText(t *rapid.T, symbol string, depth int) string {
-	return expand(touched, symbol, depth, func(forms []string, symbol string, depth int) string {
+	return sqltexts.Expand(touched, symbol, depth, func(forms []string, symbol string, depth int) string {
 		if depth < 6 {
 			return rapid.SampledFrom(forms).Draw(t, symbol)
 		}
@@ -328,7 +331,7 @@ func plain(tree protoreflect.Message) {
 	visit(tree, func(m protoreflect.Message) {
 		fields := m.Descriptor().Fields()
 		for i := range fields.Len() {
-			if isPlace(string(fields.Get(i).Name())) {
+			if parse.IsPlace(string(fields.Get(i).Name())) {
 				m.Clear(fields.Get(i))
 			}
 		}
@@ -376,12 +379,12 @@ func FuzzRewrite(f *testing.F) {
 			}
 		}
 		if s := p.Split(plan); s != nil {
-			if _, err := parseTree(s.Text()); err != nil {
+			if _, err := parse.Tree(s.Text()); err != nil {
 				t.Fatalf("%q: %q: %v", sql, s.Text(), err)
 			}
 		}
 		linter := p.Linter()
-		for s := range Script(sql) {
+		for s := range parse.Script(sql) {
 			linter.Read(s.SQL)
 		}
 	})

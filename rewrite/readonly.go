@@ -3,7 +3,7 @@ package rewrite
 import (
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // What PostgreSQL says to a statement in a transaction that is READ ONLY. A client that has set
@@ -23,21 +23,21 @@ func (st *Statement) InReadOnly() (command string, known bool) {
 }
 
 // inReadOnly fills in what InReadOnly tells; a is what was gathered of the statement.
-func (st *Statement) inReadOnly(m message, a *analysis) {
+func (st *Statement) inReadOnly(m parse.Message, a *analysis) {
 	run := m
-	switch m.name() {
+	switch m.Name() {
 	case "ExplainStmt", "DeclareCursorStmt", "CopyStmt":
-		if a.inert || m.is("CopyStmt") && m.child("query").shape == nil {
+		if a.inert || m.Is("CopyStmt") && m.Child("query").Shape == nil {
 			break
 		}
-		run = m.child("query")
+		run = m.Child("query")
 	}
 	switch {
-	case m.is("CopyStmt") && m.flag("is_from"):
+	case m.Is("CopyStmt") && m.Flag("is_from"):
 		st.writes = "COPY FROM"
-	case neutrals[m.name()], m.is("ExplainStmt") && a.inert:
+	case neutrals[m.Name()], m.Is("ExplainStmt") && a.inert:
 		st.neutral = true
-	case run.is("SelectStmt"):
+	case run.Is("SelectStmt"):
 		st.writes = selected(run, a)
 		st.neutral = st.writes == "" && !a.foreign && len(a.tables) == 0
 	default:
@@ -46,13 +46,13 @@ func (st *Statement) inReadOnly(m message, a *analysis) {
 }
 
 // selected is the command of a query that PostgreSQL refuses; "" for any other.
-func selected(m message, a *analysis) string {
+func selected(m parse.Message, a *analysis) string {
 	switch {
-	case m.child("into_clause").shape != nil:
+	case m.Child("into_clause").Shape != nil:
 		return "SELECT INTO"
 	case len(a.locked) > 0:
-		for clause := range a.locked[0].list("locking_clause") {
-			return "SELECT " + lockWords[pg_query.LockClauseStrength(clause.integer("strength"))]
+		for clause := range a.locked[0].List("locking_clause") {
+			return "SELECT " + lockWords[parse.LockClauseStrength(clause.Integer("strength"))]
 		}
 	case a.modifies:
 		return "SELECT"
@@ -62,11 +62,11 @@ func selected(m message, a *analysis) string {
 	return ""
 }
 
-var lockWords = map[pg_query.LockClauseStrength]string{
-	pg_query.LockClauseStrength_LCS_FORKEYSHARE:    "FOR KEY SHARE",
-	pg_query.LockClauseStrength_LCS_FORSHARE:       "FOR SHARE",
-	pg_query.LockClauseStrength_LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE",
-	pg_query.LockClauseStrength_LCS_FORUPDATE:      "FOR UPDATE",
+var lockWords = map[parse.LockClauseStrength]string{
+	parse.LCS_FORKEYSHARE:    "FOR KEY SHARE",
+	parse.LCS_FORSHARE:       "FOR SHARE",
+	parse.LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE",
+	parse.LCS_FORUPDATE:      "FOR UPDATE",
 }
 
 // neutrals are statements that may do something, and that PostgreSQL takes in such a transaction.
@@ -110,16 +110,16 @@ var commandNames = map[string]string{
 }
 
 // commandOf is the command of a statement that changes rows or the catalog; "" for any other.
-func commandOf(m message) string {
-	object := func(field string) string { return objectWords(pg_query.ObjectType(m.integer(field))) }
-	switch m.name() {
+func commandOf(m parse.Message) string {
+	object := func(field string) string { return objectWords(parse.ObjectType(m.Integer(field))) }
+	switch m.Name() {
 	case "CreateTableAsStmt":
 		if object("objtype") != "TABLE" {
 			return "CREATE MATERIALIZED VIEW"
 		}
 		return "CREATE TABLE AS"
 	case "CreateFunctionStmt":
-		if m.flag("is_procedure") {
+		if m.Flag("is_procedure") {
 			return "CREATE PROCEDURE"
 		}
 		return "CREATE FUNCTION"
@@ -134,7 +134,7 @@ func commandOf(m message) string {
 	case "AlterTableStmt":
 		return "ALTER " + object("objtype")
 	case "RenameStmt":
-		if m.integer("rename_type") == int(pg_query.ObjectType_OBJECT_COLUMN) {
+		if m.Integer("rename_type") == int(parse.OBJECT_COLUMN) {
 			return "ALTER " + object("relation_type")
 		}
 		return "ALTER " + object("rename_type")
@@ -145,28 +145,28 @@ func commandOf(m message) string {
 	case "GrantRoleStmt":
 		return granting(m, "GRANT ROLE", "REVOKE ROLE")
 	}
-	return commandNames[m.name()]
+	return commandNames[m.Name()]
 }
 
-func granting(m message, grants, revokes string) string {
-	if m.flag("is_grant") {
+func granting(m parse.Message, grants, revokes string) string {
+	if m.Flag("is_grant") {
 		return grants
 	}
 	return revokes
 }
 
 // objectWords is a kind of object as tags of commands have it.
-func objectWords(kind pg_query.ObjectType) string {
+func objectWords(kind parse.ObjectType) string {
 	switch kind {
-	case pg_query.ObjectType_OBJECT_MATVIEW:
+	case parse.OBJECT_MATVIEW:
 		return "MATERIALIZED VIEW"
-	case pg_query.ObjectType_OBJECT_COLUMN, pg_query.ObjectType_OBJECT_TABCONSTRAINT:
+	case parse.OBJECT_COLUMN, parse.OBJECT_TABCONSTRAINT:
 		return "TABLE"
-	case pg_query.ObjectType_OBJECT_DOMCONSTRAINT:
+	case parse.OBJECT_DOMCONSTRAINT:
 		return "DOMAIN"
-	case pg_query.ObjectType_OBJECT_ATTRIBUTE:
+	case parse.OBJECT_ATTRIBUTE:
 		return "TYPE"
-	case pg_query.ObjectType_OBJECT_FOREIGN_SERVER:
+	case parse.OBJECT_FOREIGN_SERVER:
 		return "SERVER"
 	}
 	if words := abbreviated[kind]; words != "" {
@@ -176,10 +176,10 @@ func objectWords(kind pg_query.ObjectType) string {
 }
 
 // abbreviated are the words of kinds of objects that the parser abbreviates.
-var abbreviated = map[pg_query.ObjectType]string{
-	pg_query.ObjectType_OBJECT_FDW: "FOREIGN DATA WRAPPER", pg_query.ObjectType_OBJECT_OPCLASS: "OPERATOR CLASS", pg_query.ObjectType_OBJECT_OPFAMILY: "OPERATOR FAMILY",
-	pg_query.ObjectType_OBJECT_TSCONFIGURATION: "TEXT SEARCH CONFIGURATION", pg_query.ObjectType_OBJECT_TSDICTIONARY: "TEXT SEARCH DICTIONARY",
-	pg_query.ObjectType_OBJECT_TSPARSER: "TEXT SEARCH PARSER", pg_query.ObjectType_OBJECT_TSTEMPLATE: "TEXT SEARCH TEMPLATE", pg_query.ObjectType_OBJECT_LARGEOBJECT: "LARGE OBJECT",
+var abbreviated = map[parse.ObjectType]string{
+	parse.OBJECT_FDW: "FOREIGN DATA WRAPPER", parse.OBJECT_OPCLASS: "OPERATOR CLASS", parse.OBJECT_OPFAMILY: "OPERATOR FAMILY",
+	parse.OBJECT_TSCONFIGURATION: "TEXT SEARCH CONFIGURATION", parse.OBJECT_TSDICTIONARY: "TEXT SEARCH DICTIONARY",
+	parse.OBJECT_TSPARSER: "TEXT SEARCH PARSER", parse.OBJECT_TSTEMPLATE: "TEXT SEARCH TEMPLATE", parse.OBJECT_LARGEOBJECT: "LARGE OBJECT",
 }
 
 // readsByDefault is the rule of what has transactions begin READ ONLY: the relay keeps the setting,

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // refused are the statements that DSQL refuses by their type alone.
@@ -23,22 +23,22 @@ var refused = map[string]Feature{
 // refusedForms are the statements that DSQL refuses in some forms only.
 var refusedForms = map[string]struct {
 	feature Feature
-	uses    func(m message) bool
+	uses    func(m parse.Message) bool
 }{
-	"SelectStmt":         {TableAs, func(m message) bool { return m.child("into_clause").shape != nil }},
-	"CreateFunctionStmt": {Procedural, func(m message) bool { return m.flag("is_procedure") || !inSQL(m) }},
-	"VacuumStmt":         {Vacuum, func(m message) bool { return m.flag("is_vacuumcmd") }},
-	"DropStmt": {UserType, func(m message) bool {
-		return pg_query.ObjectType(m.integer("remove_type")) == pg_query.ObjectType_OBJECT_TYPE
+	"SelectStmt":         {TableAs, func(m parse.Message) bool { return m.Child("into_clause").Shape != nil }},
+	"CreateFunctionStmt": {Procedural, func(m parse.Message) bool { return m.Flag("is_procedure") || !inSQL(m) }},
+	"VacuumStmt":         {Vacuum, func(m parse.Message) bool { return m.Flag("is_vacuumcmd") }},
+	"DropStmt": {UserType, func(m parse.Message) bool {
+		return parse.ObjectType(m.Integer("remove_type")) == parse.OBJECT_TYPE
 	}},
-	"CommentStmt": {Extension, func(m message) bool {
-		return pg_query.ObjectType(m.integer("objtype")) == pg_query.ObjectType_OBJECT_EXTENSION
+	"CommentStmt": {Extension, func(m parse.Message) bool {
+		return parse.ObjectType(m.Integer("objtype")) == parse.OBJECT_EXTENSION
 	}},
 }
 
 // dialect finds what DSQL refuses of a statement and no rule handles.
 func (r *rewriter) dialect(p *part) {
-	at, name, temp := p.st.Start, p.node.name(), temporary(p)
+	at, name, temp := p.st.Start, p.node.Name(), temporary(p)
 	if f, ok := refused[name]; ok && (temp == "" || f != TableAs) {
 		r.find(found(f, at))
 		if name == "CreateEnumStmt" {
@@ -74,7 +74,7 @@ func (r *rewriter) dialect(p *part) {
 	case "AlterTableStmt":
 		r.refusedAlters(p)
 	case "DropStmt":
-		if pg_query.ObjectType(p.node.integer("remove_type")) == pg_query.ObjectType_OBJECT_EXTENSION {
+		if parse.ObjectType(p.node.Integer("remove_type")) == parse.OBJECT_EXTENSION {
 			r.find(found(Extension, at))
 		}
 	}
@@ -108,28 +108,28 @@ func temporary(p *part) Feature {
 	switch {
 	case p.st.Pin != PinTemp:
 		return ""
-	case m.is("CreateFunctionStmt"):
+	case m.Is("CreateFunctionStmt"):
 		if refusedForms["CreateFunctionStmt"].uses(m) {
 			return ""
 		}
 		return TempFunction
-	case m.is("DropStmt") && isRoutine(pg_query.ObjectType(m.integer("remove_type"))):
+	case m.Is("DropStmt") && isRoutine(parse.ObjectType(m.Integer("remove_type"))):
 		return TempFunction
 	}
 	return TempTable
 }
 
-func isRoutine(kind pg_query.ObjectType) bool {
+func isRoutine(kind parse.ObjectType) bool {
 	switch kind {
-	case pg_query.ObjectType_OBJECT_FUNCTION, pg_query.ObjectType_OBJECT_PROCEDURE, pg_query.ObjectType_OBJECT_ROUTINE, pg_query.ObjectType_OBJECT_AGGREGATE:
+	case parse.OBJECT_FUNCTION, parse.OBJECT_PROCEDURE, parse.OBJECT_ROUTINE, parse.OBJECT_AGGREGATE:
 		return true
 	}
 	return false
 }
 
 // isTriggers reports whether a function is one for triggers, which no language helps.
-func isTriggers(function message) bool {
-	names := function.child("return_type").names("names")
+func isTriggers(function parse.Message) bool {
+	names := function.Child("return_type").Names("names")
 	return len(names) > 0 && (names[len(names)-1] == "trigger" || names[len(names)-1] == "event_trigger")
 }
 
@@ -139,16 +139,16 @@ func (r *rewriter) refusedAlters(p *part) {
 	if p.st.Constraints != nil || p.st.Commands != nil {
 		return
 	}
-	var ph phrase
-	for cmd := range p.node.list("cmds") {
+	var ph parse.Phrase
+	for cmd := range p.node.List("cmds") {
 		f := refusedAlter(cmd)
-		if f == Validate && ph.tokens == nil {
+		if f == Validate && ph.Tokens == nil {
 			ph = r.phrase(p)
 		}
 		if (f == AddColumn || f == AddSerial) && p.st.Alteration != nil || f == AlterType && p.st.Alteration != nil && p.st.Alteration.Retypes {
 			continue
 		}
-		if f != "" && (f != Validate || !ph.words(0, "alter", "table", "async")) {
+		if f != "" && (f != Validate || !ph.Words(0, "alter", "table", "async")) {
 			r.find(found(f, p.st.Start))
 		}
 	}
@@ -172,40 +172,40 @@ func (r *rewriter) refusedControl(p *part) {
 // refusedTable looks at CREATE TABLE.
 func (r *rewriter) refusedTable(p *part) {
 	m, at := p.node, p.st.Start
-	if m.child("relation").text("relpersistence") == "u" {
+	if m.Child("relation").Text("relpersistence") == "u" {
 		r.find(found(UnloggedTable, at))
 	}
-	if m.child("partspec").shape != nil || m.child("partbound").shape != nil {
+	if m.Child("partspec").Shape != nil || m.Child("partbound").Shape != nil {
 		r.find(found(Partitions, at))
-	} else if m.child("inh_relations").shape != nil {
+	} else if m.Child("inh_relations").Shape != nil {
 		r.find(found(Inheritance, at))
 	}
-	if m.text("tablespacename") != "" {
+	if m.Text("tablespacename") != "" {
 		r.find(found(Tablespace, at))
 	}
 	types, made := map[string]string{}, &table{}
 	if r.names != nil {
 		made = r.tableMade(m)
 	}
-	for column := range m.list("table_elts") {
-		if !column.is("ColumnDef") {
+	for column := range m.List("table_elts") {
+		if !column.Is("ColumnDef") {
 			continue
 		}
 		kind := typeOf(column)
-		if name := column.text("colname"); !made.maps(name) {
+		if name := column.Text("colname"); !made.maps(name) {
 			types[name] = kind
 		}
 		r.refusedColumn(column, kind)
 	}
-	for constraint := range m.list("table_elts") {
-		if constraint.is("Constraint") {
-			r.refusedKey(constraint, constraint.names("keys"), types)
+	for constraint := range m.List("table_elts") {
+		if constraint.Is("Constraint") {
+			r.refusedKey(constraint, constraint.Names("keys"), types)
 		}
 	}
-	for column := range m.list("table_elts") {
-		if column.is("ColumnDef") {
-			name := []string{column.text("colname")}
-			for constraint := range column.list("constraints") {
+	for column := range m.List("table_elts") {
+		if column.Is("ColumnDef") {
+			name := []string{column.Text("colname")}
+			for constraint := range column.List("constraints") {
 				r.refusedKey(constraint, name, types)
 			}
 		}
@@ -213,14 +213,14 @@ func (r *rewriter) refusedTable(p *part) {
 }
 
 // typeOf is the name of a column's type, with [] behind it for an array.
-func typeOf(column message) string {
-	kind := column.child("type_name")
-	names := kind.names("names")
+func typeOf(column parse.Message) string {
+	kind := column.Child("type_name")
+	names := kind.Names("names")
 	if len(names) == 0 {
 		return ""
 	}
 	name := names[len(names)-1]
-	if kind.child("array_bounds").shape != nil {
+	if kind.Child("array_bounds").Shape != nil {
 		name += "[]"
 	}
 	return name
@@ -232,85 +232,85 @@ var refusedTypes = map[string]bool{"money": true, "xml": true, "inet": true, "ci
 	"tsquery": true, "int4range": true, "int8range": true, "numrange": true, "tsrange": true, "tstzrange": true,
 	"daterange": true, "bit": true, "varbit": true, "pg_lsn": true}
 
-func (r *rewriter) refusedColumn(column message, kind string) {
-	at := column.integer("location")
+func (r *rewriter) refusedColumn(column parse.Message, kind string) {
+	at := column.Integer("location")
 	if refusedTypes[kind] || strings.HasSuffix(kind, "[]") {
 		r.find(found(ColumnType, at))
 	}
-	if column.child("coll_clause").shape != nil {
+	if column.Child("coll_clause").Shape != nil {
 		r.find(found(Collation, at))
 	}
 }
 
 // refusedKey looks at a constraint over columns.
-func (r *rewriter) refusedKey(constraint message, keys []string, types map[string]string) {
-	switch pg_query.ConstrType(constraint.integer("contype")) {
-	case pg_query.ConstrType_CONSTR_EXCLUSION:
-		r.find(found(Exclusion, constraint.integer("location")))
-	case pg_query.ConstrType_CONSTR_PRIMARY, pg_query.ConstrType_CONSTR_UNIQUE:
+func (r *rewriter) refusedKey(constraint parse.Message, keys []string, types map[string]string) {
+	switch parse.ConstrType(constraint.Integer("contype")) {
+	case parse.CONSTR_EXCLUSION:
+		r.find(found(Exclusion, constraint.Integer("location")))
+	case parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE:
 		if slices.ContainsFunc(keys, func(k string) bool { return types[k] == "bytea" || types[k] == "jsonb" }) {
-			r.find(found(ByteaKey, constraint.integer("location")))
+			r.find(found(ByteaKey, constraint.Integer("location")))
 		}
 	}
 }
 
 // inSQL reports whether a function is written in SQL.
-func inSQL(function message) bool {
-	for option := range function.list("options") {
-		if option.text("defname") == "language" {
-			return strings.ToLower(option.child("arg").text("sval")) == "sql"
+func inSQL(function parse.Message) bool {
+	for option := range function.List("options") {
+		if option.Text("defname") == "language" {
+			return strings.ToLower(option.Child("arg").Text("sval")) == "sql"
 		}
 	}
 	return true
 }
 
 // refusedAlters are the commands of ALTER TABLE that DSQL refuses whatever they say.
-var refusedAlters = map[pg_query.AlterTableType]Feature{
-	pg_query.AlterTableType_AT_AlterColumnType:    AlterType,
-	pg_query.AlterTableType_AT_SetNotNull:         SetNotNullColumn,
-	pg_query.AlterTableType_AT_ValidateConstraint: Validate,
-	pg_query.AlterTableType_AT_EnableRowSecurity:  RowSecurity,
-	pg_query.AlterTableType_AT_ForceRowSecurity:   RowSecurity,
-	pg_query.AlterTableType_AT_AddInherit:         Inheritance,
-	pg_query.AlterTableType_AT_AttachPartition:    Partitions,
-	pg_query.AlterTableType_AT_DetachPartition:    Partitions,
-	pg_query.AlterTableType_AT_SetUnLogged:        UnloggedTable,
-	pg_query.AlterTableType_AT_SetTableSpace:      Tablespace,
+var refusedAlters = map[parse.AlterTableType]Feature{
+	parse.AT_AlterColumnType:    AlterType,
+	parse.AT_SetNotNull:         SetNotNullColumn,
+	parse.AT_ValidateConstraint: Validate,
+	parse.AT_EnableRowSecurity:  RowSecurity,
+	parse.AT_ForceRowSecurity:   RowSecurity,
+	parse.AT_AddInherit:         Inheritance,
+	parse.AT_AttachPartition:    Partitions,
+	parse.AT_DetachPartition:    Partitions,
+	parse.AT_SetUnLogged:        UnloggedTable,
+	parse.AT_SetTableSpace:      Tablespace,
 }
 
 // refusedAlter is what DSQL refuses of one command of ALTER TABLE; "" for nothing.
-func refusedAlter(cmd message) Feature {
-	kind := pg_query.AlterTableType(cmd.integer("subtype"))
-	def := cmd.child("def")
+func refusedAlter(cmd parse.Message) Feature {
+	kind := parse.AlterTableType(cmd.Integer("subtype"))
+	def := cmd.Child("def")
 	switch kind {
-	case pg_query.AlterTableType_AT_AddColumn:
+	case parse.AT_AddColumn:
 		if _, ok := serialOf(def); ok {
 			return AddSerial
 		}
 		if name := typeOf(def); refusedTypes[name] || strings.HasSuffix(name, "[]") {
 			return ColumnType
 		}
-		if identityOf(def).shape != nil {
+		if identityOf(def).Shape != nil {
 			return AddSerial
 		}
-		for constraint := range def.list("constraints") {
-			if constraint.integer("contype") != int(pg_query.ConstrType_CONSTR_NULL) && !saysNothing(def) {
+		for constraint := range def.List("constraints") {
+			if constraint.Integer("contype") != int(parse.CONSTR_NULL) && !saysNothing(def) {
 				return AddColumn
 			}
 		}
-	case pg_query.AlterTableType_AT_AddConstraint:
-		switch pg_query.ConstrType(def.integer("contype")) {
-		case pg_query.ConstrType_CONSTR_CHECK, pg_query.ConstrType_CONSTR_FOREIGN:
-			if !def.flag("skip_validation") {
+	case parse.AT_AddConstraint:
+		switch parse.ConstrType(def.Integer("contype")) {
+		case parse.CONSTR_CHECK, parse.CONSTR_FOREIGN:
+			if !def.Flag("skip_validation") {
 				return AddConstraint
 			}
-		case pg_query.ConstrType_CONSTR_UNIQUE:
-			if def.text("indexname") == "" {
+		case parse.CONSTR_UNIQUE:
+			if def.Text("indexname") == "" {
 				return AddConstraint
 			}
-		case pg_query.ConstrType_CONSTR_PRIMARY:
+		case parse.CONSTR_PRIMARY:
 			return AddPrimaryKey
-		case pg_query.ConstrType_CONSTR_EXCLUSION:
+		case parse.CONSTR_EXCLUSION:
 			return Exclusion
 		default:
 			return AddConstraint

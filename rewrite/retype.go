@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // The statements by which a column gets another type on DSQL, which has none for it: a column
@@ -39,21 +39,21 @@ func (a *Alteration) retypable() bool {
 	if len(a.Column) > maxName-apartSuffix-3 {
 		return false
 	}
-	add, err := parseTree(a.Apart("00000000").Add())
-	if err != nil || len(add.values("stmts")) != 1 {
+	add, err := parse.Tree(a.Apart("00000000").Add())
+	if err != nil || len(add.Values("stmts")) != 1 {
 		return false
 	}
-	st := add.child("stmts").child("stmt")
-	if !st.is("AlterTableStmt") || len(st.values("cmds")) != 1 || st.child("relation").text("relname") != a.relation {
+	st := add.Child("stmts").Child("stmt")
+	if !st.Is("AlterTableStmt") || len(st.Values("cmds")) != 1 || st.Child("relation").Text("relname") != a.relation {
 		return false
 	}
-	column := st.child("cmds").child("def")
-	cast, err := parseTree("SELECT CAST(NULL AS " + a.Type + ")")
-	if err != nil || len(cast.values("stmts")) != 1 || !column.is("ColumnDef") || column.child("constraints").shape != nil {
+	column := st.Child("cmds").Child("def")
+	cast, err := parse.Tree("SELECT CAST(NULL AS " + a.Type + ")")
+	if err != nil || len(cast.Values("stmts")) != 1 || !column.Is("ColumnDef") || column.Child("constraints").Shape != nil {
 		return false
 	}
-	kind := cast.child("stmts").child("stmt").child("target_list").child("val").child("type_name")
-	return (intents{}).equal(column.child("type_name"), a.kind) && (intents{}).equal(kind, a.kind)
+	kind := cast.Child("stmts").Child("stmt").Child("target_list").Child("val").Child("type_name")
+	return (parse.Intents{}).Equal(column.Child("type_name"), a.kind) && (parse.Intents{}).Equal(kind, a.kind)
 }
 
 // apartSuffix is how much longer the names of Retyping are than the column's.
@@ -210,26 +210,28 @@ func (r *Retyping) Held(shown, from, name string) *Constraints {
 	if !ok {
 		return nil
 	}
-	constraint := parsed.parts[0].node.child("cmds").child("def")
-	ph, edits, made := parsed.phrase(&parsed.parts[0]), []edit(nil), identifier(r.Made)
-	swap := func(i int) { edits = append(edits, edit{int(ph.tokens[i].start), int(ph.tokens[i].end), made}) }
+	constraint := parsed.parts[0].node.Child("cmds").Child("def")
+	ph, edits, made := parsed.phrase(&parsed.parts[0]), []parse.Edit(nil), identifier(r.Made)
+	swap := func(i int) {
+		edits = append(edits, parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: made})
+	}
 	switch {
-	case constraintIs(constraint, pg_query.ConstrType_CONSTR_CHECK):
-		refs := columnRefs(constraint.child("raw_expr"), nil)
-		slices.SortFunc(refs, func(a, b message) int { return a.integer("location") - b.integer("location") })
+	case constraintIs(constraint, parse.CONSTR_CHECK):
+		refs := columnRefs(constraint.Child("raw_expr"), nil)
+		slices.SortFunc(refs, func(a, b parse.Message) int { return a.Integer("location") - b.Integer("location") })
 		for _, ref := range refs {
-			i, names := ph.at(ref.integer("location")), ref.names("fields")
-			if i < 0 || len(names) != 1 || len(ref.values("fields")) != 1 {
+			i, names := ph.At(ref.Integer("location")), ref.Names("fields")
+			if i < 0 || len(names) != 1 || len(ref.Values("fields")) != 1 {
 				return nil
 			}
 			if names[0] == from {
 				swap(i)
 			}
 		}
-	case constraintIs(constraint, pg_query.ConstrType_CONSTR_FOREIGN) && len(constraint.values("fk_del_set_cols")) == 0:
-		i := ph.at(constraint.integer("location")) + 2 // behind CONSTRAINT and the name
-		listed, keys := ph.listed(i+2), constraint.names("fk_attrs")
-		if !ph.words(i, "foreign", "key") || len(listed) != len(keys) {
+	case constraintIs(constraint, parse.CONSTR_FOREIGN) && len(constraint.Values("fk_del_set_cols")) == 0:
+		i := ph.At(constraint.Integer("location")) + 2 // behind CONSTRAINT and the name
+		listed, keys := ph.Listed(i+2), constraint.Names("fk_attrs")
+		if !ph.Words(i, "foreign", "key") || len(listed) != len(keys) {
 			return nil
 		}
 		for n, key := range keys {
@@ -241,7 +243,7 @@ func (r *Retyping) Held(shown, from, name string) *Constraints {
 	if len(edits) == 0 {
 		return nil
 	}
-	text, ok := applyEdits(string(parsed.text), edits)
+	text, ok := parse.Apply(string(parsed.text), edits)
 	if !ok {
 		return nil
 	}
@@ -262,15 +264,15 @@ func (r *Retyping) holding(name string) string { return r.alter("ADD CONSTRAINT 
 // reads reads a constraint as the catalog shows it, in a statement that adds it under that name.
 func (r *Retyping) reads(shown, name string) (*rewriter, bool) {
 	text := r.holding(name) + shown
-	tree, err := parseTree(text)
-	if err != nil || len(tree.values("stmts")) != 1 {
+	tree, err := parse.Tree(text)
+	if err != nil || len(tree.Values("stmts")) != 1 {
 		return nil, false
 	}
 	_, parts := build(text, tree)
-	if len(parts) != 1 || !parts[0].node.is("AlterTableStmt") || len(parts[0].node.values("cmds")) != 1 || !parts[0].node.child("cmds").child("def").is("Constraint") {
+	if len(parts) != 1 || !parts[0].node.Is("AlterTableStmt") || len(parts[0].node.Values("cmds")) != 1 || !parts[0].node.Child("cmds").Child("def").Is("Constraint") {
 		return nil, false
 	}
-	return &rewriter{rules: &Rules{Dialect: true, Constraints: true}, text: []byte(text), parts: parts, meant: intents{}}, true
+	return &rewriter{rules: &Rules{Dialect: true, Constraints: true}, text: []byte(text), parts: parts, meant: parse.Intents{}}, true
 }
 
 // NameHeld gives such a constraint the name of the old column's.

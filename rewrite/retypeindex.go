@@ -5,8 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
-	"github.com/pganalyze/pg_query_go/v6/parser"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Indexes of a column that gets another type (Retyping), its expressions and its condition
@@ -33,27 +32,27 @@ type Likeness struct {
 // Like reads an index as the catalog shows it, in which the column has the name from. nil: it has
 // what DSQL refuses, or what could get lost.
 func (r *Retyping) Like(shown, from, name string) *Likeness {
-	if Defaults().guard([]byte(shown)) != fits {
+	if Defaults().guard([]byte(shown)) != parse.Fits {
 		return nil
 	}
-	tree, err := parseTree(shown)
-	if err != nil || len(tree.values("stmts")) != 1 {
+	tree, err := parse.Tree(shown)
+	if err != nil || len(tree.Values("stmts")) != 1 {
 		return nil
 	}
-	st := tree.child("stmts").child("stmt")
-	if !st.is("IndexStmt") || st.text("access_method") != "btree" || len(st.values("options")) > 0 || st.text("table_space") != "" || st.child("relation").shape == nil {
+	st := tree.Child("stmts").Child("stmt")
+	if !st.Is("IndexStmt") || st.Text("access_method") != "btree" || len(st.Values("options")) > 0 || st.Text("table_space") != "" || st.Child("relation").Shape == nil {
 		return nil
 	}
-	meant := intents{}
-	meant.set(st, "idxname", value{bytes: []byte(name)})
+	meant := parse.Intents{}
+	meant.Set(st, "idxname", parse.Value{Bytes: []byte(name)})
 	if !r.renames(meant, st, from) {
 		return nil
 	}
-	l := &Likeness{r: r, unique: st.flag("unique"), together: st.flag("nulls_not_distinct")}
+	l := &Likeness{r: r, unique: st.Flag("unique"), together: st.Flag("nulls_not_distinct")}
 	if l.Text = created(meant, tree, st); l.Text == "" {
 		return nil
 	}
-	renamed := message{tree.shape, meant.encode(tree)}.child("stmts").child("stmt")
+	renamed := parse.Message{Shape: tree.Shape, Wire: meant.Encode(tree)}.Child("stmts").Child("stmt")
 	if !l.read(renamed) {
 		return nil
 	}
@@ -63,32 +62,32 @@ func (r *Retyping) Like(shown, from, name string) *Likeness {
 
 // renames means to give the column its new name wherever an index has it. false: a key has an
 // order, a collation or an operator class, or a column is not named by its name alone.
-func (r *Retyping) renames(meant intents, st message, from string) bool {
-	var refs []message
+func (r *Retyping) renames(meant parse.Intents, st parse.Message, from string) bool {
+	var refs []parse.Message
 	for _, list := range []string{"index_params", "index_including_params"} {
-		for key := range st.list(list) {
-			if key.integer("ordering") > int(pg_query.SortByDir_SORTBY_DEFAULT) || key.integer("nulls_ordering") > int(pg_query.SortByNulls_SORTBY_NULLS_DEFAULT) ||
-				len(key.values("collation"))+len(key.values("opclass"))+len(key.values("opclassopts")) > 0 {
+		for key := range st.List(list) {
+			if key.Integer("ordering") > int(parse.SORTBY_DEFAULT) || key.Integer("nulls_ordering") > int(parse.SORTBY_NULLS_DEFAULT) ||
+				len(key.Values("collation"))+len(key.Values("opclass"))+len(key.Values("opclassopts")) > 0 {
 				return false
 			}
-			if key.text("name") == from {
-				meant.set(key, "name", value{bytes: []byte(r.Made)})
+			if key.Text("name") == from {
+				meant.Set(key, "name", parse.Value{Bytes: []byte(r.Made)})
 			}
-			if expr := key.child("expr"); expr.shape != nil {
+			if expr := key.Child("expr"); expr.Shape != nil {
 				refs = columnRefs(expr, refs)
 			}
 		}
 	}
-	if condition := st.child("where_clause"); condition.shape != nil {
+	if condition := st.Child("where_clause"); condition.Shape != nil {
 		refs = columnRefs(condition, refs)
 	}
 	for _, ref := range refs {
-		names := ref.names("fields")
-		if len(names) != 1 || len(ref.values("fields")) != 1 {
+		names := ref.Names("fields")
+		if len(names) != 1 || len(ref.Values("fields")) != 1 {
 			return false
 		}
 		if names[0] == from {
-			meant.set(ref.child("fields"), "sval", value{bytes: []byte(r.Made)})
+			meant.Set(ref.Child("fields"), "sval", parse.Value{Bytes: []byte(r.Made)})
 		}
 	}
 	return true
@@ -96,17 +95,17 @@ func (r *Retyping) renames(meant intents, st message, from string) bool {
 
 // created is the statement that the intended tree of a CREATE INDEX is, as DSQL spells it; "" where
 // what is written does not mean that tree.
-func created(meant intents, tree, st message) string {
-	written := intents{}
+func created(meant parse.Intents, tree, st parse.Message) string {
+	written := parse.Intents{}
 	for at, changes := range meant {
 		written[at] = slices.Clone(changes)
 	}
-	written.set(st, "access_method") // the parser fills it in
-	text, err := parser.DeparseFromProtobuf(written.encode(tree))
-	if err != nil || Defaults().guard([]byte(text)) != fits {
+	written.Set(st, "access_method") // the parser fills it in
+	text, err := parse.Deparse(written.Encode(tree))
+	if err != nil || Defaults().guard([]byte(text)) != parse.Fits {
 		return ""
 	}
-	if again, err := parseTree(text); err != nil || !meant.equal(tree, again) {
+	if again, err := parse.Tree(text); err != nil || !meant.Equal(tree, again) {
 		return ""
 	}
 	for _, verb := range []string{"CREATE INDEX", "CREATE UNIQUE INDEX"} {
@@ -118,23 +117,23 @@ func created(meant intents, tree, st message) string {
 }
 
 // read takes keys and condition from the tree of the new index.
-func (l *Likeness) read(st message) bool {
+func (l *Likeness) read(st parse.Message) bool {
 	names := map[string]bool{l.r.Made: true}
-	take := func(holder message, field string) (string, bool) {
+	take := func(holder parse.Message, field string) (string, bool) {
 		l.computes = true
-		for _, ref := range columnRefs(holder.child(field), nil) {
-			if name := ref.names("fields")[0]; !names[name] {
+		for _, ref := range columnRefs(holder.Child(field), nil) {
+			if name := ref.Names("fields")[0]; !names[name] {
 				names[name] = true
 				l.columns = append(l.columns, name)
 			}
 		}
-		return expression(holder.values(field)[0])
+		return expression(holder.Values(field)[0])
 	}
-	for key := range st.list("index_params") {
-		sql, ok := identifier(key.text("name")), true
-		if key.child("expr").shape != nil {
+	for key := range st.List("index_params") {
+		sql, ok := identifier(key.Text("name")), true
+		if key.Child("expr").Shape != nil {
 			sql, ok = take(key, "expr")
-		} else if name := key.text("name"); !names[name] {
+		} else if name := key.Text("name"); !names[name] {
 			names[name] = true
 			l.columns = append(l.columns, name)
 		}
@@ -144,31 +143,31 @@ func (l *Likeness) read(st message) bool {
 		l.keys = append(l.keys, sql)
 	}
 	ok := true
-	if st.child("where_clause").shape != nil {
+	if st.Child("where_clause").Shape != nil {
 		l.condition, ok = take(st, "where_clause")
 	}
 	return ok
 }
 
 // expression writes an expression, a Node as a tree holds it, in parentheses.
-func expression(node value) (string, bool) {
+func expression(node parse.Value) (string, bool) {
 	tree := sampleExpression()
-	target := tree.child("stmts").child("stmt").child("target_list")
-	meant := intents{}
-	meant.set(target, "val", node)
-	text, err := parser.DeparseFromProtobuf(meant.encode(tree))
-	if err != nil || Defaults().guard([]byte(text)) != fits {
+	target := tree.Child("stmts").Child("stmt").Child("target_list")
+	meant := parse.Intents{}
+	meant.Set(target, "val", node)
+	text, err := parse.Deparse(meant.Encode(tree))
+	if err != nil || Defaults().guard([]byte(text)) != parse.Fits {
 		return "", false
 	}
-	again, err := parseTree(text)
-	if err != nil || !meant.equal(tree, again) {
+	again, err := parse.Tree(text)
+	if err != nil || !meant.Equal(tree, again) {
 		return "", false
 	}
 	text, is := strings.CutPrefix(text, "SELECT ")
 	return "(" + text + ")", is
 }
 
-var sampleExpression = sample("SELECT 1")
+var sampleExpression = parse.Sample("SELECT 1")
 
 // Trial asks the server whether keys and condition have a meaning over a column of the new type;
 // "" where there is nothing to ask. It reads no row.
@@ -224,20 +223,20 @@ func (l *Likeness) where() string {
 
 // isLate looks at the index over a column that has no values: it is made early where it takes any
 // such row, whatever the others are.
-func (l *Likeness) isLate(st message) bool {
-	condition := st.child("where_clause")
-	excluded := condition.shape != nil && l.untrue(condition)
-	free := condition.shape == nil || l.free(condition)
+func (l *Likeness) isLate(st parse.Message) bool {
+	condition := st.Child("where_clause")
+	excluded := condition.Shape != nil && l.untrue(condition)
+	free := condition.Shape == nil || l.free(condition)
 	if !free && !l.harmless(condition) {
 		return true
 	}
 	named, distinct := false, false
-	for key := range st.list("index_params") {
-		expr := key.child("expr")
+	for key := range st.List("index_params") {
+		expr := key.Child("expr")
 		switch {
-		case key.text("name") == l.r.Made:
+		case key.Text("name") == l.r.Made:
 			named, distinct = true, true
-		case expr.shape == nil || l.free(expr):
+		case expr.Shape == nil || l.free(expr):
 		case !l.harmless(expr):
 			return true
 		default:
@@ -248,8 +247,8 @@ func (l *Likeness) isLate(st message) bool {
 }
 
 // free reports an expression that does not name the new column.
-func (l *Likeness) free(m message) bool {
-	return !slices.ContainsFunc(columnRefs(m, nil), func(ref message) bool { return slices.Equal(ref.names("fields"), []string{l.r.Made}) })
+func (l *Likeness) free(m parse.Message) bool {
+	return !slices.ContainsFunc(columnRefs(m, nil), func(ref parse.Message) bool { return slices.Equal(ref.Names("fields"), []string{l.r.Made}) })
 }
 
 // strictOperators and strictFunctions are PostgreSQL's own that are NULL where an operand is, and
@@ -260,19 +259,19 @@ var (
 )
 
 // null reports an expression that is NULL, and does not fail, where the new column is NULL.
-func (l *Likeness) null(m message) bool {
+func (l *Likeness) null(m parse.Message) bool {
 	switch {
-	case m.is("ColumnRef"):
+	case m.Is("ColumnRef"):
 		return !l.free(m)
-	case m.is("TypeCast"):
-		return isNoDomain(m.child("type_name")) && l.null(m.child("arg"))
-	case m.is("CollateClause"):
-		return l.null(m.child("arg"))
+	case m.Is("TypeCast"):
+		return isNoDomain(m.Child("type_name")) && l.null(m.Child("arg"))
+	case m.Is("CollateClause"):
+		return l.null(m.Child("arg"))
 	}
 	null := false
 	for _, operand := range l.operands(m) {
 		switch {
-		case operand.shape == nil || l.free(operand):
+		case operand.Shape == nil || l.free(operand):
 		case !l.null(operand):
 			return false
 		default:
@@ -283,43 +282,43 @@ func (l *Likeness) null(m message) bool {
 }
 
 // operands are those of an operator or a function that is NULL where one of them is; none of any other.
-func (l *Likeness) operands(m message) (operands []message) {
+func (l *Likeness) operands(m parse.Message) (operands []parse.Message) {
 	switch {
-	case m.is("A_Expr"):
-		if names := m.names("name"); len(names) != 1 || !strictOperators[names[0]] {
+	case m.Is("A_Expr"):
+		if names := m.Names("name"); len(names) != 1 || !strictOperators[names[0]] {
 			return nil
 		}
-		operands = []message{m.child("lexpr"), m.child("rexpr")}
-		switch pg_query.A_Expr_Kind(m.integer("kind")) {
-		case pg_query.A_Expr_Kind_AEXPR_OP:
+		operands = []parse.Message{m.Child("lexpr"), m.Child("rexpr")}
+		switch parse.A_Expr_Kind(m.Integer("kind")) {
+		case parse.AEXPR_OP:
 			return operands
-		case pg_query.A_Expr_Kind_AEXPR_OP_ANY: // of no list that has the column
+		case parse.AEXPR_OP_ANY: // of no list that has the column
 			if l.free(operands[1]) {
 				return operands
 			}
 		}
 		return nil
-	case m.is("FuncCall"):
-		names := m.names("funcname")
+	case m.Is("FuncCall"):
+		names := m.Names("funcname")
 		if len(names) == 2 && names[0] == "pg_catalog" {
 			names = names[1:]
 		}
 		if len(names) == 1 && strictFunctions[names[0]] {
-			operands = slices.Collect(m.list("args"))
+			operands = slices.Collect(m.List("args"))
 		}
 	}
 	return operands
 }
 
 // harmless reports an expression that does not fail for the new column where that is NULL.
-func (l *Likeness) harmless(m message) bool {
+func (l *Likeness) harmless(m parse.Message) bool {
 	switch {
 	case l.free(m) || l.null(m):
 		return true
-	case m.is("NullTest"):
-		return l.harmless(m.child("arg"))
-	case m.is("BoolExpr"):
-		for arg := range m.list("args") {
+	case m.Is("NullTest"):
+		return l.harmless(m.Child("arg"))
+	case m.Is("BoolExpr"):
+		for arg := range m.List("args") {
 			if !l.harmless(arg) {
 				return false
 			}
@@ -330,23 +329,23 @@ func (l *Likeness) harmless(m message) bool {
 }
 
 // untrue reports a condition that no row meets in which the new column is NULL.
-func (l *Likeness) untrue(m message) bool {
+func (l *Likeness) untrue(m parse.Message) bool {
 	switch {
 	case l.null(m):
 		return true
-	case m.is("NullTest"):
-		return pg_query.NullTestType(m.integer("nulltesttype")) == pg_query.NullTestType_IS_NOT_NULL && l.null(m.child("arg"))
-	case m.is("BoolExpr"):
+	case m.Is("NullTest"):
+		return parse.NullTestType(m.Integer("nulltesttype")) == parse.IS_NOT_NULL && l.null(m.Child("arg"))
+	case m.Is("BoolExpr"):
 		untrue, all := 0, 0
-		for arg := range m.list("args") {
+		for arg := range m.List("args") {
 			if all++; l.untrue(arg) {
 				untrue++
 			}
 		}
-		switch pg_query.BoolExprType(m.integer("boolop")) {
-		case pg_query.BoolExprType_AND_EXPR:
+		switch parse.BoolExprType(m.Integer("boolop")) {
+		case parse.AND_EXPR:
 			return untrue > 0
-		case pg_query.BoolExprType_OR_EXPR:
+		case parse.OR_EXPR:
 			return untrue == all
 		}
 	}

@@ -4,15 +4,17 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // part is one statement of a text while its plan is made.
 type part struct {
-	st   *Statement // in the plan
-	raw  message    // the RawStmt
-	node message    // the statement's
+	st   *Statement    // in the plan
+	raw  parse.Message // the RawStmt
+	node parse.Message // the statement's
 	// locked are the queries in it that have locking clauses.
-	locked  []message
+	locked  []parse.Message
 	samples bool // TABLESAMPLE
 	// advisory says that it calls a function that takes an advisory lock.
 	advisory bool
@@ -38,21 +40,21 @@ type rewriter struct {
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
-	tokens phrase // of the statement lexed
+	tokens parse.Phrase // of the statement lexed
 	lexed  *Statement
 
 	numbering *numbering // of a CREATE TABLE alone; else nil
 	widens    []string   // columns of the statement at hand that are wider than declared
 
-	edits    []edit
+	edits    []parse.Edit
 	ends     []int // of the edits of each statement
-	meant    intents
+	meant    parse.Intents
 	findings []Finding
 }
 
 // rewrite applies the rules to a text that passed the guard. It fills the plan,
 // which draft has made of the text and its tree.
-func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, parts []part) *Plan {
+func (p *Planner) rewrite(sql string, tree parse.Message, names *Names, plan *Plan, parts []part) *Plan {
 	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p part) bool { return p.config })
 	if len(parts) == 0 || !named && !p.config.Rules.any() {
 		return plan
@@ -66,7 +68,7 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 		r = p.run(sql, parts, names, func(i int) bool { return overlap[i] }, false)
 	}
 	for try := 0; len(r.edits) > 0; try++ {
-		if text, ok := applyEdits(sql, r.edits); ok && p.verified(text, tree, r.meant, held) {
+		if text, ok := parse.Apply(sql, r.edits); ok && p.verified(text, tree, r.meant, held) {
 			plan.Text, plan.source, plan.edits, plan.Mapped = text, sql, r.edits, r.mapped
 			p.rewritten.Add(1)
 			break
@@ -98,7 +100,7 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 // run applies the rules to every statement but those that pass as they are, of
 // which they only tell. again: columns are mapped in these too, in another form.
 func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int) bool, again bool) *rewriter {
-	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: intents{}}
+	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: parse.Intents{}}
 	if len(sql) < heavyBytes {
 		r.planned = func(sql string) *Plan { return p.alone(sql, names, false) }
 		if p.config.Rules.InTransactions != RefuseDDL {
@@ -122,15 +124,15 @@ func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int)
 
 // verified reports whether a text means what was intended: its own tree must be
 // the client's with the changes that the rules meant, and no other.
-func (p *Planner) verified(text string, tree message, meant intents, held bool) bool {
+func (p *Planner) verified(text string, tree parse.Message, meant parse.Intents, held bool) bool {
 	made, ok := p.read(text, held)
-	return ok && meant.equal(tree, made)
+	return ok && meant.Equal(tree, made)
 }
 
 // read parses a text that a rule made; held says that it is heavy's turn.
-func (p *Planner) read(text string, held bool) (tree message, ok bool) {
-	if p.config.guard([]byte(text)) != fits {
-		return message{}, false
+func (p *Planner) read(text string, held bool) (tree parse.Message, ok bool) {
+	if p.config.guard([]byte(text)) != parse.Fits {
+		return parse.Message{}, false
 	}
 	if len(text) >= heavyBytes && !held {
 		p.heavy.Lock()
@@ -149,13 +151,13 @@ func (r *rewriter) overlaps() map[int]bool {
 		if first = last; len(edits) == 0 {
 			continue
 		}
-		if !ordered(edits, at, len(r.text)) {
+		if !parse.Ordered(edits, at, len(r.text)) {
 			if bad == nil {
 				bad = map[int]bool{}
 			}
 			bad[i] = true
 		}
-		at = max(at, edits[len(edits)-1].end)
+		at = max(at, edits[len(edits)-1].End)
 	}
 	return bad
 }
@@ -173,20 +175,20 @@ func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
 		}
 		st := r.parts[i].st
 		for j := range edits {
-			edits[j].start -= st.Start
-			edits[j].end -= st.Start
+			edits[j].Start -= st.Start
+			edits[j].End -= st.Start
 		}
-		if edits[0].start < 0 {
+		if edits[0].Start < 0 {
 			bad[i] = true
 			continue
 		}
-		text, ok := applyEdits(string(r.text[st.Start:st.End]), edits)
+		text, ok := parse.Apply(string(r.text[st.Start:st.End]), edits)
 		if !ok {
 			bad[i] = true
 			continue
 		}
 		made, ok := p.read(text, held)
-		bad[i] = !ok || len(made.values("stmts")) != 1 || !r.meant.equal(r.parts[i].raw, made.child("stmts"))
+		bad[i] = !ok || len(made.Values("stmts")) != 1 || !r.meant.Equal(r.parts[i].raw, made.Child("stmts"))
 	}
 	return func(i int) bool { return bad[i] }
 }
@@ -194,7 +196,7 @@ func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
 // unverified finds what was to be rewritten of a statement that passes unchanged.
 func (r *rewriter) unverified(p *part) {
 	unchanged := *p.st
-	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: intents{}}
+	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: parse.Intents{}}
 	alone.statement(p)
 	*p.st = unchanged
 	if alone.maps {
@@ -234,11 +236,11 @@ func (r *rewriter) statement(p *part) {
 	}
 	if len(r.widens) > 0 {
 		p.st.Retag, p.st.Warning, r.widens = "CREATE TABLE", wider(r.widens), nil
-		if p.node.is("CreateSchemaStmt") {
+		if p.node.Is("CreateSchemaStmt") {
 			p.st.Retag = "CREATE SCHEMA"
 		}
 	}
-	if r.rules.Bytea != ByteaOff && p.node.is("IndexStmt") && p.st.Hint == "" {
+	if r.rules.Bytea != ByteaOff && p.node.Is("IndexStmt") && p.st.Hint == "" {
 		p.st.Hint = unmappedIndex
 	}
 }
@@ -247,7 +249,7 @@ func (r *rewriter) statement(p *part) {
 func (r *rewriter) others(p *part) {
 	r.locking(p)
 	r.generateUUIDs(p)
-	switch p.node.name() {
+	switch p.node.Name() {
 	case "IndexStmt":
 		r.index(p)
 	case "CreateStmt", "CreateSeqStmt", "AlterSeqStmt":
@@ -318,10 +320,10 @@ func (r *rewriter) calls(p *part) {
 // member looks at a statement within CREATE SCHEMA: there is no ASYNC in there.
 func (r *rewriter) member(p *part) {
 	switch {
-	case p.node.is("CreateStmt"), p.node.is("CreateSeqStmt"):
+	case p.node.Is("CreateStmt"), p.node.Is("CreateSeqStmt"):
 		r.numbered(p)
 		r.numeric(p)
-	case p.node.is("IndexStmt") && (r.rules.Index || r.rules.Dialect):
+	case p.node.Is("IndexStmt") && (r.rules.Index || r.rules.Dialect):
 		r.find(found(CreateIndex, p.st.Start))
 	}
 }
@@ -329,7 +331,7 @@ func (r *rewriter) member(p *part) {
 // members are the statements within CREATE SCHEMA, as parts of their own.
 func (p *part) members() iter.Seq[*part] {
 	return func(yield func(*part) bool) {
-		for node := range p.node.list("schema_elts") {
+		for node := range p.node.List("schema_elts") {
 			if !yield(&part{st: p.st, raw: p.raw, node: node}) {
 				return
 			}
@@ -347,12 +349,12 @@ func hint(remedy string) string {
 
 func (r *rewriter) find(f Finding) { r.findings = append(r.findings, f) }
 
-func (r *rewriter) edit(e ...edit) { r.edits = append(r.edits, e...) }
+func (r *rewriter) edit(e ...parse.Edit) { r.edits = append(r.edits, e...) }
 
 // phrase reads a statement's tokens, once for all that is within it.
-func (r *rewriter) phrase(p *part) phrase {
+func (r *rewriter) phrase(p *part) parse.Phrase {
 	if r.lexed != p.st {
-		r.lexed, r.tokens = p.st, lexPhrase(r.text, p.st.Start, p.st.End)
+		r.lexed, r.tokens = p.st, parse.LexPhrase(r.text, p.st.Start, p.st.End)
 	}
 	return r.tokens
 }
@@ -360,12 +362,17 @@ func (r *rewriter) phrase(p *part) phrase {
 // answer makes a statement one that Sluice answers: in its place a query goes to
 // the server whose rows nobody sees.
 func (r *rewriter) answer(p *part, tag string) {
-	r.edit(edit{p.st.Start, p.st.End, nothing})
-	r.meant.set(p.raw, "stmt", sampleNothing().child("stmts").values("stmt")...)
+	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: nothing})
+	r.meant.Set(p.raw, "stmt", sampleNothing().Child("stmts").Values("stmt")...)
 	*p.st = Statement{Kind: Read, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Tag: tag}
 }
 
 // nothing is the query that stands where a statement is answered by Sluice.
 const nothing = "SELECT 1"
 
-var sampleNothing = sample(nothing)
+var sampleNothing = parse.Sample(nothing)
+
+// errOverlap refuses a statement at one place of which two rules, or one of them twice, make a change: what
+// both mean cannot be said.
+var errOverlap = &Refusal{Unsent: true, Code: "0A000", Message: "cannot rewrite the statement: two changes to it overlap",
+	Detail: "Nothing of the statement was sent.", Hint: "Write it in a simpler way, or in several statements, and report it."}

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 func TestScan(t *testing.T) {
@@ -93,10 +95,10 @@ func TestScanLeavesToTheParser(t *testing.T) {
 func agree(t *testing.T, text string) {
 	t.Helper()
 	cleared, _ := scan([]byte(text))
-	if cleared == nil || Defaults().guard([]byte(text)) != fits {
+	if cleared == nil || Defaults().guard([]byte(text)) != parse.Fits {
 		return
 	}
-	tree, err := parseTree(text)
+	tree, err := parse.Tree(text)
 	if err != nil {
 		return // the server refuses it just so
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // MappedSuffix ends the name under which the server has a mapped column: one that clients
@@ -245,15 +247,15 @@ func (n *Names) Relation(schema, name string) *Relation {
 // yes, and allocates nothing for words in small letters.
 func (n *Names) concerns(sql []byte) bool {
 	var small [64]byte
-	for l := (lexer{text: sql}); ; {
-		switch l.next() {
-		case endToken:
+	for l := (parse.Lexer{Text: sql}); ; {
+		switch l.Next() {
+		case parse.EndToken:
 			return false
-		case badToken:
+		case parse.BadToken:
 			return true
-		case wordToken:
-			word := l.lexeme()
-			if is(word, "bytea") {
+		case parse.WordToken:
+			word := l.Lexeme()
+			if parse.IsWord(word, "bytea") {
 				return true
 			}
 			if len(n.schema.mapped) == 0 {
@@ -262,8 +264,8 @@ func (n *Names) concerns(sql []byte) bool {
 			if n.schema.mapped[string(lowered(small[:0], word))] {
 				return true
 			}
-		case quotedToken:
-			word := l.lexeme()
+		case parse.QuotedToken:
+			word := l.Lexeme()
 			if word[0] != '"' || slices.Contains(word[1:len(word)-1], '"') || n.schema.mapped[string(word[1:len(word)-1])] {
 				return true
 			}

@@ -1,9 +1,13 @@
 package rewrite
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // asks notes a call of currval or lastval.
-func (a *analysis) asks(name string, call message) {
+func (a *analysis) asks(name string, call parse.Message) {
 	if name == "currval" || name == "lastval" {
 		a.questions = append(a.questions, question{name, call})
 	}
@@ -13,15 +17,15 @@ func (a *analysis) asks(name string, call message) {
 		a.sequence = "lastval"
 	case name == "currval":
 		a.sequence = "currval of a sequence"
-		if call.shape == nil {
+		if call.Shape == nil {
 			return
 		}
-		arg := call.child("args")
-		if arg.is("TypeCast") {
-			arg = arg.child("arg")
+		arg := call.Child("args")
+		if arg.Is("TypeCast") {
+			arg = arg.Child("arg")
 		}
-		if arg.is("A_Const") {
-			a.sequence = `currval of sequence "` + relation(arg.child("sval").text("sval")) + `"`
+		if arg.Is("A_Const") {
+			a.sequence = `currval of sequence "` + relation(arg.Child("sval").Text("sval")) + `"`
 		}
 	}
 }
@@ -29,7 +33,7 @@ func (a *analysis) asks(name string, call message) {
 // question is a call of currval or lastval.
 type question struct {
 	name string
-	call message // absent where it is spelt in another way
+	call parse.Message // absent where it is spelt in another way
 }
 
 // relation is the name of a relation without its schema, of a text such as regclass

@@ -1,6 +1,10 @@
 package rewrite
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // leavings answers, for a server whose sessions have neither cursors nor channels
 // nor advisory locks, what pools send to be rid of such: there is nothing.
@@ -8,9 +12,9 @@ func (r *rewriter) leavings(p *part) {
 	if !r.rules.Session {
 		return
 	}
-	switch m := p.node; m.name() {
+	switch m := p.node; m.Name() {
 	case "ClosePortalStmt":
-		if m.text("portalname") != "" {
+		if m.Text("portalname") != "" {
 			return
 		}
 		r.answer(p, "CLOSE CURSOR ALL")
@@ -18,7 +22,7 @@ func (r *rewriter) leavings(p *part) {
 		r.answer(p, "UNLISTEN")
 	case "SelectStmt":
 		call, column := loneCall(m)
-		if functionOf(call) != "pg_advisory_unlock_all" || len(call.values("args")) > 0 {
+		if functionOf(call) != "pg_advisory_unlock_all" || len(call.Values("args")) > 0 {
 			return
 		}
 		r.answer(p, "SELECT 1")
@@ -32,40 +36,40 @@ func (r *rewriter) leavings(p *part) {
 
 // loneCall is the function call in SELECT f(...), without any other clause, and
 // the name of its column.
-func loneCall(m message) (call message, column string) {
+func loneCall(m parse.Message) (call parse.Message, column string) {
 	if calls, columns := plainCalls(m); len(calls) == 1 {
 		return calls[0], columns[0]
 	}
-	return message{}, ""
+	return parse.Message{}, ""
 }
 
 // plainCalls are the function calls in SELECT f(...), g(...), without any other clause, and the
 // names of their columns; nil for any other query.
-func plainCalls(m message) (calls []message, columns []string) {
-	plain := sampleNothing().child("stmts").child("stmt")
-	meant := intents{}
-	meant.set(plain, "target_list", m.values("target_list")...)
-	if !meant.equal(plain, m) {
+func plainCalls(m parse.Message) (calls []parse.Message, columns []string) {
+	plain := sampleNothing().Child("stmts").Child("stmt")
+	meant := parse.Intents{}
+	meant.Set(plain, "target_list", m.Values("target_list")...)
+	if !meant.Equal(plain, m) {
 		return nil, nil
 	}
-	for target := range m.list("target_list") {
-		call := target.child("val")
-		if !target.is("ResTarget") || target.child("indirection").shape != nil || !call.is("FuncCall") {
+	for target := range m.List("target_list") {
+		call := target.Child("val")
+		if !target.Is("ResTarget") || target.Child("indirection").Shape != nil || !call.Is("FuncCall") {
 			return nil, nil
 		}
 		for _, option := range []string{"agg_order", "agg_filter", "over"} {
-			if call.child(option).shape != nil {
+			if call.Child(option).Shape != nil {
 				return nil, nil
 			}
 		}
 		for _, option := range []string{"agg_within_group", "agg_star", "agg_distinct", "func_variadic"} {
-			if call.flag(option) {
+			if call.Flag(option) {
 				return nil, nil
 			}
 		}
-		column := target.text("name")
+		column := target.Text("name")
 		if column == "" {
-			names := call.names("funcname")
+			names := call.Names("funcname")
 			column = names[len(names)-1]
 		}
 		calls, columns = append(calls, call), append(columns, column)
@@ -75,8 +79,8 @@ func plainCalls(m message) (calls []message, columns []string) {
 
 // functionOf is the plain name of a function of pg_catalog, or of none said; ""
 // for any other.
-func functionOf(call message) string {
-	names := call.names("funcname")
+func functionOf(call parse.Message) string {
+	names := call.Names("funcname")
 	switch {
 	case len(names) == 1:
 		return names[0]
@@ -88,19 +92,19 @@ func functionOf(call message) string {
 
 // settingAsked is the parameter that a call of current_setting asks for, if it is
 // a constant; "" for none.
-func settingAsked(call message) string {
+func settingAsked(call parse.Message) string {
 	if functionOf(call) != "current_setting" {
 		return ""
 	}
-	return constant(call.child("args"))
+	return constant(call.Child("args"))
 }
 
 // constant is the text of a string constant that may name a parameter.
-func constant(m message) string {
-	if !m.is("A_Const") {
+func constant(m parse.Message) string {
+	if !m.Is("A_Const") {
 		return ""
 	}
-	text := m.child("sval").text("sval")
+	text := m.Child("sval").Text("sval")
 	if len(text) > maxName {
 		return ""
 	}
@@ -108,29 +112,21 @@ func constant(m message) string {
 }
 
 // shows reads SELECT current_setting('name') like a SHOW.
-func (st *Statement) shows(m message) {
+func (st *Statement) shows(m parse.Message) {
 	call, column := loneCall(m)
-	if n := len(call.valuesOf("args")); n == 1 || n == 2 && secondIsBool(call) {
+	if n := len(call.ValuesOf("args")); n == 1 || n == 2 && secondIsBool(call) {
 		if name := settingAsked(call); name != "" {
 			st.Show, st.Column, st.Asks = name, column, nil
 		}
 	}
 }
 
-// valuesOf is values of a message that may be absent.
-func (m message) valuesOf(field string) []value {
-	if m.shape == nil {
-		return nil
-	}
-	return m.values(field)
-}
-
 // secondIsBool reports whether a call's second argument is TRUE or FALSE.
-func secondIsBool(call message) bool {
+func secondIsBool(call parse.Message) bool {
 	n := 0
-	for arg := range call.list("args") {
+	for arg := range call.List("args") {
 		if n++; n == 2 {
-			return arg.is("A_Const") && arg.child("boolval").shape != nil
+			return arg.Is("A_Const") && arg.Child("boolval").Shape != nil
 		}
 	}
 	return false
@@ -148,7 +144,7 @@ func (a *analysis) asksFor(name string) {
 
 // settingsAsked are the parameters that a statement asks for. Beside pg_settings
 // any constant may name one.
-func (a *analysis) settingsAsked(m message) []string {
+func (a *analysis) settingsAsked(m parse.Message) []string {
 	for _, t := range a.tables {
 		if t.name == "pg_settings" || t.name == "pg_catalog.pg_settings" {
 			a.constants(m)
@@ -158,12 +154,12 @@ func (a *analysis) settingsAsked(m message) []string {
 	return a.asked
 }
 
-func (a *analysis) constants(m message) {
-	if m.is("A_Const") {
+func (a *analysis) constants(m parse.Message) {
+	if m.Is("A_Const") {
 		a.asksFor(constant(m))
 		return
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		a.constants(child)
 	}
 }

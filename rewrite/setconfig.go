@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // SELECT set_config('name', 'value', is_local) of constants is a SET that answers with a row. DSQL
@@ -78,12 +80,12 @@ func (r *rewriter) setConfig(p *part) {
 			verb = "SET LOCAL "
 		}
 		text := verb + changes[0].Name + " TO " + changes[0].SQL
-		tree, err := parseTree(text)
+		tree, err := parse.Tree(text)
 		if err != nil {
 			return
 		}
-		r.edit(edit{start, end, text})
-		r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
+		r.edit(parse.Edit{Start: start, End: end, Text: text})
+		r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 		r.find(handled(SetConfig, Rewritten, Info, "rewritten to SET, and answered with the row", start))
 	} else {
 		r.find(handled(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
@@ -114,38 +116,38 @@ var restrictsKinds = pattern("SELECT set_config(name, 'view, foreign-table', fal
 // unrestricted has it answered as by a server that lacks the setting.
 func (r *rewriter) unrestricted(p *part) {
 	const none = "SELECT NULL::text AS set_config WHERE false"
-	tree, err := parseTree(none)
+	tree, err := parse.Tree(none)
 	if err != nil {
 		return
 	}
-	r.edit(edit{p.st.Start, p.st.End, none})
-	r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
+	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: none})
+	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	*p.st = Statement{Kind: Read, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation}
 	p.config = false
 	r.find(handled(SetConfig, Rewritten, Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
 }
 
 // texts are statements that are known by heart.
-type texts []message
+type texts []parse.Message
 
 // pattern reads texts when they are first needed.
 func pattern(sqls ...string) func() texts {
 	return sync.OnceValue(func() (all texts) {
 		for _, sql := range sqls {
-			all = append(all, sample(sql)().child("stmts").child("stmt"))
+			all = append(all, parse.Sample(sql)().Child("stmts").Child("stmt"))
 		}
 		return all
 	})
 }
 
 // equalTo reports whether a statement is one of them.
-func (all texts) equalTo(m message) bool {
-	return slices.ContainsFunc(all, func(known message) bool { return (intents{}).equal(known, m) })
+func (all texts) equalTo(m parse.Message) bool {
+	return slices.ContainsFunc(all, func(known parse.Message) bool { return (parse.Intents{}).Equal(known, m) })
 }
 
 // configured reads SELECT set_config(...), ... of constants, and of parameters as values; nothing of any
 // other query.
-func configured(m message) (changes []Change, told []Told) {
+func configured(m parse.Message) (changes []Change, told []Told) {
 	calls, columns := plainCalls(m)
 	for i, call := range calls {
 		c, t, ok := configures(call)
@@ -164,12 +166,12 @@ func configured(m message) (changes []Change, told []Told) {
 }
 
 // configures reads one call of set_config; ok is false where the change is not surely a SET.
-func configures(call message) (c Change, t Told, ok bool) {
-	var args []message
-	for arg := range call.list("args") {
+func configures(call parse.Message) (c Change, t Told, ok bool) {
+	var args []parse.Message
+	for arg := range call.List("args") {
 		args = append(args, arg)
 	}
-	if functionOf(call) != "set_config" || len(args) != 3 || !args[2].is("A_Const") || args[2].child("boolval").shape == nil {
+	if functionOf(call) != "set_config" || len(args) != 3 || !args[2].Is("A_Const") || args[2].Child("boolval").Shape == nil {
 		return Change{}, t, false
 	}
 	name, named := textConstant(args[0])
@@ -189,7 +191,7 @@ func configures(call message) (c Change, t Told, ok bool) {
 	if t.Param == 0 && !t.Null && ListSettings[name] && c.SQL != literal(value) {
 		c.Text = "" // of several, or spelt otherwise
 	}
-	if args[2].child("boolval").flag("boolval") {
+	if args[2].Child("boolval").Flag("boolval") {
 		c.Action = SetLocal
 	}
 	t.Value = value
@@ -215,45 +217,45 @@ var ownName = regexp.MustCompile(`^sluice(\.[a-z_][a-z0-9_]*)+$`)
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
 // textConstant is a string constant, also one that is cast to text or varchar.
-func textConstant(m message) (string, bool) {
+func textConstant(m parse.Message) (string, bool) {
 	m, ok := withoutTextCast(m)
 	if !ok {
 		return "", false
 	}
-	if !m.is("A_Const") || m.child("sval").shape == nil {
+	if !m.Is("A_Const") || m.Child("sval").Shape == nil {
 		return "", false
 	}
-	return m.child("sval").text("sval"), true
+	return m.Child("sval").Text("sval"), true
 }
 
 // nullText reports whether it is NULL, also one that is cast to text or varchar.
-func nullText(m message) bool {
+func nullText(m parse.Message) bool {
 	inner, ok := withoutTextCast(m)
 	return ok && isNull(inner)
 }
 
 // textParam is the number of a parameter that is a text; 0 for anything else.
-func textParam(m message) int {
+func textParam(m parse.Message) int {
 	inner, ok := withoutTextCast(m)
-	if !ok || !inner.is("ParamRef") || m.is("TypeCast") && !slices.Contains(m.child("type_name").names("names"), "text") {
+	if !ok || !inner.Is("ParamRef") || m.Is("TypeCast") && !slices.Contains(m.Child("type_name").Names("names"), "text") {
 		return 0 // of varchar the type would be told
 	}
-	return inner.integer("number")
+	return inner.Integer("number")
 }
 
 // withoutTextCast is what is cast to text or varchar, or m itself where nothing is cast; ok is false
 // for any other cast.
-func withoutTextCast(m message) (inner message, ok bool) {
-	if !m.is("TypeCast") {
+func withoutTextCast(m parse.Message) (inner parse.Message, ok bool) {
+	if !m.Is("TypeCast") {
 		return m, true
 	}
-	kind := m.child("type_name")
-	names := kind.names("names")
+	kind := m.Child("type_name")
+	names := kind.Names("names")
 	if len(names) == 0 || names[len(names)-1] != "text" && names[len(names)-1] != "varchar" ||
-		kind.child("typmods").shape != nil || kind.child("array_bounds").shape != nil || len(names) > 1 && names[0] != "pg_catalog" {
+		kind.Child("typmods").Shape != nil || kind.Child("array_bounds").Shape != nil || len(names) > 1 && names[0] != "pg_catalog" {
 		return m, false
 	}
-	return m.child("arg"), true
+	return m.Child("arg"), true
 }
 
 // ListSettings hold lists of identifiers: as one string constant, SET would

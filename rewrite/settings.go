@@ -6,32 +6,32 @@ import (
 	"strconv"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // set reads SET and RESET.
-func (st *Statement) set(m message) {
-	c := Change{Name: strings.ToLower(m.text("name"))}
-	local := m.flag("is_local")
-	switch kind := pg_query.VariableSetKind(m.integer("kind")); kind {
-	case pg_query.VariableSetKind_VAR_SET_MULTI:
+func (st *Statement) set(m parse.Message) {
+	c := Change{Name: strings.ToLower(m.Text("name"))}
+	local := m.Flag("is_local")
+	switch kind := parse.VariableSetKind(m.Integer("kind")); kind {
+	case parse.VAR_SET_MULTI:
 		st.setTransaction(m, local)
 		return
-	case pg_query.VariableSetKind_VAR_RESET_ALL:
+	case parse.VAR_RESET_ALL:
 		st.Changes = []Change{{Action: ResetAll}}
 		return
-	case pg_query.VariableSetKind_VAR_SET_VALUE:
+	case parse.VAR_SET_VALUE:
 		var ok bool
-		c.SQL, c.Text, ok = values(m.list("args"))
+		c.SQL, c.Text, ok = values(m.List("args"))
 		if !ok && c.Name == "timezone" {
-			c.SQL, ok = offset(m.list("args"))
+			c.SQL, ok = offset(m.List("args"))
 		}
 		if !ok && !local {
 			st.Pin = PinSetConfig
 			return
 		}
-	case pg_query.VariableSetKind_VAR_SET_DEFAULT, pg_query.VariableSetKind_VAR_RESET:
-		c.Action, c.Default = Reset, kind == pg_query.VariableSetKind_VAR_SET_DEFAULT
+	case parse.VAR_SET_DEFAULT, parse.VAR_RESET:
+		c.Action, c.Default = Reset, kind == parse.VAR_SET_DEFAULT
 	default: // FROM CURRENT
 		st.Pin = PinSetConfig
 		return
@@ -83,21 +83,21 @@ func pinOf(c Change) Pin {
 // values writes the value of a setting, which may be a list, as SQL again; text
 // is its plain form when it is one constant. ok is false when it is something
 // that PostgreSQL computes: SET TIME ZONE INTERVAL '1' HOUR.
-func values(args iter.Seq[message]) (sql, text string, ok bool) {
+func values(args iter.Seq[parse.Message]) (sql, text string, ok bool) {
 	var parts []string
 	for arg := range args {
-		if !arg.is("A_Const") {
+		if !arg.Is("A_Const") {
 			return "", "", false
 		}
 		switch {
-		case arg.child("sval").shape != nil:
-			text = arg.child("sval").text("sval")
+		case arg.Child("sval").Shape != nil:
+			text = arg.Child("sval").Text("sval")
 			parts = append(parts, literal(text))
-		case arg.child("ival").shape != nil:
-			text = strconv.Itoa(arg.child("ival").integer("ival"))
+		case arg.Child("ival").Shape != nil:
+			text = strconv.Itoa(arg.Child("ival").Integer("ival"))
 			parts = append(parts, text)
-		case arg.child("fval").shape != nil:
-			text = arg.child("fval").text("fval")
+		case arg.Child("fval").Shape != nil:
+			text = arg.Child("fval").Text("fval")
 			parts = append(parts, text)
 		default:
 			return "", "", false
@@ -112,17 +112,17 @@ func values(args iter.Seq[message]) (sql, text string, ok bool) {
 // offset is SET TIME ZONE INTERVAL '+05:30' HOUR TO MINUTE, the qualifier or none, as a value:
 // PostgreSQL itself makes such a text of the interval, and reads it. Of another form than hours
 // and minutes the server would have to be asked.
-func offset(args iter.Seq[message]) (sql string, ok bool) {
+func offset(args iter.Seq[parse.Message]) (sql string, ok bool) {
 	for arg := range args {
-		kind, mask := arg.child("type_name"), 0
-		for typmod := range kind.list("typmods") {
+		kind, mask := arg.Child("type_name"), 0
+		for typmod := range kind.List("typmods") {
 			if mask != 0 { // a precision of seconds stands behind the mask
 				return "", false
 			}
-			mask = typmod.child("ival").integer("ival")
+			mask = typmod.Child("ival").Integer("ival")
 		}
-		value := arg.child("arg").child("sval").text("sval")
-		if names := kind.names("names"); !arg.is("TypeCast") || len(names) == 0 || names[len(names)-1] != "interval" ||
+		value := arg.Child("arg").Child("sval").Text("sval")
+		if names := kind.Names("names"); !arg.Is("TypeCast") || len(names) == 0 || names[len(names)-1] != "interval" ||
 			mask != 0 && mask != hourToMinute || !hoursAndMinutes.MatchString(value) {
 			return "", false
 		}

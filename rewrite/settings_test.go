@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 func TestSettings(t *testing.T) {
@@ -80,15 +82,15 @@ func TestSettings(t *testing.T) {
 // assigned is what a SET assigns, value by value, with the type of each.
 func assigned(t *testing.T, sql string) []string {
 	t.Helper()
-	tree, err := parseTree(sql)
+	tree, err := parse.Tree(sql)
 	if err != nil {
 		t.Fatalf("%q: %v", sql, err)
 	}
 	var all []string
-	set := tree.child("stmts").child("stmt")
-	for arg := range set.list("args") {
-		for held := range arg.nodes() {
-			all = append(all, held.name()+string(held.wire))
+	set := tree.Child("stmts").Child("stmt")
+	for arg := range set.List("args") {
+		for held := range arg.Nodes() {
+			all = append(all, held.Name()+string(held.Wire))
 		}
 	}
 	return all

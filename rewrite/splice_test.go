@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 var allSplices = flag.Bool("rewrite.splices", false, "try every call in every place, not a fifth of them")
@@ -15,15 +17,15 @@ var spliced = []string{"uuid_generate_v4()", "now()", "nextval('q')", "(SELECT u
 // splices are the texts in which each of spliced has the place of each token of a statement that may be, or
 // end, an expression.
 func splices(sql string, yield func(string)) {
-	ph := lexPhrase([]byte(sql), 0, len(sql))
-	for i := range ph.tokens {
-		switch ph.tokens[i].kind {
-		case wordToken, quotedToken, stringToken, numberToken, paramToken:
+	ph := parse.LexPhrase([]byte(sql), 0, len(sql))
+	for i := range ph.Tokens {
+		switch ph.Tokens[i].Kind {
+		case parse.WordToken, parse.QuotedToken, parse.StringToken, parse.NumberToken, parse.ParamToken:
 		default:
 			continue
 		}
 		for _, call := range spliced {
-			yield(applySplice(sql, int(ph.tokens[i].start), int(ph.tokens[i].end), call))
+			yield(applySplice(sql, int(ph.Tokens[i].Start), int(ph.Tokens[i].End), call))
 		}
 	}
 }
@@ -87,12 +89,12 @@ func FuzzSplice(f *testing.F) {
 		f.Add(seed, "uuid_generate_v4()", uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, sql, call string, place uint8) {
-		ph := lexPhrase([]byte(sql), 0, len(sql))
-		if len(ph.tokens) == 0 {
+		ph := parse.LexPhrase([]byte(sql), 0, len(sql))
+		if len(ph.Tokens) == 0 {
 			return
 		}
-		at := ph.tokens[int(place)%len(ph.tokens)]
-		if err := readersOfTexts(t).read(applySplice(sql, int(at.start), int(at.end), call)); err != nil {
+		at := ph.Tokens[int(place)%len(ph.Tokens)]
+		if err := readersOfTexts(t).read(applySplice(sql, int(at.Start), int(at.End), call)); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -8,9 +8,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
-	"github.com/pganalyze/pg_query_go/v6/parser"
-	"google.golang.org/protobuf/encoding/protowire"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Split is the other form of a query that locks FOR UPDATE over several tables,
@@ -28,7 +26,7 @@ type Split struct {
 	Read string
 
 	text  string // what Read was made of: the one that the server refused
-	edits []edit
+	edits []parse.Edit
 }
 
 // between stands between the two parts in a simple Query.
@@ -39,7 +37,9 @@ func (s *Split) Text() string { return s.Lock + between + s.Read }
 
 // Position maps a position in Read to the refused text; Plan.Position maps that
 // to the client's.
-func (s *Split) Position(position int) int { return positionBefore(s.text, s.Read, s.edits, position) }
+func (s *Split) Position(position int) int {
+	return parse.PositionBefore(s.text, s.Read, s.edits, position)
+}
 
 // TextPosition is Position for one in Text; ok is false in Lock, whose text the
 // client did not write.
@@ -109,8 +109,8 @@ func (p *Plan) InSplit() *Split { return p.split.used.Load() }
 
 // splittable reports whether a text is one query that might have a split form.
 func splittable(parts []part) bool {
-	return len(parts) == 1 && parts[0].node.is("SelectStmt") && len(parts[0].locked) == 1 &&
-		parts[0].locked[0].same(parts[0].node)
+	return len(parts) == 1 && parts[0].node.Is("SelectStmt") && len(parts[0].locked) == 1 &&
+		parts[0].locked[0].Same(parts[0].node)
 }
 
 // Split is the split form of a plan of this planner; nil when there is no safe
@@ -135,7 +135,7 @@ func (p *Planner) Split(plan *Plan) *Split {
 
 // splitOf makes the split form of a query.
 func (p *Planner) splitOf(text string) *Split {
-	tree, err := parseTree(text)
+	tree, err := parse.Tree(text)
 	if err != nil {
 		return nil
 	}
@@ -145,23 +145,23 @@ func (p *Planner) splitOf(text string) *Split {
 	}
 	query := parts[0].node
 	table, on := lockedTable(query)
-	if table.shape == nil || len(on) == 0 {
+	if table.Shape == nil || len(on) == 0 {
 		return nil
 	}
 	s := &Split{text: text}
 	if !s.companion(table, on) {
 		return nil
 	}
-	ph := lexPhrase([]byte(text), parts[0].st.Start, parts[0].st.End)
-	meant := intents{}
-	meant.set(query, "locking_clause")
+	ph := parse.LexPhrase([]byte(text), parts[0].st.Start, parts[0].st.End)
+	meant := parse.Intents{}
+	meant.Set(query, "locking_clause")
 	clauses := clausesOf(&ph)
 	if len(clauses) != 1 {
 		return nil
 	}
 	s.edits = clauses[0].become(&ph, Strip)
 	var ok bool
-	if s.Read, ok = applyEdits(text, s.edits); !ok || !p.verified(s.Read, tree, meant, len(text) >= heavyBytes) || p.config.guard([]byte(s.Lock)) != fits {
+	if s.Read, ok = parse.Apply(text, s.edits); !ok || !p.verified(s.Read, tree, meant, len(text) >= heavyBytes) || p.config.guard([]byte(s.Lock)) != parse.Fits {
 		return nil
 	}
 	return s
@@ -170,71 +170,71 @@ func (p *Planner) splitOf(text string) *Split {
 // lockedTable finds the table whose rows a query shall lock and the conditions
 // that compare a column of it with a constant. There is none when those are not
 // sure to hold for every row that the query would lock.
-func lockedTable(query message) (table message, on []value) {
-	if !waitsForUpdate(query) || query.child("with_clause").shape != nil ||
-		query.integer("op") != int(pg_query.SetOperation_SETOP_NONE) {
-		return message{}, nil
+func lockedTable(query parse.Message) (table parse.Message, on []parse.Value) {
+	if !waitsForUpdate(query) || query.Child("with_clause").Shape != nil ||
+		query.Integer("op") != int(parse.SETOP_NONE) {
+		return parse.Message{}, nil
 	}
-	clause, table := query.child("locking_clause"), leftmost(query)
-	if table.shape == nil {
-		return message{}, nil
+	clause, table := query.Child("locking_clause"), leftmost(query)
+	if table.Shape == nil {
+		return parse.Message{}, nil
 	}
-	if len(clause.values("locked_rels")) == 0 && outerJoined(query) || folded(query) {
-		return message{}, nil // PostgreSQL refuses these, and so shall the server
+	if len(clause.Values("locked_rels")) == 0 && outerJoined(query) || folded(query) {
+		return parse.Message{}, nil // PostgreSQL refuses these, and so shall the server
 	}
-	name := table.text("relname")
-	if alias := table.child("alias").text("aliasname"); alias != "" {
+	name := table.Text("relname")
+	if alias := table.Child("alias").Text("aliasname"); alias != "" {
 		name = alias
 	}
-	for of := range clause.list("locked_rels") {
-		if of.text("relname") != name {
-			return message{}, nil
+	for of := range clause.List("locked_rels") {
+		if of.Text("relname") != name {
+			return parse.Message{}, nil
 		}
 	}
-	where := query.values("where_clause")
+	where := query.Values("where_clause")
 	if len(where) == 0 {
-		return message{}, nil
+		return parse.Message{}, nil
 	}
-	return table, equalities(query.child("where_clause"), where[0], name)
+	return table, equalities(query.Child("where_clause"), where[0], name)
 }
 
 // waitsForUpdate reports whether FOR UPDATE, without a wait policy, is the only
 // locking clause of a query.
-func waitsForUpdate(query message) bool {
-	clause := query.child("locking_clause")
-	return len(query.values("locking_clause")) == 1 && clause.integer("strength") == forUpdate &&
-		clause.integer("wait_policy") == int(pg_query.LockWaitPolicy_LockWaitBlock)
+func waitsForUpdate(query parse.Message) bool {
+	clause := query.Child("locking_clause")
+	return len(query.Values("locking_clause")) == 1 && clause.Integer("strength") == forUpdate &&
+		clause.Integer("wait_policy") == int(parse.LockWaitBlock)
 }
 
 // leftmost is the first table of a query's FROM. It is absent where a join hides its
 // name or makes up rows for it, and where it is the only one: of one table the
 // companion would be refused just so.
-func leftmost(query message) message {
-	item := query.child("from_clause")
-	several := len(query.values("from_clause")) > 1
-	for item.is("JoinExpr") {
-		kind := pg_query.JoinType(item.integer("jointype"))
-		if kind != pg_query.JoinType_JOIN_INNER && kind != pg_query.JoinType_JOIN_LEFT || item.child("alias").shape != nil {
-			return message{}
+func leftmost(query parse.Message) parse.Message {
+	item := query.Child("from_clause")
+	several := len(query.Values("from_clause")) > 1
+	for item.Is("JoinExpr") {
+		kind := parse.JoinType(item.Integer("jointype"))
+		if kind != parse.JOIN_INNER && kind != parse.JOIN_LEFT || item.Child("alias").Shape != nil {
+			return parse.Message{}
 		}
 		several = true
-		item = item.child("larg")
+		item = item.Child("larg")
 	}
-	if !item.is("RangeVar") || !several {
-		return message{}
+	if !item.Is("RangeVar") || !several {
+		return parse.Message{}
 	}
 	return item
 }
 
 // outerJoined reports whether rows of some table may be made up for a join: they
 // cannot be locked.
-func outerJoined(query message) bool {
-	var outer func(from message) bool
-	outer = func(from message) bool {
-		return from.is("JoinExpr") && (pg_query.JoinType(from.integer("jointype")) != pg_query.JoinType_JOIN_INNER ||
-			outer(from.child("larg")) || outer(from.child("rarg")))
+func outerJoined(query parse.Message) bool {
+	var outer func(from parse.Message) bool
+	outer = func(from parse.Message) bool {
+		return from.Is("JoinExpr") && (parse.JoinType(from.Integer("jointype")) != parse.JOIN_INNER ||
+			outer(from.Child("larg")) || outer(from.Child("rarg")))
 	}
-	for from := range query.list("from_clause") {
+	for from := range query.List("from_clause") {
 		if outer(from) {
 			return true
 		}
@@ -243,9 +243,9 @@ func outerJoined(query message) bool {
 }
 
 // folded reports whether a row of the result stands for several of a table's.
-func folded(query message) bool {
+func folded(query parse.Message) bool {
 	for _, clause := range []string{"distinct_clause", "group_clause", "having_clause", "window_clause"} {
-		if len(query.values(clause)) > 0 {
+		if len(query.Values(clause)) > 0 {
 			return true
 		}
 	}
@@ -254,100 +254,90 @@ func folded(query message) bool {
 
 // equalities gathers the conditions of a conjunction that are column = constant
 // for a column written with the table's name.
-func equalities(condition message, wrapped value, table string) []value {
+func equalities(condition parse.Message, wrapped parse.Value, table string) []parse.Value {
 	switch {
-	case condition.is("BoolExpr") && condition.integer("boolop") == int(pg_query.BoolExprType_AND_EXPR):
-		var all []value
-		args := condition.values("args")
+	case condition.Is("BoolExpr") && condition.Integer("boolop") == int(parse.AND_EXPR):
+		var all []parse.Value
+		args := condition.Values("args")
 		i := 0
-		for arg := range condition.list("args") {
+		for arg := range condition.List("args") {
 			all = append(all, equalities(arg, args[i], table)...)
 			i++
 		}
 		return all
-	case condition.is("A_Expr") && condition.integer("kind") == int(pg_query.A_Expr_Kind_AEXPR_OP):
-		names := condition.names("name")
-		column, constant := condition.child("lexpr"), condition.child("rexpr")
+	case condition.Is("A_Expr") && condition.Integer("kind") == int(parse.AEXPR_OP):
+		names := condition.Names("name")
+		column, constant := condition.Child("lexpr"), condition.Child("rexpr")
 		if isConstant(column) {
 			column, constant = constant, column
 		}
 		if len(names) == 1 && names[0] == "=" && isColumnOf(column, table) && isConstant(constant) {
-			return []value{wrapped}
+			return []parse.Value{wrapped}
 		}
 	}
 	return nil
 }
 
-func isColumnOf(m message, table string) bool {
-	names := m.is("ColumnRef")
+func isColumnOf(m parse.Message, table string) bool {
+	names := m.Is("ColumnRef")
 	if !names {
 		return false
 	}
-	fields := m.names("fields")
-	return len(fields) == 2 && fields[0] == table && len(m.values("fields")) == 2
+	fields := m.Names("fields")
+	return len(fields) == 2 && fields[0] == table && len(m.Values("fields")) == 2
 }
 
 // isConstant reports a parameter or a constant, with or without one cast.
-func isConstant(m message) bool {
-	if m.is("TypeCast") {
-		m = m.child("arg")
+func isConstant(m parse.Message) bool {
+	if m.Is("TypeCast") {
+		m = m.Child("arg")
 	}
-	return m.is("ParamRef") || m.is("A_Const")
+	return m.Is("ParamRef") || m.Is("A_Const")
 }
 
 // sampleLock is the companion before the client's table and conditions are in it.
-var sampleLock = sample("SELECT 1 FROM t WHERE true AND true FOR UPDATE")
+var sampleLock = parse.Sample("SELECT 1 FROM t WHERE true AND true FOR UPDATE")
 
 // companion writes the statement that locks the table's rows. The parser's own
 // deparser writes it, and what it wrote must be what was meant.
-func (s *Split) companion(table message, on []value) bool {
+func (s *Split) companion(table parse.Message, on []parse.Value) bool {
 	tree := sampleLock()
-	query := tree.child("stmts").child("stmt")
-	meant := intents{}
-	meant.set(query, "from_clause", wrap(table))
+	query := tree.Child("stmts").Child("stmt")
+	meant := parse.Intents{}
+	meant.Set(query, "from_clause", parse.Wrap(table))
 	if len(on) == 1 {
-		meant.set(query, "where_clause", on[0])
+		meant.Set(query, "where_clause", on[0])
 	} else {
-		meant.set(query.child("where_clause"), "args", on...)
+		meant.Set(query.Child("where_clause"), "args", on...)
 	}
-	text, err := parser.DeparseFromProtobuf(meant.encode(tree))
+	text, err := parse.Deparse(meant.Encode(tree))
 	if err != nil {
 		return false
 	}
-	again, err := parseTree(text)
-	if err != nil || !meant.equal(tree, again) {
+	again, err := parse.Tree(text)
+	if err != nil || !meant.Equal(tree, again) {
 		return false
 	}
 	s.Lock = s.renumber(text)
 	return s.Lock != ""
 }
 
-// wrap puts a node into the Node that lists of nodes hold.
-func wrap(m message) value {
-	for number, f := range shapes()["Node"].fields {
-		if f.shape == m.shape {
-			return value{bytes: protowire.AppendBytes(protowire.AppendTag(nil, protowire.Number(number), protowire.BytesType), m.wire)}
-		}
-	}
-	panic("rewrite: no Node holds " + m.name())
-}
-
 // renumber gives the parameters of a text the numbers from 1 and notes which
 // they were.
 func (s *Split) renumber(text string) string {
-	ph := lexPhrase([]byte(text), 0, len(text))
+	ph := parse.LexPhrase([]byte(text), 0, len(text))
 	now := map[int]int{}
-	var edits []edit
-	for i, t := range ph.tokens {
-		if t.kind != paramToken {
+	var edits []parse.Edit
+	for i, t := range ph.Tokens {
+		if t.Kind != parse.ParamToken {
 			continue
 		}
-		n, _ := strconv.Atoi(strings.TrimPrefix(string(ph.lexeme(i)), "$")) // the parser took it
+		n, _ := strconv.Atoi(strings.TrimPrefix(string(ph.Lexeme(i)), "$")) // the parser took it
 		if now[n] == 0 {
 			s.Params = append(s.Params, n)
 			now[n] = len(s.Params)
 		}
-		edits = append(edits, edit{int(t.start), int(t.end), "$" + strconv.Itoa(now[n])})
+		edits = append(edits, parse.Edit{Start: int(t.Start), End: int(t.End), Text: "$" + strconv.Itoa(now[n])})
 	}
-	return edited(text, edits)
+	return parse.Edited(text, edits)
 }

@@ -1,6 +1,10 @@
 package rewrite
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // StoredTimes are the columns in which statements of a transaction have stored its time.
 type StoredTimes struct{ in []storedTime }
@@ -24,25 +28,25 @@ func (t *StoredTimes) Note(p *Planner, sql string, names *Names) {
 }
 
 // note looks for statements that store the time: by its words, which timed says are in the text, or by defaults.
-func (t *StoredTimes) note(m message, timed bool, names *Names, depth int) {
+func (t *StoredTimes) note(m parse.Message, timed bool, names *Names, depth int) {
 	if depth > deepest {
 		t.add(storedTime{})
 		return
 	}
-	switch m.name() {
+	switch m.Name() {
 	case "InsertStmt", "MergeStmt", "UpdateStmt":
-		relation := m.child("relation")
-		r := names.Relation(relation.text("schemaname"), relation.text("relname"))
+		relation := m.Child("relation")
+		r := names.Relation(relation.Text("schemaname"), relation.Text("relname"))
 		switch {
 		case r == nil, r.View:
 			t.add(storedTime{})
 		case timed:
 			t.add(storedTime{relationName: relationName{r.Schema, r.Name}})
-		case !m.is("UpdateStmt") && fillsTime(relation, names):
+		case !m.Is("UpdateStmt") && fillsTime(relation, names):
 			t.add(storedTime{relationName{r.Schema, r.Name}, timeColumns(r)})
 		}
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		t.note(child, timed, names, depth+1)
 	}
 }
@@ -71,7 +75,7 @@ func (t *StoredTimes) Read(p *Planner, sql string, names *Names) bool {
 	if len(t.in) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(p.statements(sql), func(node message) bool {
+	return slices.ContainsFunc(p.statements(sql), func(node parse.Message) bool {
 		r := timeReader{stored: t.in, names: names}
 		r.visit(node, 0)
 		return r.told()
@@ -92,9 +96,9 @@ func (r *timeReader) told() bool {
 	return r.any || len(r.of) > 0 && (r.rows || slices.ContainsFunc(r.named, func(name string) bool { return slices.Contains(r.of, name) }))
 }
 
-func (r *timeReader) visit(m message, depth int) {
-	target := message{}
-	switch m.name() {
+func (r *timeReader) visit(m parse.Message, depth int) {
+	target := parse.Message{}
+	switch m.Name() {
 	case "RangeVar":
 		r.relation(m)
 	case "FuncCall":
@@ -102,44 +106,44 @@ func (r *timeReader) visit(m message, depth int) {
 	case "A_Star":
 		r.rows = true
 	case "JoinExpr": // one with a name has rows of its own
-		r.rows = r.rows || m.flag("is_natural") || m.has("alias")
+		r.rows = r.rows || m.Flag("is_natural") || m.Has("alias")
 	case "CopyStmt":
-		r.rows = r.rows || !m.has("attlist")
+		r.rows = r.rows || !m.Has("attlist")
 	case "ColumnRef":
 		r.column(m)
 		return
 	case "String":
-		r.named = append(r.named, m.text("sval"))
+		r.named = append(r.named, m.Text("sval"))
 	case "IndexElem":
-		r.named = append(r.named, m.text("name"))
+		r.named = append(r.named, m.Text("name"))
 	case "InsertStmt": // what it returns it has inserted
-		if !m.has("on_conflict_clause") {
-			target = m.child("relation")
+		if !m.Has("on_conflict_clause") {
+			target = m.Child("relation")
 		}
 	}
 	if r.any = r.any || depth > deepest; r.any {
 		return
 	}
-	for child := range m.nodes() {
-		if target.shape == nil || !child.same(target) {
+	for child := range m.Nodes() {
+		if target.Shape == nil || !child.Same(target) {
 			r.visit(child, depth+1)
 		}
 	}
 }
 
 // column looks at a reference to a column. What stands in front of its last name is a relation's.
-func (r *timeReader) column(m message) {
-	fields := slices.Collect(m.list("fields"))
-	if last := fields[len(fields)-1]; last.is("String") {
-		r.named = append(r.named, last.text("sval"))
+func (r *timeReader) column(m parse.Message) {
+	fields := slices.Collect(m.List("fields"))
+	if last := fields[len(fields)-1]; last.Is("String") {
+		r.named = append(r.named, last.Text("sval"))
 	} else {
 		r.rows = true
 	}
 }
 
 // relation looks at a relation that is read. Those of the catalog show nothing that was stored.
-func (r *timeReader) relation(m message) {
-	name := relationName{m.text("schemaname"), m.text("relname")}
+func (r *timeReader) relation(m parse.Message) {
+	name := relationName{m.Text("schemaname"), m.Text("relname")}
 	found := r.names.Relation(name.schema, name.name)
 	if found != nil {
 		name.schema = found.Schema
@@ -159,9 +163,9 @@ func (r *timeReader) relation(m message) {
 			r.any = r.any || s.columns == nil
 			r.of = append(r.of, s.columns...)
 			r.of = append(r.of, name.name)
-			if alias := m.child("alias"); alias.shape != nil {
-				r.of = append(r.of, alias.text("aliasname"))
-				r.rows = r.rows || alias.has("colnames")
+			if alias := m.Child("alias"); alias.Shape != nil {
+				r.of = append(r.of, alias.Text("aliasname"))
+				r.rows = r.rows || alias.Has("colnames")
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Substitute is what goes to the server in the place of one statement of a text.
@@ -62,15 +64,15 @@ func (p *Planner) substitute(plan *Plan, sql string, by []Substitute) *Plan {
 		if by[i].Own {
 			*st = Statement{Kind: Read, Start: st.Start, End: st.End, Operation: st.Operation}
 		}
-		made.edits = append(made.edits, edit{st.Start, st.End, by[i].SQL})
+		made.edits = append(made.edits, parse.Edit{Start: st.Start, End: st.End, Text: by[i].SQL})
 	}
 	for _, e := range plan.edits {
-		if !slices.ContainsFunc(made.edits, func(o edit) bool { return o.start <= e.start && e.end <= o.end }) {
+		if !slices.ContainsFunc(made.edits, func(o parse.Edit) bool { return o.Start <= e.Start && e.End <= o.End }) {
 			made.edits = append(made.edits, e)
 		}
 	}
 	var ok bool
-	made.Text, ok = applyEdits(sql, made.edits)
+	made.Text, ok = parse.Apply(sql, made.edits)
 	before := plan.Text
 	if before == "" {
 		before = sql
@@ -86,13 +88,13 @@ func (p *Planner) substitute(plan *Plan, sql string, by []Substitute) *Plan {
 // sameBut reports whether the statements of two texts are the same, but for those
 // that are substituted.
 func (p *Planner) sameBut(before, after string, by []Substitute) bool {
-	trees := [2][]message{}
+	trees := [2][]parse.Message{}
 	for i, text := range []string{before, after} {
 		tree, ok := p.read(text, false)
 		if !ok {
 			return false
 		}
-		trees[i] = slices.Collect(tree.list("stmts"))
+		trees[i] = slices.Collect(tree.List("stmts"))
 	}
 	if len(trees[0]) != len(by) || len(trees[1]) != len(by) {
 		return false
@@ -103,9 +105,9 @@ func (p *Planner) sameBut(before, after string, by []Substitute) bool {
 			if !ok {
 				return false
 			}
-			want = tree.child("stmts")
+			want = tree.Child("stmts")
 		}
-		if !(intents{}).equal(want.child("stmt"), trees[1][i].child("stmt")) {
+		if !(parse.Intents{}).Equal(want.Child("stmt"), trees[1][i].Child("stmt")) {
 			return false
 		}
 	}
@@ -128,6 +130,6 @@ func (p *Plan) Answerable() bool {
 // substituteBytes is about what the form with substitutes takes in memory.
 func (p *Plan) substituteBytes() int {
 	n := len(p.Statements)
-	each := unsafe.Sizeof(Statement{}) + unsafe.Sizeof(Substitute{}) + unsafe.Sizeof(edit{})
+	each := unsafe.Sizeof(Statement{}) + unsafe.Sizeof(Substitute{}) + unsafe.Sizeof(parse.Edit{})
 	return int(unsafe.Sizeof(*p)) + n*(int(each)+len(Place.SQL)) + 2*p.Statements[n-1].End
 }

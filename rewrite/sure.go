@@ -2,6 +2,8 @@ package rewrite
 
 import (
 	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // A text shows what it reads, not what that runs: a relation may be a view over a
@@ -34,31 +36,31 @@ func (p *Plan) AsWrite() *Plan {
 }
 
 // doubt notes nodes that make a read unsure. call is a function call's.
-func (a *analysis) doubt(m message) {
-	switch m.name() {
+func (a *analysis) doubt(m parse.Message) {
+	switch m.Name() {
 	case "RangeVar":
-		schema := m.text("schemaname")
-		if m.text("catalogname") != "" || schema != "pg_catalog" && schema != "information_schema" && (schema != "" || a.hidden[m.text("relname")] == 0) {
+		schema := m.Text("schemaname")
+		if m.Text("catalogname") != "" || schema != "pg_catalog" && schema != "information_schema" && (schema != "" || a.hidden[m.Text("relname")] == 0) {
 			a.unsure = true
 		}
 	case "ColumnRef":
-		if fields := m.names("fields"); len(fields) > 1 {
+		if fields := m.Names("fields"); len(fields) > 1 {
 			a.unsure = true
 		}
 	case "A_Indirection", "CollateClause", "RangeTableSample", "RangeTableFunc", "JsonFuncExpr", "JsonTable", "XmlExpr":
 		a.unsure = true
 	case "SubLink":
-		a.unsure = a.unsure || m.child("testexpr").shape != nil
+		a.unsure = a.unsure || m.Child("testexpr").Shape != nil
 	case "TypeCast":
-		a.unsure = a.unsure || !m.child("arg").is("A_Const") || !builtinType(m.child("type_name"))
+		a.unsure = a.unsure || !m.Child("arg").Is("A_Const") || !builtinType(m.Child("type_name"))
 	case "FuncCall", "A_Expr": // a user's of the same name may take these arguments
 		a.unsure = true
 	}
 }
 
 // builtinType reports whether a type's name cannot be that of a user's.
-func builtinType(m message) bool {
-	switch names := m.names("names"); len(names) {
+func builtinType(m parse.Message) bool {
+	switch names := m.Names("names"); len(names) {
 	case 1:
 		return builtinTypes[names[0]]
 	case 2:
@@ -71,34 +73,3 @@ func builtinType(m message) bool {
 var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "int4": true, "int8": true, "float4": true, "float8": true,
 	"date": true, "uuid": true, "json": true, "jsonb": true, "bytea": true, "oid": true, "regclass": true, "regtype": true,
 	"timestamptz": true, "timestamp": true, "name": true}
-
-// tokens says of the tokens of a query that they are those of a sure read, as far as
-// the words alone tell: constants and parameters.
-type tokens struct {
-	unsure bool
-	word   bool // the last token was a word
-}
-
-// token is told of each token behind the first word, until it is unsure.
-func (p *tokens) token(kind token, lexeme []byte) {
-	switch kind {
-	case wordToken:
-		p.unsure = is(lexeme, "from") || is(lexeme, "union") || is(lexeme, "intersect") || is(lexeme, "except") || is(lexeme, "collate")
-	case stringToken:
-		p.unsure = p.word // type 'constant'
-	case numberToken, paramToken, endToken:
-	case punctToken:
-		p.unsure = lexeme[0] != ',' && lexeme[0] != ';' && lexeme[0] != '*'
-	default:
-		p.unsure = true
-	}
-	p.word = kind == wordToken
-}
-
-// of is the plan of the text that was read, which begins like plan's.
-func (p *tokens) of(plan *Plan) *Plan {
-	if p.unsure {
-		return plan
-	}
-	return sureSelect
-}

@@ -3,7 +3,7 @@ package rewrite
 import (
 	"slices"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // What a transaction does beside the values that it gets back when it is run again: such
@@ -36,7 +36,7 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 	}
 	s := Survey{Time: saysWord(sql, clocks, true)}
 	for _, node := range statements {
-		switch node.name() {
+		switch node.Name() {
 		case "SelectStmt", "UpdateStmt", "DeleteStmt", "InsertStmt", "MergeStmt":
 			v := surveyor{names: names, withs: withs(node, 0, nil), root: node, Survey: s}
 			v.visit(node, 0)
@@ -52,20 +52,20 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 // saysWord reports whether a text has a word of those for the time, a constant that means it, or,
 // where defaults count, DEFAULT.
 func saysWord(sql string, words map[string]bool, defaults bool) bool {
-	var small [maxWord + 1]byte
-	was, kind := endToken, endToken
-	for l := (lexer{text: []byte(sql), utf8: true}); ; was = kind {
-		switch kind = l.next(); kind {
-		case endToken:
+	var small [parse.MaxWord + 1]byte
+	was, kind := parse.EndToken, parse.EndToken
+	for l := (parse.Lexer{Text: []byte(sql), UTF8: true}); ; was = kind {
+		switch kind = l.Next(); kind {
+		case parse.EndToken:
 			return false
-		case badToken:
+		case parse.BadToken:
 			return true
-		case wordToken:
-			if words[string(lowered(small[:0], l.lexeme()))] || defaults && is(l.lexeme(), "default") {
+		case parse.WordToken:
+			if words[string(lowered(small[:0], l.Lexeme()))] || defaults && parse.IsWord(l.Lexeme(), "default") {
 				return true
 			}
-		case stringToken:
-			if was == stringToken || clockText(l.lexeme()) { // two that follow one another are one constant
+		case parse.StringToken:
+			if was == parse.StringToken || clockText(l.Lexeme()) { // two that follow one another are one constant
 				return true
 			}
 		}
@@ -74,8 +74,8 @@ func saysWord(sql string, words map[string]bool, defaults bool) bool {
 
 // blank reports whether a text has no token.
 func blank(sql string) bool {
-	l := lexer{text: []byte(sql), utf8: true}
-	return l.next() == endToken
+	l := parse.Lexer{Text: []byte(sql), UTF8: true}
+	return l.Next() == parse.EndToken
 }
 
 // deepest bounds how deep surveys go into a tree: deeper ones may do all.
@@ -83,36 +83,36 @@ const deepest = 200
 
 type surveyor struct {
 	names   *Names
-	fills   bool     // the statement inserts: its relations' defaults may run
-	updates bool     // it is an UPDATE
-	withs   []string // the names of its WITH queries
-	root    message  // the statement
+	fills   bool          // the statement inserts: its relations' defaults may run
+	updates bool          // it is an UPDATE
+	withs   []string      // the names of its WITH queries
+	root    parse.Message // the statement
 	known   [][]Column
 	Survey
 }
 
 // withs appends the names of the WITH queries in a node. What a WITH query reads is looked through where
 // it stands.
-func withs(m message, depth int, names []string) []string {
+func withs(m parse.Message, depth int, names []string) []string {
 	if depth > deepest {
 		return names
 	}
-	if m.is("CommonTableExpr") {
-		names = append(names, m.text("ctename"))
+	if m.Is("CommonTableExpr") {
+		names = append(names, m.Text("ctename"))
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		names = withs(child, depth+1, names)
 	}
 	return names
 }
 
-func (v *surveyor) visit(m message, depth int) {
+func (v *surveyor) visit(m parse.Message, depth int) {
 	if depth > deepest {
 		v.Survey = all
 		return
 	}
 	v.Time = v.Time || v.computes(m)
-	switch m.name() {
+	switch m.Name() {
 	case "InsertStmt", "MergeStmt":
 		v.fills = true
 	case "UpdateStmt":
@@ -120,24 +120,24 @@ func (v *surveyor) visit(m message, depth int) {
 	case "RangeVar":
 		v.relation(m)
 	case "FuncCall":
-		names := m.names("funcname")
+		names := m.Names("funcname")
 		last := names[len(names)-1]
-		if known := roles[last]&harmless != 0 || drawers[last]; !known || len(names) > 1 && names[0] != "pg_catalog" {
+		if known := parse.RoleNamed(last)&parse.Harmless != 0 || drawers[last]; !known || len(names) > 1 && names[0] != "pg_catalog" {
 			v.Survey = all
 		}
 	case "SetToDefault": // of an UPDATE: its default runs, and nobody has looked which that is
 		v.Numbers = v.Numbers || v.updates
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		v.visit(child, depth+1)
 	}
 }
 
 // relation looks at what a name stands for.
-func (v *surveyor) relation(m message) {
-	r, known := v.names.find(m.text("schemaname"), m.text("relname"))
+func (v *surveyor) relation(m parse.Message) {
+	r, known := v.names.find(m.Text("schemaname"), m.Text("relname"))
 	switch {
-	case r == nil && known && m.text("schemaname") == "" && slices.Contains(v.withs, m.text("relname")):
+	case r == nil && known && m.Text("schemaname") == "" && slices.Contains(v.withs, m.Text("relname")):
 	case r == nil, !known:
 		v.Time, v.Numbers = true, v.Numbers || v.fills
 	case r.View:
@@ -162,22 +162,22 @@ func (p *Planner) Observes(sql string, names *Names) bool {
 	}
 	timed := saysWord(sql, periods, false)
 	for _, node := range statements {
-		switch node.name() {
+		switch node.Name() {
 		case "SelectStmt":
 			if timed || readsData(node, 0) {
 				return true
 			}
 		case "InsertStmt":
-			told := node.has("returning_list")
-			if node.has("on_conflict_clause") || told && (timed || fillsTime(node.child("relation"), names)) {
+			told := node.Has("returning_list")
+			if node.Has("on_conflict_clause") || told && (timed || fillsTime(node.Child("relation"), names)) {
 				return true
 			}
 			for _, field := range [...]string{"select_stmt", "with_clause"} {
-				if node.has(field) && readsData(node.child(field), 0) {
+				if node.Has(field) && readsData(node.Child(field), 0) {
 					return true
 				}
 			}
-			for target := range node.list("returning_list") {
+			for target := range node.List("returning_list") {
 				if readsData(target, 0) {
 					return true
 				}
@@ -191,11 +191,11 @@ func (p *Planner) Observes(sql string, names *Names) bool {
 }
 
 // fillsTime reports whether a relation has a column that is filled with the time.
-func fillsTime(relation message, names *Names) bool {
+func fillsTime(relation parse.Message, names *Names) bool {
 	if names == nil {
 		return false
 	}
-	r, known := names.find(relation.text("schemaname"), relation.text("relname"))
+	r, known := names.find(relation.Text("schemaname"), relation.Text("relname"))
 	return known && r != nil && slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Fill == Clock })
 }
 
@@ -203,11 +203,11 @@ func fillsTime(relation message, names *Names) bool {
 var periods = wordSet("now transaction_timestamp current_timestamp current_time current_date localtimestamp localtime age")
 
 // readsData reports whether what is under a node may read data.
-func readsData(m message, depth int) bool {
-	if depth > deepest || m.is("RangeVar") || m.is("FuncCall") && callsUnknown(m) {
+func readsData(m parse.Message, depth int) bool {
+	if depth > deepest || m.Is("RangeVar") || m.Is("FuncCall") && callsUnknown(m) {
 		return true
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		if readsData(child, depth+1) {
 			return true
 		}
@@ -216,10 +216,10 @@ func readsData(m message, depth int) bool {
 }
 
 // callsUnknown reports whether a call is of a function that may read data.
-func callsUnknown(call message) bool {
-	names := call.names("funcname")
+func callsUnknown(call parse.Message) bool {
+	names := call.Names("funcname")
 	last := names[len(names)-1]
-	known := roles[last]&harmless != 0 || drawers[last] || clocks[last] || numbers[last]
+	known := parse.RoleNamed(last)&parse.Harmless != 0 || drawers[last] || clocks[last] || numbers[last]
 	return !known || len(names) > 1 && names[0] != "pg_catalog"
 }
 
@@ -231,17 +231,17 @@ var numbers = wordSet("currval lastval setval")
 // table, and of calls of what draws. Settled for any other.
 func (p *Planner) Draws(sql string) Fill {
 	statements := p.statements(sql)
-	if len(statements) != 1 || !statements[0].is("SelectStmt") {
+	if len(statements) != 1 || !statements[0].Is("SelectStmt") {
 		return Settled
 	}
 	node := statements[0]
-	if pg_query.SetOperation(node.integer("op")) > pg_query.SetOperation_SETOP_NONE || node.has("distinct_clause", "into_clause", "from_clause", "where_clause",
+	if parse.SetOperation(node.Integer("op")) > parse.SETOP_NONE || node.Has("distinct_clause", "into_clause", "from_clause", "where_clause",
 		"group_clause", "having_clause", "window_clause", "values_lists", "sort_clause", "limit_offset", "limit_count", "locking_clause", "with_clause") {
 		return Settled
 	}
 	fill := Settled
-	for target := range node.list("target_list") {
-		drawn := drawOf(target.child("val"))
+	for target := range node.List("target_list") {
+		drawn := drawOf(target.Child("val"))
 		if drawn == Settled {
 			return Settled
 		}
@@ -251,25 +251,25 @@ func (p *Planner) Draws(sql string) Fill {
 }
 
 // drawOf is what an expression draws, where that is all it does.
-func drawOf(n message) Fill {
-	if n.is("TypeCast") && builtinType(n.child("type_name")) {
-		n = n.child("arg")
+func drawOf(n parse.Message) Fill {
+	if n.Is("TypeCast") && builtinType(n.Child("type_name")) {
+		n = n.Child("arg")
 	}
-	if n.is("SQLValueFunction") && pg_query.SQLValueFunctionOp(n.integer("op")) == pg_query.SQLValueFunctionOp_SVFOP_CURRENT_TIMESTAMP {
+	if n.Is("SQLValueFunction") && parse.SQLValueFunctionOp(n.Integer("op")) == parse.SVFOP_CURRENT_TIMESTAMP {
 		return Clock
 	}
-	if !n.is("FuncCall") || n.has("agg_order", "agg_filter", "over") {
+	if !n.Is("FuncCall") || n.Has("agg_order", "agg_filter", "over") {
 		return Settled
 	}
-	names := n.names("funcname")
+	names := n.Names("funcname")
 	if len(names) == 0 || len(names) > 1 && names[0] != "pg_catalog" {
 		return Settled
 	}
-	for arg := range n.list("args") {
-		if arg.is("TypeCast") {
-			arg = arg.child("arg")
+	for arg := range n.List("args") {
+		if arg.Is("TypeCast") {
+			arg = arg.Child("arg")
 		}
-		if !arg.is("A_Const") && !arg.is("ParamRef") {
+		if !arg.Is("A_Const") && !arg.Is("ParamRef") {
 			return Settled
 		}
 	}

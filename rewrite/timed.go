@@ -1,6 +1,6 @@
 package rewrite
 
-import pg_query "github.com/pganalyze/pg_query_go/v6"
+import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // The time of a transaction goes into every column that an INSERT has the server fill with it: of an INSERT ...
 // VALUES (Insertion, upsert), of one that inserts what it selects (selection), and of those in WITH queries (within).
@@ -60,25 +60,25 @@ type selection struct {
 }
 
 // selectionOf is such a statement; nil for any other, and where the query names its columns by their numbers.
-func selectionOf(sql string, node message, names *Names) *selection {
-	if !node.is("InsertStmt") || node.has("with_clause") || !node.has("cols") {
+func selectionOf(sql string, node parse.Message, names *Names) *selection {
+	if !node.Is("InsertStmt") || node.Has("with_clause") || !node.Has("cols") {
 		return nil
 	}
-	name, query := node.child("relation"), node.child("select_stmt")
-	if !query.has("target_list") || pg_query.SetOperation(query.integer("op")) > pg_query.SetOperation_SETOP_NONE ||
-		query.has("distinct_clause", "group_clause", "sort_clause", "with_clause", "into_clause") {
+	name, query := node.Child("relation"), node.Child("select_stmt")
+	if !query.Has("target_list") || parse.SetOperation(query.Integer("op")) > parse.SETOP_NONE ||
+		query.Has("distinct_clause", "group_clause", "sort_clause", "with_clause", "into_clause") {
 		return nil
 	}
-	s := &selection{Insertion: Insertion{sql: sql, names: names, node: node, ph: lexPhrase([]byte(sql), 0, len(sql)), list: -1}}
-	s.pairs = s.ph.pairs()
-	if s.relation, _ = names.find(name.text("schemaname"), name.text("relname")); s.relation == nil || !s.returns(node, name) || !s.lists(node) {
+	s := &selection{Insertion: Insertion{sql: sql, names: names, node: node, ph: parse.LexPhrase([]byte(sql), 0, len(sql)), list: -1}}
+	s.pairs = s.ph.Pairs()
+	if s.relation, _ = names.find(name.Text("schemaname"), name.Text("relname")); s.relation == nil || !s.returns(node, name) || !s.lists(node) {
 		return nil
 	}
 	s.first = s.head + 1
-	if s.ph.word(s.first, "all") {
+	if s.ph.Word(s.first, "all") {
 		s.first++
 	}
-	if !s.ph.word(s.head, "select") || s.first >= len(s.ph.tokens) {
+	if !s.ph.Word(s.head, "select") || s.first >= len(s.ph.Tokens) {
 		return nil
 	}
 	return s
@@ -96,7 +96,7 @@ func (s *selection) With(g Given) string {
 	if len(added) == 0 {
 		return ""
 	}
-	return edited(s.sql, []edit{s.inFront(s.list+1, s.named(added)+", "), s.inFront(s.first, s.valued(added, 0, g)+", ")})
+	return parse.Edited(s.sql, []parse.Edit{s.inFront(s.list+1, s.named(added)+", "), s.inFront(s.first, s.valued(added, 0, g)+", ")})
 }
 
 func (s *selection) Survey(g Given) Survey {
@@ -120,37 +120,37 @@ type timedPart struct {
 }
 
 // within is such a statement; nil for any other.
-func (p *Planner) within(sql string, node message, names *Names) *within {
-	switch node.name() {
+func (p *Planner) within(sql string, node parse.Message, names *Names) *within {
+	switch node.Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
 	default:
 		return nil
 	}
 	w := &within{p: p, sql: sql, names: names}
-	ph := lexPhrase([]byte(sql), 0, len(sql))
-	pairs, all := ph.pairs(), withs(node, 0, nil)
+	ph := parse.LexPhrase([]byte(sql), 0, len(sql))
+	pairs, all := ph.Pairs(), withs(node, 0, nil)
 	behind := -1
-	for cte := range node.child("with_clause").list("ctes") {
-		open := ph.at(cte.integer("location"))
+	for cte := range node.Child("with_clause").List("ctes") {
+		open := ph.At(cte.Integer("location"))
 		if open < 0 {
 			return nil
 		}
-		if open++; ph.punct(open, '(') && pairs[open] >= 0 { // names of its columns
+		if open++; ph.Punct(open, '(') && pairs[open] >= 0 { // names of its columns
 			open = int(pairs[open]) + 1
 		}
-		for ph.word(open, "as") || ph.word(open, "not") || ph.word(open, "materialized") {
+		for ph.Word(open, "as") || ph.Word(open, "not") || ph.Word(open, "materialized") {
 			open++
 		}
-		if !ph.punct(open, '(') || pairs[open] < 0 {
+		if !ph.Punct(open, '(') || pairs[open] < 0 {
 			return nil
 		}
 		behind = int(pairs[open]) + 1
-		if cte.child("ctequery").is("InsertStmt") {
-			w.add(int(ph.tokens[open].end), int(ph.tokens[behind-1].start), all)
+		if cte.Child("ctequery").Is("InsertStmt") {
+			w.add(int(ph.Tokens[open].End), int(ph.Tokens[behind-1].Start), all)
 		}
 	}
-	if node.is("InsertStmt") && ph.word(behind, "insert") {
-		w.add(int(ph.tokens[behind].start), len(sql), all)
+	if node.Is("InsertStmt") && ph.Word(behind, "insert") {
+		w.add(int(ph.Tokens[behind].Start), len(sql), all)
 	}
 	if len(w.parts) == 0 {
 		return nil
@@ -176,28 +176,28 @@ func (w *within) add(start, end int, withs []string) {
 
 func (w *within) With(g Given) string {
 	g.Value = nil
-	var edits []edit
+	var edits []parse.Edit
 	for _, part := range w.parts {
 		if text := part.in.With(g); text != "" {
-			edits = append(edits, edit{part.start, part.end, text})
+			edits = append(edits, parse.Edit{Start: part.start, End: part.end, Text: text})
 		}
 	}
 	if len(edits) == 0 {
 		return ""
 	}
-	return edited(w.sql, edits)
+	return parse.Edited(w.sql, edits)
 }
 
 // Survey looks at each INSERT by itself, and at what is left with nothing in their places.
 func (w *within) Survey(g Given) Survey {
 	g.Value = nil
-	var edits []edit
+	var edits []parse.Edit
 	var s Survey
 	for _, part := range w.parts {
-		edits = append(edits, edit{part.start, part.end, "SELECT NULL"})
+		edits = append(edits, parse.Edit{Start: part.start, End: part.end, Text: "SELECT NULL"})
 		s = s.Or(part.in.Survey(g))
 	}
-	left, ok := applyEdits(w.sql, edits)
+	left, ok := parse.Apply(w.sql, edits)
 	if !ok {
 		return all
 	}

@@ -1,5 +1,7 @@
 package rewrite
 
+import "github.com/sluice-proxy/sluice/rewrite/parse"
+
 // Which statements tell their client the time of the transaction: a client that was told it may compare with
 // what it is told next. Of some that time can be taken from the answer (Instants, Insertion.Times); of others
 // it has to be asked for.
@@ -14,13 +16,13 @@ func MayUseTime(sql []byte) bool {
 // timeWords reports whether a text names the time of its transaction, and whether it may insert rows, and may
 // return such.
 func timeWords(sql []byte) (named, inserts, returned bool) {
-	var small [maxWord + 1]byte
-	for l := (lexer{text: sql, utf8: true}); ; {
-		switch l.next() {
-		case endToken, badToken:
+	var small [parse.MaxWord + 1]byte
+	for l := (parse.Lexer{Text: sql, UTF8: true}); ; {
+		switch l.Next() {
+		case parse.EndToken, parse.BadToken:
 			return false, inserts, returned
-		case wordToken:
-			switch word := string(lowered(small[:0], l.lexeme())); {
+		case parse.WordToken:
+			switch word := string(lowered(small[:0], l.Lexeme())); {
 			case periods[word]:
 				return true, inserts, returned
 			case word == "insert", word == "merge":
@@ -48,34 +50,34 @@ func (p *Planner) HidesTime(sql string, names *Names) bool {
 
 // tellsTime reports whether a statement may tell the time, and whether it surely shows the very time where that
 // is looked for: in the columns that an INSERT ... VALUES returns, or in the only row of a query without tables.
-func (p *Planner) tellsTime(sql string, node message, names *Names) (tells, shows bool) {
+func (p *Planner) tellsTime(sql string, node parse.Message, names *Names) (tells, shows bool) {
 	timed, _, _ := timeWords([]byte(sql))
-	switch node.name() {
+	switch node.Name() {
 	case "SelectStmt":
-		several := node.has("from_clause", "where_clause", "having_clause", "limit_count", "limit_offset", "distinct_clause", "group_clause", "locking_clause")
+		several := node.Has("from_clause", "where_clause", "having_clause", "limit_count", "limit_offset", "distinct_clause", "group_clause", "locking_clause")
 		return timed || returnsStored(node, names, 0), timed && !several && len(p.Instants(sql)) > 0
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
-		if !node.has("returning_list") {
+		if !node.Has("returning_list") {
 			return false, false
 		}
 		in := p.Insertion(sql, names)
 		if in == nil {
 			return timed || returnsStored(node, names, 0), false
 		}
-		tells = in.expresses && (timed || fillsTime(node.child("relation"), names))
+		tells = in.expresses && (timed || fillsTime(node.Child("relation"), names))
 		in.Times(func(kind string, _ Cell) { tells, shows = true, shows || Instant(kind) })
-		return tells, shows && !node.has("on_conflict_clause")
+		return tells, shows && !node.Has("on_conflict_clause")
 	}
 	return false, false
 }
 
 // returnsStored reports whether a statement returns rows that it inserts into what has a column that is filled with
 // the time.
-func returnsStored(m message, names *Names, depth int) bool {
-	if depth > deepest || (m.is("InsertStmt") || m.is("MergeStmt")) && m.has("returning_list") && fillsTime(m.child("relation"), names) {
+func returnsStored(m parse.Message, names *Names, depth int) bool {
+	if depth > deepest || (m.Is("InsertStmt") || m.Is("MergeStmt")) && m.Has("returning_list") && fillsTime(m.Child("relation"), names) {
 		return true
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		if returnsStored(child, names, depth+1) {
 			return true
 		}

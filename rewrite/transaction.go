@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // DDL in transactions. A transaction of DSQL takes one statement of DDL, and no change of rows
@@ -139,7 +139,7 @@ func (p *Planner) alone(sql string, names *Names, whole bool) *Plan {
 // apart looks at an ALTER TABLE or TYPE, or a DO, in a string: where the relay would carry it out if it were
 // sent by itself, the string is cut there, and the findings are those of the statement.
 func (r *rewriter) apart(p *part) bool {
-	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.name()) {
+	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.Name()) {
 		return false
 	}
 	plan := r.alone(string(r.text[p.st.Start:p.st.End]), false)
@@ -197,21 +197,21 @@ func (p *Plan) TooMuch() bool {
 }
 
 // defers reports a SET CONSTRAINTS that puts checks off to the end of the transaction.
-func defers(m message) bool { return m.is("ConstraintsSetStmt") && m.flag("deferred") }
+func defers(m parse.Message) bool { return m.Is("ConstraintsSetStmt") && m.Flag("deferred") }
 
 // destroys reports a DROP of what holds rows: of tables, columns or schemas.
-func destroys(m message) bool {
-	switch m.name() {
+func destroys(m parse.Message) bool {
+	switch m.Name() {
 	case "DropStmt":
-		switch pg_query.ObjectType(m.integer("remove_type")) {
-		case pg_query.ObjectType_OBJECT_TABLE, pg_query.ObjectType_OBJECT_SCHEMA:
+		switch parse.ObjectType(m.Integer("remove_type")) {
+		case parse.OBJECT_TABLE, parse.OBJECT_SCHEMA:
 			return true
-		case pg_query.ObjectType_OBJECT_TYPE, pg_query.ObjectType_OBJECT_DOMAIN: // with the columns of it
-			return pg_query.DropBehavior(m.integer("behavior")) == pg_query.DropBehavior_DROP_CASCADE
+		case parse.OBJECT_TYPE, parse.OBJECT_DOMAIN: // with the columns of it
+			return parse.DropBehavior(m.Integer("behavior")) == parse.DROP_CASCADE
 		}
 	case "AlterTableStmt":
-		for cmd := range m.list("cmds") {
-			if pg_query.AlterTableType(cmd.integer("subtype")) == pg_query.AlterTableType_AT_DropColumn {
+		for cmd := range m.List("cmds") {
+			if parse.AlterTableType(cmd.Integer("subtype")) == parse.AT_DropColumn {
 				return true
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // TRUNCATE, which DSQL has not: as DELETE of all rows, one for each table, in one statement.
@@ -53,13 +53,13 @@ func (r *rewriter) truncate(p *part) {
 		return
 	}
 	text := t.text()
-	tree, err := parseTree(text)
-	if err != nil || len(tree.values("stmts")) != 1 {
+	tree, err := parse.Tree(text)
+	if err != nil || len(tree.Values("stmts")) != 1 {
 		return
 	}
 	p.st.Truncation, p.st.Retag, p.st.demand.Rows = t, TruncateTag, true
-	r.edit(edit{p.st.Start, p.st.End, text})
-	r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
+	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: text})
+	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
 	action := "rewritten to DELETE of all rows, where no other table refers to them"
 	if r.rules.Truncate == TruncateBatches {
 		action += "; more than a transaction may change are deleted in several, where the statement is sent alone outside of a transaction"
@@ -68,14 +68,14 @@ func (r *rewriter) truncate(p *part) {
 }
 
 // truncationOf reads a TRUNCATE; nil for one that no DELETE stands for.
-func truncationOf(node message) *Truncation {
-	t := &Truncation{Restart: node.flag("restart_seqs"), Cascade: pg_query.DropBehavior(node.integer("behavior")) == pg_query.DropBehavior_DROP_CASCADE}
-	for relation := range node.list("relations") {
+func truncationOf(node parse.Message) *Truncation {
+	t := &Truncation{Restart: node.Flag("restart_seqs"), Cascade: parse.DropBehavior(node.Integer("behavior")) == parse.DROP_CASCADE}
+	for relation := range node.List("relations") {
 		name := regclass(relation)
-		if relation.text("catalogname") != "" || strings.HasPrefix(relation.text("relname"), truncateName) {
+		if relation.Text("catalogname") != "" || strings.HasPrefix(relation.Text("relname"), truncateName) {
 			return nil
 		}
-		t.qualified = t.qualified || relation.text("schemaname") != ""
+		t.qualified = t.qualified || relation.Text("schemaname") != ""
 		if !slices.Contains(t.Tables, name) { // the same one may have two names
 			t.Tables = append(t.Tables, name)
 		}

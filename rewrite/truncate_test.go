@@ -3,6 +3,8 @@ package rewrite
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 func truncating(t *testing.T, policy TruncatePolicy) *Planner {
@@ -52,7 +54,7 @@ func TestTruncate(t *testing.T) {
 		t.Error("batches are for a TRUNCATE alone, where they are asked for")
 	}
 	batches, ok := truncating(t, TruncateBatches).Chunked(truncating(t, TruncateBatches).Plan([]byte("TRUNCATE t"))).Each()[0].Batches([]string{"id"})
-	if tree, err := parseTree(batches(7)); !ok || err != nil || !tree.child("stmts").child("stmt").is("DeleteStmt") || !strings.HasSuffix(batches(7), `ORDER BY "id" LIMIT 7)`) {
+	if tree, err := parse.Tree(batches(7)); !ok || err != nil || !tree.Child("stmts").Child("stmt").Is("DeleteStmt") || !strings.HasSuffix(batches(7), `ORDER BY "id" LIMIT 7)`) {
 		t.Errorf("%v %v: %s", ok, err, batches(7))
 	}
 }

@@ -1,6 +1,10 @@
 package rewrite
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // Unmapped is the refusal of a text that names a table of the snapshot with mapped columns,
 // in a process that maps none (Rules.Bytea is ByteaOff): it would read and write their digits.
@@ -9,7 +13,7 @@ func (p *Planner) Unmapped(sql []byte, names *Names) *Refusal {
 	if names == nil || len(names.schema.mapped) == 0 || !names.concerns(sql) {
 		return nil
 	}
-	if p.config.guard(sql) != fits {
+	if p.config.guard(sql) != parse.Fits {
 		if names.Mentions(sql) {
 			return errOff()
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Several rows as SQLAlchemy inserts them where it wants their keys in order:
@@ -17,22 +17,22 @@ import (
 
 // unrolled is a text of one INSERT of that form as the INSERT ... VALUES that inserts the same rows in the same
 // order; "" for any other.
-func unrolled(sql string, node message) string {
-	u := unroller{Insertion{ph: lexPhrase([]byte(sql), 0, len(sql))}}
-	u.pairs = u.ph.pairs()
-	query := node.child("select_stmt")
+func unrolled(sql string, node parse.Message) string {
+	u := unroller{Insertion{ph: parse.LexPhrase([]byte(sql), 0, len(sql))}}
+	u.pairs = u.ph.Pairs()
+	query := node.Child("select_stmt")
 	rows, columns := source(query)
-	if len(rows) == 0 || !node.has("cols") {
+	if len(rows) == 0 || !node.Has("cols") {
 		return ""
 	}
-	at := u.ph.at(node.child("relation").integer("location"))
+	at := u.ph.At(node.Child("relation").Integer("location"))
 	if at < 0 {
 		return ""
 	}
-	if at = u.ph.qualified(at); u.ph.word(at, "as") {
+	if at = u.ph.Qualified(at); u.ph.Word(at, "as") {
 		at += 2
 	}
-	if !u.ph.punct(at, '(') || u.pairs[at] < 0 {
+	if !u.ph.Punct(at, '(') || u.pairs[at] < 0 {
 		return ""
 	}
 	head := int(u.pairs[at]) + 1
@@ -44,8 +44,8 @@ func unrolled(sql string, node message) string {
 	if texts == "" || !u.behind(end, columns) {
 		return ""
 	}
-	last := int(u.ph.tokens[end+6+2*len(columns)].end)
-	return sql[:u.ph.tokens[head].start] + "VALUES " + texts + sql[last:]
+	last := int(u.ph.Tokens[end+6+2*len(columns)].End)
+	return sql[:u.ph.Tokens[head].Start] + "VALUES " + texts + sql[last:]
 }
 
 // unroller reads the tokens of such a text.
@@ -53,17 +53,17 @@ type unroller struct{ Insertion }
 
 // source are the rows that a query of that form selects from, without the number that each has at its end, and
 // the names of their columns, with that of the number; none for any other query.
-func source(query message) (rows [][]message, columns []string) {
-	from, sort := slices.Collect(query.list("from_clause")), slices.Collect(query.list("sort_clause"))
-	if len(from) != 1 || len(sort) != 1 || !from[0].is("RangeSubselect") || !sort[0].child("node").is("ColumnRef") || from[0].flag("lateral") || pg_query.SetOperation(query.integer("op")) > pg_query.SetOperation_SETOP_NONE ||
-		query.has("distinct_clause", "into_clause", "where_clause", "group_clause", "having_clause", "window_clause", "values_lists", "limit_offset", "limit_count", "locking_clause", "with_clause") {
+func source(query parse.Message) (rows [][]parse.Message, columns []string) {
+	from, sort := slices.Collect(query.List("from_clause")), slices.Collect(query.List("sort_clause"))
+	if len(from) != 1 || len(sort) != 1 || !from[0].Is("RangeSubselect") || !sort[0].Child("node").Is("ColumnRef") || from[0].Flag("lateral") || parse.SetOperation(query.Integer("op")) > parse.SETOP_NONE ||
+		query.Has("distinct_clause", "into_clause", "where_clause", "group_clause", "having_clause", "window_clause", "values_lists", "limit_offset", "limit_count", "locking_clause", "with_clause") {
 		return nil, nil
 	}
-	columns = from[0].child("alias").names("colnames")
-	key, kind := sort[0].child("node").names("fields"), sort[0].integer("sortby_dir")
-	values := from[0].child("subquery")
-	if len(columns) < 2 || len(key) != 1 || key[0] != columns[len(columns)-1] || pg_query.SortByDir(kind) > pg_query.SortByDir_SORTBY_ASC ||
-		sort[0].has("use_op") || values.has("sort_clause", "limit_offset", "limit_count", "locking_clause", "with_clause") {
+	columns = from[0].Child("alias").Names("colnames")
+	key, kind := sort[0].Child("node").Names("fields"), sort[0].Integer("sortby_dir")
+	values := from[0].Child("subquery")
+	if len(columns) < 2 || len(key) != 1 || key[0] != columns[len(columns)-1] || parse.SortByDir(kind) > parse.SORTBY_ASC ||
+		sort[0].Has("use_op") || values.Has("sort_clause", "limit_offset", "limit_count", "locking_clause", "with_clause") {
 		return nil, nil
 	}
 	return numbered(values, len(columns)), columns
@@ -71,21 +71,21 @@ func source(query message) (rows [][]message, columns []string) {
 
 // numbered are the rows of VALUES without the number that each has at its end; none where that does not grow, or
 // a column has values of several types.
-func numbered(values message, columns int) (rows [][]message) {
+func numbered(values parse.Message, columns int) (rows [][]parse.Message) {
 	was := -1
-	for list := range values.list("values_lists") {
-		row := list.wrapped("items")
+	for list := range values.List("values_lists") {
+		row := list.Wrapped("items")
 		if len(row) != columns {
 			return nil
 		}
-		number := row[len(row)-1].kind()
-		if n := number.child("ival"); !number.is("A_Const") || number.flag("isnull") || n.shape == nil || n.integer("ival") <= was {
+		number := row[len(row)-1].Kind()
+		if n := number.Child("ival"); !number.Is("A_Const") || number.Flag("isnull") || n.Shape == nil || n.Integer("ival") <= was {
 			return nil
 		}
-		was = number.child("ival").integer("ival")
+		was = number.Child("ival").Integer("ival")
 		row = row[:len(row)-1]
 		for i := range row {
-			row[i] = row[i].kind()
+			row[i] = row[i].Kind()
 		}
 		rows = append(rows, row)
 	}
@@ -99,17 +99,17 @@ func numbered(values message, columns int) (rows [][]message) {
 
 // alike reports whether the values of a column are of one type whichever of the rows is looked at: casts to one
 // type, or constants of one kind, beside NULL.
-func alike(rows [][]message, column int) bool {
-	var first message
+func alike(rows [][]parse.Message, column int) bool {
+	var first parse.Message
 	for _, row := range rows {
 		switch n := row[column]; {
-		case n.is("A_Const") && n.flag("isnull"):
-		case !n.is("A_Const") && !n.is("TypeCast"):
+		case n.Is("A_Const") && n.Flag("isnull"):
+		case !n.Is("A_Const") && !n.Is("TypeCast"):
 			return false
-		case first.shape == nil:
+		case first.Shape == nil:
 			first = n
-		case first.name() != n.name(), n.is("TypeCast") && !(intents{}).equal(first.child("type_name"), n.child("type_name")),
-			n.is("A_Const") && constantKind(n) != constantKind(first):
+		case first.Name() != n.Name(), n.Is("TypeCast") && !(parse.Intents{}).Equal(first.Child("type_name"), n.Child("type_name")),
+			n.Is("A_Const") && constantKind(n) != constantKind(first):
 			return false
 		}
 	}
@@ -117,9 +117,9 @@ func alike(rows [][]message, column int) bool {
 }
 
 // constantKind is the field of a constant that has its value.
-func constantKind(n message) string {
+func constantKind(n parse.Message) string {
 	for _, field := range [...]string{"ival", "fval", "boolval", "sval", "bsval"} {
-		if n.has(field) {
+		if n.Has(field) {
 			return field
 		}
 	}
@@ -128,13 +128,13 @@ func constantKind(n message) string {
 
 // targets says of each column that the query selects which value of a row it is, with what is made of that
 // (::VARCHAR). head is the token SELECT; open becomes that behind the list.
-func (u *unroller) targets(query message, head int, columns []string) (made []madeOf, open int) {
-	if !u.ph.word(head, "select") {
+func (u *unroller) targets(query parse.Message, head int, columns []string) (made []madeOf, open int) {
+	if !u.ph.Word(head, "select") {
 		return nil, 0
 	}
 	open = head + 1
-	for open < len(u.ph.tokens) && !u.ph.word(open, "from") {
-		if u.ph.punct(open, '(') || u.ph.punct(open, '[') {
+	for open < len(u.ph.Tokens) && !u.ph.Word(open, "from") {
+		if u.ph.Punct(open, '(') || u.ph.Punct(open, '[') {
 			if open = int(u.pairs[open]); open < 0 {
 				return nil, 0
 			}
@@ -142,23 +142,23 @@ func (u *unroller) targets(query message, head int, columns []string) (made []ma
 		open++
 	}
 	items := u.between(head+1, open)
-	for target := range query.list("target_list") {
-		n := target.child("val")
-		if n.is("TypeCast") {
-			n = n.child("arg")
+	for target := range query.List("target_list") {
+		n := target.Child("val")
+		if n.Is("TypeCast") {
+			n = n.Child("arg")
 		}
-		if len(made) == len(items) || !n.is("ColumnRef") {
+		if len(made) == len(items) || !n.Is("ColumnRef") {
 			return nil, 0
 		}
-		names := n.names("fields")
-		if len(names) != 1 || target.text("name") != "" {
+		names := n.Names("fields")
+		if len(names) != 1 || target.Text("name") != "" {
 			return nil, 0
 		}
 		it, i := items[len(made)], slices.Index(columns, names[0])
-		if i < 0 || i == len(columns)-1 || !u.ph.name(it.first) || n.integer("location") != int(u.ph.tokens[it.first].start) {
+		if i < 0 || i == len(columns)-1 || !u.ph.Name(it.first) || n.Integer("location") != int(u.ph.Tokens[it.first].Start) {
 			return nil, 0
 		}
-		made = append(made, madeOf{i, string(u.ph.text[u.ph.tokens[it.first].end:u.ph.tokens[it.last].end])})
+		made = append(made, madeOf{i, string(u.ph.Text[u.ph.Tokens[it.first].End:u.ph.Tokens[it.last].End])})
 	}
 	if len(made) != len(items) {
 		return nil, 0
@@ -174,8 +174,8 @@ type madeOf struct {
 
 // values are the rows of VALUES as they are inserted; open is the token FROM. end becomes the token that closes
 // the subquery. "" where they are not plain to see.
-func (u *unroller) values(rows [][]message, open int, made []madeOf) (texts string, end int) {
-	if !u.ph.punct(open+1, '(') || !u.ph.word(open+2, "values") || u.pairs[open+1] < 0 {
+func (u *unroller) values(rows [][]parse.Message, open int, made []madeOf) (texts string, end int) {
+	if !u.ph.Punct(open+1, '(') || !u.ph.Word(open+2, "values") || u.pairs[open+1] < 0 {
 		return "", 0
 	}
 	end, open = int(u.pairs[open+1]), open+3
@@ -191,7 +191,7 @@ func (u *unroller) values(rows [][]message, open int, made []madeOf) (texts stri
 		for i, m := range made {
 			b.WriteString(map[bool]string{true: "(", false: ", "}[i == 0])
 			it := items[m.value]
-			text := "(" + string(u.ph.text[u.ph.tokens[it.first].start:u.ph.tokens[it.last].end]) + ")"
+			text := "(" + string(u.ph.Text[u.ph.Tokens[it.first].Start:u.ph.Tokens[it.last].End]) + ")"
 			if untyped(rows, m.value) { // a subquery takes it for a text
 				text = "(" + text + "::text)"
 			}
@@ -207,10 +207,10 @@ func (u *unroller) values(rows [][]message, open int, made []madeOf) (texts stri
 }
 
 // untyped reports whether the values of a column are strings and NULL, which are of no type by themselves.
-func untyped(rows [][]message, column int) bool {
-	return !slices.ContainsFunc(rows, func(row []message) bool {
+func untyped(rows [][]parse.Message, column int) bool {
+	return !slices.ContainsFunc(rows, func(row []parse.Message) bool {
 		n := row[column]
-		return !n.is("A_Const") || !n.flag("isnull") && constantKind(n) != "sval"
+		return !n.Is("A_Const") || !n.Flag("isnull") && constantKind(n) != "sval"
 	})
 }
 
@@ -218,9 +218,9 @@ func untyped(rows [][]message, column int) bool {
 // ends at token end, in front of RETURNING or the end.
 func (u *unroller) behind(end int, columns []string) bool {
 	open := end + 3
-	if !u.ph.word(end+1, "as") || !u.ph.punct(open, '(') || int(u.pairs[open]) != open+2*len(columns) {
+	if !u.ph.Word(end+1, "as") || !u.ph.Punct(open, '(') || int(u.pairs[open]) != open+2*len(columns) {
 		return false
 	}
 	last := open + 2*len(columns) + 3
-	return u.ph.words(last-2, "order", "by") && u.ph.name(last) && (last+1 == len(u.ph.tokens) || u.ph.word(last+1, "returning") || u.ph.word(last+1, "on") || u.ph.punct(last+1, ';'))
+	return u.ph.Words(last-2, "order", "by") && u.ph.Name(last) && (last+1 == len(u.ph.Tokens) || u.ph.Word(last+1, "returning") || u.ph.Word(last+1, "on") || u.ph.Punct(last+1, ';'))
 }

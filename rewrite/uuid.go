@@ -1,6 +1,10 @@
 package rewrite
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+)
 
 // uuid_generate_v4() of the extension uuid-ossp is gen_random_uuid() on DSQL: both return a
 // random UUID of version 4.
@@ -11,9 +15,9 @@ const generateV4 = "uuid_generate_v4"
 // uuids rewrites the calls of one statement.
 type uuids struct {
 	r     *rewriter
-	ph    phrase
+	ph    parse.Phrase
 	pairs []int32
-	taken []edit // of other rules, in order
+	taken []parse.Edit // of other rules, in order
 	// kept are the calls that stay as they are.
 	kept map[*byte]bool
 	done bool
@@ -29,8 +33,8 @@ func (r *rewriter) generateUUIDs(p *part) {
 		first = r.ends[len(r.ends)-1]
 	}
 	u := uuids{r: r, ph: r.phrase(p), taken: slices.Clone(r.edits[first:]), kept: map[*byte]bool{}}
-	slices.SortStableFunc(u.taken, func(a, b edit) int { return a.start - b.start })
-	u.pairs = u.ph.pairs()
+	slices.SortStableFunc(u.taken, func(a, b parse.Edit) int { return a.Start - b.Start })
+	u.pairs = u.ph.Pairs()
 	u.visit(p.node)
 	if u.done {
 		r.find(handled(GenerateUUID, Rewritten, Info, "rewritten to gen_random_uuid()", p.st.Start))
@@ -39,21 +43,21 @@ func (r *rewriter) generateUUIDs(p *part) {
 
 // generates reports whether a node is a call of uuid_generate_v4(): by that name alone or in
 // the schema public, and with nothing else about it.
-func generates(call message) bool {
-	if !call.is("FuncCall") {
+func generates(call parse.Message) bool {
+	if !call.Is("FuncCall") {
 		return false
 	}
-	names := call.names("funcname")
+	names := call.Names("funcname")
 	if !slices.Equal(names, []string{generateV4}) && !slices.Equal(names, []string{"public", generateV4}) {
 		return false
 	}
 	for _, part := range []string{"args", "agg_order", "agg_filter", "over"} {
-		if call.child(part).shape != nil {
+		if call.Child(part).Shape != nil {
 			return false
 		}
 	}
 	for _, flag := range []string{"agg_within_group", "agg_star", "agg_distinct", "func_variadic"} {
-		if call.flag(flag) {
+		if call.Flag(flag) {
 			return false
 		}
 	}
@@ -62,9 +66,9 @@ func generates(call message) bool {
 
 // visit rewrites the calls in a node. A column that has its name from a call keeps it: by a
 // name that is written behind it, or since the call is left as it is.
-func (u *uuids) visit(m message) {
+func (u *uuids) visit(m parse.Message) {
 	named := ""
-	switch m.name() {
+	switch m.Name() {
 	case "FuncCall":
 		if generates(m) {
 			u.call(m)
@@ -78,11 +82,11 @@ func (u *uuids) visit(m message) {
 		u.keepNames(m)
 	}
 	if named != "" {
-		for target := range m.list(named) {
+		for target := range m.List(named) {
 			u.target(target)
 		}
 	}
-	for child := range m.nodes() {
+	for child := range m.Nodes() {
 		u.visit(child)
 	}
 }
@@ -90,82 +94,82 @@ func (u *uuids) visit(m message) {
 // keepNames has the columns of a FROM item keep the names that they have from calls. One function gives its
 // column the name of the item, which is written behind an item without one. Of several in ROWS FROM each
 // gives its own name: there the calls are left as they are.
-func (u *uuids) keepNames(item message) {
-	var calls []message
+func (u *uuids) keepNames(item parse.Message) {
+	var calls []parse.Message
 	functions := 0
-	for pair := range item.list("functions") {
+	for pair := range item.List("functions") {
 		functions++
-		for call := range pair.list("items") {
+		for call := range pair.List("items") {
 			if generates(call) {
 				calls = append(calls, call)
 			}
 		}
 	}
-	if len(calls) == 0 || functions == 1 && (item.child("alias").shape != nil || u.names(item, calls[0])) {
+	if len(calls) == 0 || functions == 1 && (item.Child("alias").Shape != nil || u.names(item, calls[0])) {
 		return
 	}
 	for _, call := range calls {
-		u.kept[&call.wire[0]] = true
+		u.kept[&call.Wire[0]] = true
 	}
 }
 
 // names writes the function's name behind a FROM item that is one call of it, and reports whether it could.
-func (u *uuids) names(item, call message) bool {
-	i := u.ph.at(call.integer("location"))
+func (u *uuids) names(item, call parse.Message) bool {
+	i := u.ph.At(call.Integer("location"))
 	if i < 0 {
 		return false
 	}
-	if i = u.ph.qualified(i); i >= len(u.pairs) || !u.ph.punct(i, '(') || int(u.pairs[i]) <= i {
+	if i = u.ph.Qualified(i); i >= len(u.pairs) || !u.ph.Punct(i, '(') || int(u.pairs[i]) <= i {
 		return false
 	}
 	end := int(u.pairs[i])
-	if item.flag("is_rowsfrom") {
-		if end++; !u.ph.punct(end, ')') {
+	if item.Flag("is_rowsfrom") {
+		if end++; !u.ph.Punct(end, ')') {
 			return false
 		}
 	}
-	if item.flag("ordinality") {
-		if end += 2; !u.ph.word(end, "ordinality") {
+	if item.Flag("ordinality") {
+		if end += 2; !u.ph.Word(end, "ordinality") {
 			return false
 		}
 	}
-	at := int(u.ph.tokens[end].end)
+	at := int(u.ph.Tokens[end].End)
 	if u.isTaken(at, at) {
 		return false
 	}
-	u.r.edit(edit{at, at, " AS " + generateV4})
-	from := sampleNamed().child("stmts").child("stmt").child("from_clause")
-	u.r.meant.set(item, "alias", from.values("alias")...)
+	u.r.edit(parse.Edit{Start: at, End: at, Text: " AS " + generateV4})
+	from := sampleNamed().Child("stmts").Child("stmt").Child("from_clause")
+	u.r.meant.Set(item, "alias", from.Values("alias")...)
 	return true
 }
 
-var sampleNamed = sample("SELECT FROM f() AS uuid_generate_v4")
+var sampleNamed = parse.Sample("SELECT FROM f() AS uuid_generate_v4")
 
 // target writes the name behind a column of a query that has it from a call.
-func (u *uuids) target(target message) {
-	if !target.is("ResTarget") || target.text("name") != "" {
+func (u *uuids) target(target parse.Message) {
+	if !target.Is("ResTarget") || target.Text("name") != "" {
 		return
 	}
-	_, namer, _ := figured(target.child("val"))
+	_, namer, _ := figured(target.Child("val"))
 	if !generates(namer) {
 		return
 	}
-	end := u.end(u.ph.at(target.integer("location")))
-	if end < 0 || u.isTaken(int(u.ph.tokens[end].end), int(u.ph.tokens[end].end)) {
-		u.kept[&namer.wire[0]] = true
+	end := u.end(u.ph.At(target.Integer("location")))
+	if end < 0 || u.isTaken(int(u.ph.Tokens[end].End), int(u.ph.Tokens[end].End)) {
+		u.kept[&namer.Wire[0]] = true
 		return
 	}
-	at := int(u.ph.tokens[end].end)
-	u.r.edit(edit{at, at, " AS " + generateV4})
-	u.r.meant.set(target, "name", value{bytes: []byte(generateV4)})
+	at := int(u.ph.Tokens[end].End)
+	u.r.edit(parse.Edit{Start: at, End: at, Text: " AS " + generateV4})
+	u.r.meant.Set(target, "name", parse.Value{Bytes: []byte(generateV4)})
 }
 
 // end is the last token of a column that begins at a token; -1 where that is not plain to see.
 // ON CONFLICT may stand behind it.
 func (u *uuids) end(start int) int {
-	end := u.ph.itemEnd(start, func(i int) int { return int(u.pairs[i]) })
+	end := u.ph.ItemEnd(start, func(i int) int { return int(u.pairs[i]) })
 	for i := max(start, 0); i <= end; i++ {
-		if u.ph.word(i, "on") && !u.ph.punct(i-1, '.') {
+		if u.ph.Word(i, "on") && !u.ph.Punct(i-1, '.') {
 			return i - 1
 		}
 		i = max(i, int(u.pairs[i]))
@@ -175,23 +179,23 @@ func (u *uuids) end(start int) int {
 
 // isTaken reports whether another rule edits what lies between two places of the text.
 func (u *uuids) isTaken(start, end int) bool {
-	i, _ := slices.BinarySearchFunc(u.taken, end, func(e edit, at int) int { return e.start - at })
-	return i > 0 && u.taken[i-1].end > start
+	i, _ := slices.BinarySearchFunc(u.taken, end, func(e parse.Edit, at int) int { return e.Start - at })
+	return i > 0 && u.taken[i-1].End > start
 }
 
 // call rewrites one call.
-func (u *uuids) call(call message) {
-	i := u.ph.at(call.integer("location"))
-	if i < 0 || u.kept[&call.wire[0]] {
+func (u *uuids) call(call parse.Message) {
+	i := u.ph.At(call.Integer("location"))
+	if i < 0 || u.kept[&call.Wire[0]] {
 		return
 	}
-	start, end := int(u.ph.tokens[i].start), int(u.ph.tokens[u.ph.qualified(i)-1].end)
+	start, end := int(u.ph.Tokens[i].Start), int(u.ph.Tokens[u.ph.Qualified(i)-1].End)
 	if u.isTaken(start, end) {
 		return
 	}
 	u.done = true
-	u.r.edit(edit{start, end, "gen_random_uuid"})
-	u.r.meant.set(call, "funcname", sampleGenerate().child("stmts").child("stmt").child("target_list").child("val").values("funcname")...)
+	u.r.edit(parse.Edit{Start: start, End: end, Text: "gen_random_uuid"})
+	u.r.meant.Set(call, "funcname", sampleGenerate().Child("stmts").Child("stmt").Child("target_list").Child("val").Values("funcname")...)
 }
 
-var sampleGenerate = sample("SELECT gen_random_uuid()")
+var sampleGenerate = parse.Sample("SELECT gen_random_uuid()")

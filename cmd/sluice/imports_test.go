@@ -15,7 +15,7 @@ var layers = map[string][]string{
 	"cmd/sluice/doctor":            {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "proxy", "reservoir", "rewrite"},
 	"cmd/sluice/injectcmd":         {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "cmd/sluice/inject", "metrics"},
 	"cmd/sluice/leasecmd":          {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "lease"},
-	"cmd/sluice/lint":              {"cmd/sluice/cli", "cmd/sluice/config", "rewrite"},
+	"cmd/sluice/lint":              {"cmd/sluice/cli", "cmd/sluice/config", "rewrite", "rewrite/parse"},
 	"cmd/sluice/cli":               {"cmd/sluice/config"},
 	"cmd/sluice/config":            {"proxy", "proxy/startup", "reservoir", "lease", "rewrite", "retry", "metrics"},
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
@@ -34,13 +34,14 @@ var layers = map[string][]string{
 	"proxy/copyrows":     {},
 	"proxy/remains":      {"rewrite"},
 	"proxy/settings":     {"proxy/wire", "retry", "rewrite"},
-	"proxy/silent":       {"proxy/wire", "rewrite"},
+	"proxy/silent":       {"proxy/wire", "rewrite/parse"},
 	"proxy/wire":         {"proxy/rawconn"},
 	"proxy/rawconn":      {},
 	"reservoir":          {"lease", "metrics"},
 	"reservoir/fleetsim": {"lease"}, // tests only
 	"lease":              {"metrics"},
-	"rewrite":            {},
+	"rewrite":            {"rewrite/parse"},
+	"rewrite/parse":      {},
 	"retry":              {},
 	"metrics":            {},
 }
@@ -68,8 +69,8 @@ var doors = map[string][]string{
 	// A clock that goes on while the machine sleeps; what the kernel knows of a connection.
 	"golang.org/x/sys/unix": {"lease", "proxy/rawconn"},
 
-	"github.com/pganalyze/pg_query_go/v6": {"rewrite"},
-	"google.golang.org/protobuf":          {"rewrite"}, // the parser's trees
+	"github.com/pganalyze/pg_query_go/v6": {"rewrite/parse"},
+	"google.golang.org/protobuf":          {"rewrite/parse"}, // the parser's trees
 
 	"github.com/prometheus/client_golang": {"metrics"},
 	// Serving the registry over HTTP is the admin listener's business.
@@ -77,10 +78,11 @@ var doors = map[string][]string{
 	"github.com/prometheus/client_model":                      {"metrics"},
 }
 
-// testOnly may be imported by any test, and by nothing else.
+// testOnly may be imported by any test; by nothing else, but for the doors of the parser.
 var testOnly = []string{
 	"github.com/lib/pq", "github.com/jackc/pgx/v5", "pgregory.net/rapid", "go.uber.org/goleak",
 	"github.com/prometheus/client_golang/prometheus/testutil",
+	"github.com/pganalyze/pg_query_go/v6", "google.golang.org/protobuf", // trees as Go values
 }
 
 // configTest is a product package for tests only.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Exchange follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. It
@@ -52,7 +52,7 @@ func NewExchange(message []byte, status byte) Exchange {
 
 // asks takes in the text of a Query or Execute.
 func (x *Exchange) asks(text []byte) {
-	words, sure := rewrite.FirstWords(text)
+	words, sure := parse.FirstWords(text)
 	x.words, x.sure = append(x.words, words...), x.sure && sure
 	for _, word := range words {
 		switch word {
@@ -125,7 +125,7 @@ func (x *Exchange) End(status byte) error {
 	return nil
 }
 
-// Fits reports whether a tag, behind so many rows, is that of a statement with that first word (rewrite.FirstWords).
+// Fits reports whether a tag, behind so many rows, is that of a statement with that first word (parse.FirstWords).
 func Fits(word, tag string, rows int) bool {
 	if len(tag) > mostTag {
 		return false

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
 	"github.com/sluice-proxy/sluice/cmd/sluice/config/configtest"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 
 	"github.com/spf13/cobra"
 )
@@ -204,7 +204,7 @@ func TestStatementLog(t *testing.T) {
 	if !isStatementLog(text) {
 		t.Error("not taken for a log")
 	}
-	want := []rewrite.Snippet{{Line: 1, SQL: "SELECT a\nFROM t\nFOR SHARE"}, {Line: 5, SQL: "SELECT $1"}, {Line: 9, SQL: "SELECT 1 FROM x"}}
+	want := []parse.Snippet{{Line: 1, SQL: "SELECT a\nFROM t\nFOR SHARE"}, {Line: 5, SQL: "SELECT $1"}, {Line: 9, SQL: "SELECT 1 FROM x"}}
 	if got := slices.Collect(logged(text)); !slices.Equal(got, want) {
 		t.Errorf("got %+v", got)
 	}

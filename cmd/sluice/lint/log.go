@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // logLine matches a line of PostgreSQL's log that holds a statement, as
@@ -36,8 +36,8 @@ func isStatementLog(text string) bool {
 // logged takes the statements out of a log. Further lines of a statement begin
 // with a tab; a log may tell a statement twice, when it is prepared and when it
 // runs, and again below its error.
-func logged(log string) iter.Seq[rewrite.Snippet] {
-	return func(yield func(rewrite.Snippet) bool) {
+func logged(log string) iter.Seq[parse.Snippet] {
+	return func(yield func(parse.Snippet) bool) {
 		var text strings.Builder // of the statement that begins at begun
 		var begun int
 		var last string
@@ -47,7 +47,7 @@ func logged(log string) iter.Seq[rewrite.Snippet] {
 				return true
 			}
 			last = sql
-			return yield(rewrite.Snippet{Line: begun, SQL: sql})
+			return yield(parse.Snippet{Line: begun, SQL: sql})
 		}
 		n := 0
 		for line := range strings.Lines(log) {

@@ -1,4 +1,4 @@
-package rewrite
+package parse
 
 import (
 	"bytes"
@@ -12,19 +12,19 @@ func FirstWords(sql []byte) (words []string, sure bool) {
 	if bytes.IndexByte(sql, '\\') >= 0 {
 		return nil, false
 	}
-	l := lexer{text: sql}
+	l := Lexer{Text: sql}
 	for {
-		kind := l.next()
-		switch word := l.lexeme(); {
-		case kind == endToken:
+		kind := l.Next()
+		switch word := l.Lexeme(); {
+		case kind == EndToken:
 			return words, true
-		case kind == punctToken && word[0] == ';':
+		case kind == PunctToken && word[0] == ';':
 			continue
-		case kind == wordToken:
+		case kind == WordToken:
 			words = append(words, strings.ToLower(string(word)))
-		case kind == punctToken && word[0] == '(':
+		case kind == PunctToken && word[0] == '(':
 			words = append(words, "select")
-			l.pos = l.start // passStatement counts it
+			l.Pos = l.Start // passStatement counts it
 		default:
 			return nil, false
 		}
@@ -32,7 +32,7 @@ func FirstWords(sql []byte) (words []string, sure bool) {
 		if !ok {
 			return nil, false
 		}
-		if last := len(words) - 1; words[last] == "rollback" && is(second, "to") {
+		if last := len(words) - 1; words[last] == "rollback" && IsWord(second, "to") {
 			words[last] = "rollback to"
 		}
 	}
@@ -40,18 +40,18 @@ func FirstWords(sql []byte) (words []string, sure bool) {
 
 // passStatement goes on to the semicolon that ends the statement at hand, or to the end of the text. second is the
 // first of the tokens that it passes.
-func (l *lexer) passStatement() (second []byte, ok bool) {
+func (l *Lexer) passStatement() (second []byte, ok bool) {
 	for at, depth := 0, 0; ; at++ {
-		kind := l.next()
-		word := l.lexeme()
+		kind := l.Next()
+		word := l.Lexeme()
 		switch {
-		case kind == endToken, kind == punctToken && word[0] == ';' && depth == 0:
+		case kind == EndToken, kind == PunctToken && word[0] == ';' && depth == 0:
 			return second, true
-		case kind == badToken, kind == wordToken && is(word, "atomic"):
+		case kind == BadToken, kind == WordToken && IsWord(word, "atomic"):
 			return nil, false
-		case kind == punctToken && word[0] == '(':
+		case kind == PunctToken && word[0] == '(':
 			depth++
-		case kind == punctToken && word[0] == ')':
+		case kind == PunctToken && word[0] == ')':
 			depth--
 		}
 		if at == 0 {

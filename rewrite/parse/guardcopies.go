@@ -1,4 +1,4 @@
-package rewrite
+package parse
 
 // copiedTokens is how many tokens of a text the parser may repeat. It repeats the source of "SET (a, b) = source"
 // for each target, and such sources may lie within one another: 549 bytes made a tree of 517 MB (measured).
@@ -29,23 +29,23 @@ type copying struct {
 
 // count counts a token, and finds where copies begin and end: behind "(a, b) =", up to a comma, WHERE, RETURNING,
 // or the end of the level. It errs towards more.
-func (m *measure) count(kind token, lexeme []byte, dotted bool) {
+func (m *measure) count(kind Token, lexeme []byte, dotted bool) {
 	top := m.top()
 	m.copied = min(m.copied+top.copies-1, copiedTokens+1)
 	switch {
-	case kind == operatorToken && m.ended && m.closed.target && lexeme[0] == '=':
+	case kind == OperatorToken && m.ended && m.closed.target && lexeme[0] == '=':
 		top.copies = min(top.copies*(m.closed.members+1), copiedTokens+2)
-	case kind == wordToken && !dotted && (is(lexeme, "where") || is(lexeme, "returning")),
-		kind == punctToken && lexeme[0] == ';':
+	case kind == WordToken && !dotted && (IsWord(lexeme, "where") || IsWord(lexeme, "returning")),
+		kind == PunctToken && lexeme[0] == ';':
 		top.copies = top.around
 	}
 }
 
 // follow notes, behind a token, what the next one follows.
-func (m *measure) follow(kind token, lexeme []byte) {
-	comma := kind == punctToken && lexeme[0] == ','
-	m.assigns = comma || kind == wordToken && is(lexeme, "set")
-	m.ended = kind == punctToken && lexeme[0] == ')'
+func (m *measure) follow(kind Token, lexeme []byte) {
+	comma := kind == PunctToken && lexeme[0] == ','
+	m.assigns = comma || kind == WordToken && IsWord(lexeme, "set")
+	m.ended = kind == PunctToken && lexeme[0] == ')'
 	if comma {
 		top := m.top()
 		top.copies = top.around

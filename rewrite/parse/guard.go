@@ -1,19 +1,20 @@
-package rewrite
+package parse
 
 import (
 	"bytes"
 	"unicode/utf8"
 )
 
-// reason says why a text is not given to the parser.
-type reason uint8
+// Reason says why a text is not given to the parser.
+type Reason uint8
 
+// The reasons; Fits is none, and Reasons how many there are.
 const (
-	fits reason = iota
-	tooLong
-	tooDeep
-	notText // a NUL, not UTF-8, or a constant or comment without end
-	reasons
+	Fits Reason = iota
+	TooLong
+	TooDeep
+	NotText // a NUL, not UTF-8, or a constant or comment without end
+	Reasons
 )
 
 // bytesPerToken is how many bytes of MaxBytes there must be for each token of a
@@ -25,17 +26,17 @@ const bytesPerToken = 2
 // tree has more and bigger levels there than in an expression.
 const queryDepth = 3
 
-// guard decides whether a text may be given to the parser. That one is C,
+// Guard decides whether a text of at most maxBytes may be given to the parser. That one is C,
 // recursive, and without a check of its stack: a deep text ends the process.
 // The guard is iterative, and errs towards refusing.
-func (c Config) guard(sql []byte) reason {
-	if len(sql) > c.MaxBytes {
-		return tooLong
+func Guard(sql []byte, maxBytes, maxNesting int) Reason {
+	if len(sql) > maxBytes {
+		return TooLong
 	}
 	if bytes.IndexByte(sql, 0) >= 0 || !utf8.Valid(sql) {
-		return notText
+		return NotText
 	}
-	_, why := depthOf(sql, c.MaxNesting, c.MaxBytes/bytesPerToken)
+	_, why := depthOf(sql, maxNesting, maxBytes/bytesPerToken)
 	return why
 }
 
@@ -88,56 +89,56 @@ type measure struct {
 // What PostgreSQL's grammar makes into lists does not count by its length:
 // what commas part, AND, OR, subscripts behind one another, dots, rows of
 // VALUES, statements, the arms of a CASE.
-func depthOf(sql []byte, max, tokens int) (int, reason) {
-	l := lexer{text: sql, utf8: true}
+func depthOf(sql []byte, max, tokens int) (int, Reason) {
+	l := Lexer{Text: sql, UTF8: true}
 	m := measure{levels: make([]level, 1, 16), max: max}
 	m.levels[0].repeats = repeats{copies: 1, around: 1}
 	var dotted, as bool // the last token was a dot, or AS
 	for ; ; tokens-- {
 		deeper := true
-		kind := l.next()
-		m.count(kind, l.lexeme(), dotted)
+		kind := l.Next()
+		m.count(kind, l.Lexeme(), dotted)
 		if tokens < 0 || m.copied > copiedTokens {
-			return 0, tooLong
+			return 0, TooLong
 		}
 		switch kind {
-		case endToken:
+		case EndToken:
 			m.leave(0)
 			return m.levels[0].depth(), m.verdict()
-		case badToken:
-			return 0, notText
-		case wordToken:
-			deeper = !dotted && m.word(roleOf(l.lexeme()), as)
-		case operatorToken:
-			m.top().chain += operators(l.lexeme())
-		case castToken:
+		case BadToken:
+			return 0, NotText
+		case WordToken:
+			deeper = !dotted && m.word(RoleOf(l.Lexeme()), as)
+		case OperatorToken:
+			m.top().chain += operators(l.Lexeme())
+		case CastToken:
 			m.top().chain++
-		case punctToken:
-			deeper = m.punct(sql[l.start])
+		case PunctToken:
+			deeper = m.punct(sql[l.Start])
 		default:
 			deeper = false
 		}
-		dotted = kind == punctToken && sql[l.start] == '.'
-		m.follow(kind, l.lexeme())
-		as = kind == wordToken && is(l.lexeme(), "as")
-		if deeper && m.verdict() != fits {
-			return 0, tooDeep
+		dotted = kind == PunctToken && sql[l.Start] == '.'
+		m.follow(kind, l.Lexeme())
+		as = kind == WordToken && IsWord(l.Lexeme(), "as")
+		if deeper && m.verdict() != Fits {
+			return 0, TooDeep
 		}
 	}
 }
 
 func (m *measure) top() *level { return &m.levels[len(m.levels)-1] }
 
-func (m *measure) verdict() reason {
+func (m *measure) verdict() Reason {
 	if len(m.levels) > m.max || m.top().depth() > m.max {
-		return tooDeep
+		return TooDeep
 	}
-	return fits
+	return Fits
 }
 
 // word counts a word and reports whether anything got deeper. Behind AS it may be
 // the name of a column: there it opens and closes no CASE.
-func (m *measure) word(r role, as bool) bool {
+func (m *measure) word(r Role, as bool) bool {
 	switch top := m.top(); {
 	case r&(linked|querying) != 0:
 		// None stands directly in a CASE: what looked like one was a name.

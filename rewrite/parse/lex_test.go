@@ -1,4 +1,4 @@
-package rewrite
+package parse
 
 import (
 	"strings"
@@ -7,18 +7,18 @@ import (
 
 // lexemes splits a text with blanks in between; a bad token is a question mark.
 func lexemes(text string) string {
-	names := map[token]string{wordToken: "w", quotedToken: "q", stringToken: "s", numberToken: "n", oddToken: "o",
-		paramToken: "p", operatorToken: "op", castToken: "c", punctToken: "t"}
-	l := lexer{text: []byte(text), utf8: true}
+	names := map[Token]string{WordToken: "w", QuotedToken: "q", StringToken: "s", NumberToken: "n", OddToken: "o",
+		ParamToken: "p", OperatorToken: "op", CastToken: "c", PunctToken: "t"}
+	l := Lexer{Text: []byte(text), UTF8: true}
 	var all []string
 	for {
-		switch kind := l.next(); kind {
-		case endToken:
+		switch kind := l.Next(); kind {
+		case EndToken:
 			return strings.Join(all, " ")
-		case badToken:
+		case BadToken:
 			return strings.Join(append(all, "?"), " ")
 		default:
-			all = append(all, names[kind]+":"+string(l.lexeme()))
+			all = append(all, names[kind]+":"+string(l.Lexeme()))
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestTextsCutShort(t *testing.T) {
 	for n := range len(text) {
 		for _, end := range []string{"", `\`, "'", `"`, "$", "E'", "/*", "-", "\xc3"} {
 			sql := []byte(text[:n] + end)
-			Defaults().guard(sql[:len(sql):len(sql)])
+			Guard(sql[:len(sql):len(sql)], usualBytes, usualNesting)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package rewrite
+package parse
 
 import (
 	"bytes"
@@ -10,44 +10,44 @@ import (
 // target. A tree that is read here has it once, under the first: each node of a tree then stands at one place
 // of the text, and no rule edits that place twice.
 
-// multiAssign is the node of one target of such an assignment.
-const multiAssign = "MultiAssignRef"
+// MultiAssign is the node of one target of such an assignment.
+const MultiAssign = "MultiAssignRef"
 
 // withoutCopies is the wire form of a tree whose sources stand under their first targets only.
-func withoutCopies(tree message) []byte {
-	node := shapes()["Node"]
-	for number, f := range node.fields {
-		if f.shape != nil && f.shape.name == multiAssign && bytes.Contains(tree.wire, protowire.AppendTag(nil, protowire.Number(number), protowire.BytesType)) {
+func withoutCopies(tree Message) []byte {
+	node := Shapes()["Node"]
+	for number, f := range node.Fields {
+		if f.Shape != nil && f.Shape.Name == MultiAssign && bytes.Contains(tree.Wire, protowire.AppendTag(nil, protowire.Number(number), protowire.BytesType)) {
 			wire, _ := copiesOut(tree)
 			return wire
 		}
 	}
-	return tree.wire
+	return tree.Wire
 }
 
 // copiesOut is withoutCopies for one node. changed is false where the node has no copy, and wire is its own.
-func copiesOut(m message) (wire []byte, changed bool) {
-	copied := m.is(multiAssign) && m.integer("colno") > 1
+func copiesOut(m Message) (wire []byte, changed bool) {
+	copied := m.Is(MultiAssign) && m.Integer("colno") > 1
 	at := 0 // the end of the fields that were read
 	for {
-		number, v, n := consume(m.wire[at:])
+		number, v, n := consume(m.Wire[at:])
 		if n < 0 {
 			break
 		}
-		field := m.wire[at : at+n]
+		field := m.Wire[at : at+n]
 		var child *shape
-		if int(number) < len(m.shape.fields) {
-			child = m.shape.fields[number].shape
+		if int(number) < len(m.Shape.Fields) {
+			child = m.Shape.Fields[number].Shape
 		}
-		if child != nil && copied && m.shape.fields[number].name == "source" {
+		if child != nil && copied && m.Shape.Fields[number].Name == "source" {
 			field = nil
 		} else if child != nil {
-			if made, other := copiesOut(message{child, v.bytes}); other {
+			if made, other := copiesOut(Message{child, v.Bytes}); other {
 				field = protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), made)
 			}
 		}
 		if !changed && len(field) != n { // a node without a copy is shorter
-			wire, changed = bytes.Clone(m.wire[:at]), true
+			wire, changed = bytes.Clone(m.Wire[:at]), true
 		}
 		if changed {
 			wire = append(wire, field...)
@@ -55,7 +55,7 @@ func copiesOut(m message) (wire []byte, changed bool) {
 		at += n
 	}
 	if !changed {
-		return m.wire, false
+		return m.Wire, false
 	}
 	return wire, true
 }

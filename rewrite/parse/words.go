@@ -1,22 +1,23 @@
-package rewrite
+package parse
 
 import (
 	_ "embed"
 	"strings"
 )
 
-// role says what a word means to the scan and to the guard.
-type role uint16
+// Role says what a word means to the scan and to the guard.
+type Role uint16
 
+// The roles that a word may have.
 const (
 	// telltale words concern a pin, a classification or a rule: a text that has
 	// one is parsed.
-	telltale role = 1 << iota
-	// callable words may stand before a parenthesis in a query that only reads:
+	telltale Role = 1 << iota
+	// Callable words may stand before a parenthesis in a query that only reads:
 	// functions without side effects, and keywords that cannot be a function.
-	callable
-	// harmless words are functions without side effects.
-	harmless
+	Callable
+	// Harmless words are functions without side effects.
+	Harmless
 	// chained words make an expression one level deeper, as operators do.
 	chained
 	conjunction // AND
@@ -28,14 +29,14 @@ const (
 	caseBegin
 	caseArm // WHEN, THEN, ELSE
 	caseEnd
-	// stateful words begin a statement that may leave something in the session;
+	// Stateful words begin a statement that may leave something in the session;
 	// clinging words may do so wherever they stand.
-	stateful
-	clinging
+	Stateful
+	Clinging
 )
 
-// maxWord is the longest word that has a role; PostgreSQL cuts names at 63 bytes.
-const maxWord = 63
+// MaxWord is the longest word that has a role; PostgreSQL cuts names at 63 bytes.
+const MaxWord = 63
 
 // functions lists the builtins of PostgreSQL 15 to 18 that have no side effects:
 // no write, no lock, nothing left in the session, no text run as SQL. A user's
@@ -46,21 +47,21 @@ var functions string
 
 // vocabulary lists the words of each role.
 var vocabulary = []struct {
-	role  role
+	role  Role
 	words string
 }{
-	{callable | harmless, functions},
+	{Callable | Harmless, functions},
 	// Reserved words, and those that PostgreSQL's grammar does not take as the
 	// name of a function.
-	{callable, `all and any array as between bit case cast char character coalesce dec decimal distinct else except
+	{Callable, `all and any array as between bit case cast char character coalesce dec decimal distinct else except
 		exists extract float from greatest group grouping having in intersect interval lateral least limit national
 		nchar not nullif numeric offset on or overlay position returning row select some substring then time
 		timestamp trim union using values varchar when where`},
 	{telltale, `for into with nextval setval`},
-	{telltale | callable | harmless, `current_setting uuid_generate_v4`},
-	{telltale | clinging, `currval lastval setseed set_config pg_settings`},
-	{clinging, `temp temporary execute`},
-	{stateful, `set prepare execute listen declare load do call`},
+	{telltale | Callable | Harmless, `current_setting uuid_generate_v4`},
+	{telltale | Clinging, `currval lastval setseed set_config pg_settings`},
+	{Clinging, `temp temporary execute`},
+	{Stateful, `set prepare execute listen declare load do call`},
 	{chained, `at between collate ilike in is isnull like not notnull operator overlaps similar
 		json json_array json_arrayagg json_exists json_object json_objectagg json_query json_scalar json_serialize
 		json_table json_value`},
@@ -73,8 +74,8 @@ var vocabulary = []struct {
 	{caseEnd, `end`},
 }
 
-var roles = func() map[string]role {
-	m := map[string]role{}
+var roles = func() map[string]Role {
+	m := map[string]Role{}
 	for _, v := range vocabulary {
 		for word := range strings.FieldsSeq(v.words) {
 			m[word] |= v.role
@@ -103,12 +104,12 @@ var telltaleLengths = func() (bits [256]uint64) {
 	return bits
 }()
 
-// roleOf looks a word up, in any case.
-func roleOf(word []byte) role {
-	if len(word) > maxWord {
+// RoleOf looks a word up, in any case.
+func RoleOf(word []byte) Role {
+	if len(word) > MaxWord {
 		return 0
 	}
-	var buf [maxWord]byte
+	var buf [MaxWord]byte
 	folded := buf[:len(word)]
 	for i, c := range word {
 		if 'A' <= c && c <= 'Z' {
@@ -120,9 +121,12 @@ func roleOf(word []byte) role {
 	if len(folded) > len("pg_t") && string(folded[:3]) == "pg_" {
 		for _, p := range telltalePrefixes {
 			if strings.HasPrefix(string(folded), p) {
-				r |= telltale | clinging
+				r |= telltale | Clinging
 			}
 		}
 	}
 	return r
 }
+
+// RoleNamed is the role of a word in lower case.
+func RoleNamed(word string) Role { return roles[word] }

@@ -1,16 +1,19 @@
-package rewrite
+// Package sqltexts has texts of SQL for tests of what reads them: deep ones, for the parser is recursive, and
+// random ones, of which most are valid.
+package sqltexts
 
 import "strings"
 
-// pump writes a text of n terms: head, n times the middle, n times the end, tail.
-type pump struct{ head, term, mid, end, tail string }
+// Pump writes a text of n terms: head, n times the middle, n times the end, tail.
+type Pump struct{ Head, Term, Mid, End, Tail string }
 
-func (p pump) text(n int) string {
-	return p.head + strings.Repeat(p.term, n) + p.mid + strings.Repeat(p.end, n) + p.tail
+// Text returns the text of n terms.
+func (p Pump) Text(n int) string {
+	return p.Head + strings.Repeat(p.Term, n) + p.Mid + strings.Repeat(p.End, n) + p.Tail
 }
 
-// deep are the ways to make a text deep, and those that only look like one.
-var deep = map[string]pump{
+// Deep are the ways to make a text deep, and those that only look like one.
+var Deep = map[string]Pump{
 	"plus":                {"SELECT 1", "+1", "", "", " FOR UPDATE"},
 	"signs":               {"SELECT 1", "+-", "1", "", " FOR UPDATE"},
 	"unary minus":         {"SELECT ", "- ", "1", "", " FOR UPDATE"},
@@ -191,4 +194,14 @@ var deep = map[string]pump{
 	"do statement string": {"DO '", "+1", "'", "", ""},
 	"path of names":       {"SELECT (a)", ".b", "", "", " FOR UPDATE"},
 	"star of sums":        {"SELECT (a", " + b", ").*", "", " FOR UPDATE"},
+}
+
+// Bomb is a text of an assignment to n columns, whose source has another one in it, and so on.
+func Bomb(n, depth int) string {
+	columns, ones := strings.TrimSuffix(strings.Repeat("a,", n), ","), strings.TrimSuffix(strings.Repeat("1,", n), ",")
+	source := "(SELECT " + ones + ")"
+	for range depth {
+		source = "(WITH x AS (UPDATE t SET (" + columns + ") = " + source + " RETURNING 1) SELECT " + ones + ")"
+	}
+	return "UPDATE t SET b = 1, (" + columns + ") = " + source
 }

@@ -1,4 +1,4 @@
-package rewrite
+package parse
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ type Snippet struct {
 	At   int // byte offset of it
 	SQL  string
 
-	// gap is where the blanks and comments in front of it begin.
-	gap int
-	// open says that a string or comment in it does not end: what it is nobody can tell.
-	open bool
+	// Gap is where the blanks and comments in front of it begin.
+	Gap int
+	// Open says that a string or comment in it does not end: what it is nobody can tell.
+	Open bool
 }
 
 // Script splits a script at its semicolons, as psql does: those in strings,
@@ -24,7 +24,7 @@ type Snippet struct {
 // of psql and the data behind COPY FROM STDIN are left out.
 func Script(text string) iter.Seq[Snippet] {
 	return func(yield func(Snippet) bool) {
-		s := script{lexer: lexer{text: []byte(text), pos: markBytes(text), utf8: utf8.ValidString(text)}, line: 1}
+		s := script{Lexer: Lexer{Text: []byte(text), Pos: MarkBytes(text), UTF8: utf8.ValidString(text)}, line: 1}
 		for {
 			sql, more := s.next()
 			if sql.SQL != "" && !yield(sql) || !more {
@@ -34,8 +34,8 @@ func Script(text string) iter.Seq[Snippet] {
 	}
 }
 
-// markBytes is the length of the byte order mark that a text begins with.
-func markBytes(text string) int {
+// MarkBytes is the length of the byte order mark that a text begins with.
+func MarkBytes(text string) int {
 	if strings.HasPrefix(text, "\ufeff") {
 		return len("\ufeff")
 	}
@@ -44,7 +44,7 @@ func markBytes(text string) int {
 
 // script is the reading of a script.
 type script struct {
-	lexer
+	Lexer
 	counted, line int // line is that of the byte at counted
 	gap           int // where the blanks and comments in front of the statement begin
 }
@@ -52,38 +52,38 @@ type script struct {
 // next reads one statement, without its semicolon; more is false behind the last.
 func (s *script) next() (one Snippet, more bool) {
 	kind := s.first()
-	begin := max(s.start, s.gap) // at a comment without end no token begins
+	begin := max(s.Start, s.gap) // at a comment without end no token begins
 	var end delimiter
-	for ; kind != endToken && kind != badToken; kind = s.lexer.next() {
+	for ; kind != EndToken && kind != BadToken; kind = s.Lexer.Next() {
 		switch kind {
-		case wordToken:
-			end.word(strings.ToLower(string(s.lexeme())))
-		case punctToken:
-			if !end.punct(s.text[s.start]) {
+		case WordToken:
+			end.word(strings.ToLower(string(s.Lexeme())))
+		case PunctToken:
+			if !end.punct(s.Text[s.Start]) {
 				continue
 			}
-			one = s.snippet(begin, s.start)
+			one = s.snippet(begin, s.Start)
 			if end.copying {
 				s.skipData()
 			}
 			return one, true
 		}
 	}
-	one = s.snippet(begin, len(s.text))
-	one.open = kind == badToken
+	one = s.snippet(begin, len(s.Text))
+	one.Open = kind == BadToken
 	return one, false
 }
 
 // first reads the first token of a statement: what stands before are commands of
 // psql, and semicolons behind nothing.
-func (s *script) first() token {
+func (s *script) first() Token {
 	for {
-		s.gap = s.pos
-		kind := s.lexer.next()
+		s.gap = s.Pos
+		kind := s.Lexer.Next()
 		switch {
-		case kind == punctToken && s.text[s.start] == '\\':
+		case kind == PunctToken && s.Text[s.Start] == '\\':
 			s.skipLine()
-		case kind != punctToken || s.text[s.start] != ';':
+		case kind != PunctToken || s.Text[s.Start] != ';':
 			return kind
 		}
 	}
@@ -125,33 +125,33 @@ func (d *delimiter) punct(b byte) bool {
 	return false
 }
 
-// blanks are the bytes of white space.
-const blanks = " \t\n\r\f\v"
+// Blanks are the bytes of white space.
+const Blanks = " \t\n\r\f\v"
 
 func (s *script) snippet(begin, end int) Snippet {
 	for ; s.counted < begin; s.counted++ {
-		if s.text[s.counted] == '\n' {
+		if s.Text[s.counted] == '\n' {
 			s.line++
 		}
 	}
-	sql := strings.TrimLeft(string(s.text[begin:end]), blanks)
+	sql := strings.TrimLeft(string(s.Text[begin:end]), Blanks)
 	begin = end - len(sql)
-	return Snippet{Line: s.line, At: begin, SQL: strings.TrimRight(sql, blanks), gap: s.gap}
+	return Snippet{Line: s.line, At: begin, SQL: strings.TrimRight(sql, Blanks), Gap: s.gap}
 }
 
 // skipLine goes behind the end of the line.
 func (s *script) skipLine() {
-	for s.pos < len(s.text) && s.text[s.pos] != '\n' {
-		s.pos++
+	for s.Pos < len(s.Text) && s.Text[s.Pos] != '\n' {
+		s.Pos++
 	}
 }
 
 // skipData goes behind the line that ends the data of a COPY.
 func (s *script) skipData() {
-	n := bytes.Index(s.text[s.pos:], []byte("\n\\."))
+	n := bytes.Index(s.Text[s.Pos:], []byte("\n\\."))
 	if n < 0 {
 		return // no data: somebody else sends them
 	}
-	s.pos += n + len("\n\\.")
+	s.Pos += n + len("\n\\.")
 	s.skipLine()
 }

@@ -1,0 +1,325 @@
+package parse
+
+import "bytes"
+
+// Token is the kind of a lexeme, as far as the guard and the scan must tell
+// them apart.
+type Token uint8
+
+// The kinds of lexemes.
+const (
+	EndToken    Token = iota
+	BadToken          // unterminated, or not surely read as the server reads it
+	WordToken         // keyword or name, unquoted
+	QuotedToken       // "name"
+	StringToken       // any kind of constant in quotes
+	NumberToken       // 1, 1.5; .5 is two tokens
+	OddToken          // number or parameter with letters behind it: servers differ
+	ParamToken        // $1
+	OperatorToken
+	CastToken  // ::
+	PunctToken // any other single byte
+)
+
+// maxRestarts bounds the tokens that PostgreSQL's scanner finds in one run of
+// operator characters, as in "/**//**/" or "+-+-": it reads on to the run's end
+// for each of them, so that 160 KB of those take it 6 s (pg_query 17-6.2.5,
+// measured). Nobody writes ten.
+const maxRestarts = 64
+
+// Lexer splits a text as PostgreSQL's scanner does with
+// standard_conforming_strings on. It goes forward only, never backtracks over
+// more than a few bytes, and allocates nothing.
+type Lexer struct {
+	Text []byte
+	Pos  int
+	// Start is where the token begins that ends at pos.
+	Start int
+	// runEnd is where the last run of operator characters ended, comments
+	// included; restarts counts the tokens in it.
+	runEnd, restarts int
+	// UTF8 says that the text is valid UTF-8. In other encodings a byte of a
+	// character may look like a backslash.
+	UTF8 bool
+}
+
+// Classes of bytes.
+const (
+	spaceByte = 1 << iota
+	nameStart
+	nameByte
+	operatorByte
+	digitByte
+)
+
+var classes = func() (c [256]uint8) {
+	for _, b := range []byte(" \t\n\r\f\v") {
+		c[b] = spaceByte
+	}
+	for _, b := range []byte("~!@#^&|`?+-*/%<>=") {
+		c[b] = operatorByte
+	}
+	for b := '0'; b <= '9'; b++ {
+		c[b] = digitByte | nameByte
+	}
+	for b := 'a'; b <= 'z'; b++ {
+		c[b], c[b-'a'+'A'] = nameStart|nameByte, nameStart|nameByte
+	}
+	for b := 0x80; b <= 0xff; b++ {
+		c[b] = nameStart | nameByte
+	}
+	c['_'], c['$'] = nameStart|nameByte, nameByte
+	return c
+}()
+
+// Next reads one token. After BadToken the position means nothing.
+func (l *Lexer) Next() Token {
+	if !l.SkipBlank() {
+		return BadToken
+	}
+	l.Start = l.Pos
+	if l.Pos == len(l.Text) {
+		return EndToken
+	}
+	c := l.Text[l.Pos]
+	switch class := classes[c]; {
+	case class&nameStart != 0:
+		return l.word(c)
+	case class&digitByte != 0:
+		return l.number(NumberToken)
+	case class&operatorByte != 0:
+		return l.operator()
+	}
+	l.Pos++
+	switch c {
+	case '\'':
+		return l.quoted('\'', StringToken)
+	case '"':
+		return l.quoted('"', QuotedToken)
+	case '$':
+		return l.dollar()
+	case ':':
+		if l.peek() == ':' {
+			l.Pos++
+			return CastToken
+		}
+	case 0:
+		return BadToken
+	}
+	return PunctToken
+}
+
+// Lexeme is the text of the token last read.
+func (l *Lexer) Lexeme() []byte { return l.Text[l.Start:l.Pos] }
+
+// peek is the next byte, 0 at the end.
+func (l *Lexer) peek() byte {
+	if l.Pos < len(l.Text) {
+		return l.Text[l.Pos]
+	}
+	return 0
+}
+
+// SkipBlank passes over white space and comments. It reports false for a
+// comment without end.
+func (l *Lexer) SkipBlank() bool {
+	for l.Pos < len(l.Text) {
+		c := l.Text[l.Pos]
+		switch {
+		case classes[c]&spaceByte != 0:
+			l.Pos++
+		case c == '-' && l.opens('-', '-'):
+			n := bytes.IndexAny(l.Text[l.Pos:], "\n\r")
+			if n < 0 {
+				n = len(l.Text) - l.Pos
+			}
+			l.Pos += n
+		case c == '/' && l.opens('/', '*'):
+			if !l.comment() {
+				return false
+			}
+		default:
+			return true
+		}
+	}
+	return true
+}
+
+// opens reports whether the next two bytes are a and b.
+func (l *Lexer) opens(a, b byte) bool {
+	return l.Pos+1 < len(l.Text) && l.Text[l.Pos] == a && l.Text[l.Pos+1] == b
+}
+
+// comment passes over a comment in slashes and stars, which nests.
+func (l *Lexer) comment() bool {
+	for depth := 0; l.Pos < len(l.Text); {
+		switch {
+		case l.opens('/', '*'):
+			if !l.restart(1) {
+				return false
+			}
+			depth++
+			l.Pos += 2
+			l.runEnd = l.Pos
+			continue
+		case l.opens('*', '/'):
+			depth--
+			l.Pos += 2
+			if l.runEnd == l.Pos-2 {
+				l.runEnd = l.Pos
+			}
+			if depth == 0 {
+				return true
+			}
+			continue
+		case l.runEnd == l.Pos && classes[l.Text[l.Pos]]&operatorByte != 0:
+			l.runEnd++
+		}
+		l.Pos++
+	}
+	return false
+}
+
+// restart counts n tokens of a run of operator characters, and reports whether
+// they still are few.
+func (l *Lexer) restart(n int) bool {
+	if l.runEnd != l.Pos {
+		l.restarts = 0
+	}
+	l.restarts += n
+	return l.restarts <= maxRestarts
+}
+
+// word reads a name, or a constant that begins with letters: E”, B”, X”,
+// N”, U&”, U&"".
+func (l *Lexer) word(first byte) Token {
+	l.Pos++
+	switch next := l.peek(); {
+	case next == '\'' && (first|0x20 == 'e'):
+		l.Pos++
+		return l.escaped()
+	case next == '\'' && (first|0x20 == 'b' || first|0x20 == 'x' || first|0x20 == 'n'):
+		l.Pos++
+		return l.quoted('\'', StringToken)
+	case next == '&' && first|0x20 == 'u' && l.opens('&', '\''):
+		l.Pos += 2
+		return l.quoted('\'', StringToken)
+	case next == '&' && first|0x20 == 'u' && l.opens('&', '"'):
+		l.Pos += 2
+		return l.quoted('"', QuotedToken)
+	}
+	for l.Pos < len(l.Text) && classes[l.Text[l.Pos]]&nameByte != 0 {
+		l.Pos++
+	}
+	return WordToken
+}
+
+// quoted reads up to the closing quote; two quotes stand for one.
+func (l *Lexer) quoted(quote byte, kind Token) Token {
+	for {
+		n := bytes.IndexByte(l.Text[l.Pos:], quote)
+		if n < 0 {
+			return BadToken
+		}
+		l.Pos += n + 1
+		if l.peek() != quote {
+			return kind
+		}
+		l.Pos++
+	}
+}
+
+// escaped reads an E” constant, in which a backslash takes the next byte along.
+// One that goes on behind a line break goes on with escapes.
+func (l *Lexer) escaped() Token {
+	for l.Pos < len(l.Text) {
+		c := l.Text[l.Pos]
+		l.Pos++
+		switch {
+		case c >= 0x80 && !l.UTF8:
+			return BadToken
+		case c == '\\':
+			l.Pos = min(l.Pos+1, len(l.Text)) // it may be the last byte of the text
+		case c == '\'' && l.peek() == '\'':
+			l.Pos++
+		case c == '\'':
+			end := l.Pos
+			if !l.SkipBlank() {
+				return BadToken
+			}
+			if l.Pos == end || l.peek() != '\'' {
+				l.Pos = end
+				return StringToken
+			}
+			if !bytes.ContainsAny(l.Text[end:l.Pos], "\n\r") {
+				return BadToken
+			}
+			l.Pos++
+		}
+	}
+	return BadToken
+}
+
+// number reads digits and whatever clings to them: for a plain number, a point.
+func (l *Lexer) number(kind Token) Token {
+	for point := kind == NumberToken; l.Pos < len(l.Text); l.Pos++ {
+		switch c := l.Text[l.Pos]; {
+		case classes[c]&nameStart != 0:
+			kind = OddToken
+		case c == '.' && point && !l.opens('.', '.'):
+			point = false
+		case classes[c]&digitByte == 0:
+			return kind
+		}
+	}
+	return kind
+}
+
+// dollar reads $1, or a constant in dollar quotes.
+func (l *Lexer) dollar() Token {
+	if classes[l.peek()]&digitByte != 0 {
+		return l.number(ParamToken)
+	}
+	end := l.Pos
+	for end < len(l.Text) && l.Text[end] != '$' {
+		if c := classes[l.Text[end]]; c&nameByte == 0 || end == l.Pos && c&nameStart == 0 {
+			return PunctToken
+		}
+		end++
+	}
+	if end == len(l.Text) {
+		return PunctToken
+	}
+	tag := l.Text[l.Pos-1 : end+1]
+	n := bytes.Index(l.Text[end+1:], tag)
+	if n < 0 {
+		return BadToken
+	}
+	l.Pos = end + 1 + n + len(tag)
+	return StringToken
+}
+
+// operator reads a run of operator characters, up to a comment.
+func (l *Lexer) operator() Token {
+	for l.Pos < len(l.Text) && classes[l.Text[l.Pos]]&operatorByte != 0 && !l.opens('-', '-') && !l.opens('/', '*') {
+		l.Pos++
+	}
+	end := l.Pos
+	l.Pos = l.Start
+	few := l.restart(operators(l.Text[l.Start:end]))
+	l.Pos, l.runEnd = end, end
+	if !few {
+		return BadToken
+	}
+	return OperatorToken
+}
+
+// operators is how many operators a run may be: signs at its end are ones of
+// their own.
+func operators(run []byte) int {
+	rest := len(run)
+	for rest > 0 && (run[rest-1] == '+' || run[rest-1] == '-') {
+		rest--
+	}
+	return len(run) - rest + min(rest, 1)
+}

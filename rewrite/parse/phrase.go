@@ -1,0 +1,261 @@
+package parse
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// Lexed is one token of a text.
+type Lexed struct {
+	Kind       Token
+	Start, End int32
+}
+
+// Phrase is a statement's tokens, for rules to edit.
+type Phrase struct {
+	Text   []byte // the whole text
+	Tokens []Lexed
+}
+
+// LexPhrase reads the tokens from start to end of a text that has passed the guard.
+func LexPhrase(text []byte, start, end int) Phrase {
+	p := Phrase{Text: text}
+	for l := (Lexer{Text: text[:end], Pos: start, UTF8: true}); ; {
+		kind := l.Next()
+		if kind == EndToken || kind == BadToken {
+			return p
+		}
+		p.Tokens = append(p.Tokens, Lexed{kind, int32(l.Start), int32(l.Pos)})
+	}
+}
+
+// Lexeme is the text of token i; nil beyond the end.
+func (p *Phrase) Lexeme(i int) []byte {
+	if i < 0 || i >= len(p.Tokens) {
+		return nil
+	}
+	return p.Text[p.Tokens[i].Start:p.Tokens[i].End]
+}
+
+// Word reports whether token i is that keyword.
+func (p *Phrase) Word(i int, lower string) bool {
+	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == WordToken && IsWord(p.Lexeme(i), lower)
+}
+
+// Words reports whether keywords stand at i.
+func (p *Phrase) Words(i int, lower ...string) bool {
+	for n, w := range lower {
+		if !p.Word(i+n, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// Name reports whether token i may be a name.
+func (p *Phrase) Name(i int) bool {
+	return i >= 0 && i < len(p.Tokens) && (p.Tokens[i].Kind == WordToken || p.Tokens[i].Kind == QuotedToken)
+}
+
+// Punct reports whether token i is that byte of punctuation.
+func (p *Phrase) Punct(i int, c byte) bool {
+	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == PunctToken && p.Text[p.Tokens[i].Start] == c
+}
+
+// Pairs says for each parenthesis and bracket which token is the other one; -1 for any other
+// token, and where there is no other.
+func (p *Phrase) Pairs() []int32 {
+	pairs := make([]int32, len(p.Tokens))
+	var open []int32
+	for i := range p.Tokens {
+		pairs[i] = -1
+		switch {
+		case p.Punct(i, '('), p.Punct(i, '['):
+			open = append(open, int32(i))
+		case len(open) > 0 && (p.Punct(i, ')') || p.Punct(i, ']')):
+			last := open[len(open)-1]
+			open = open[:len(open)-1]
+			pairs[i], pairs[last] = last, int32(i)
+		}
+	}
+	return pairs
+}
+
+// At finds the token that begins at an offset of the text; -1 for none.
+func (p *Phrase) At(offset int) int {
+	i, ok := slices.BinarySearchFunc(p.Tokens, offset, func(t Lexed, o int) int { return int(t.Start) - o })
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// Replace puts text in the place of token i, in small letters where it was so.
+func (p *Phrase) Replace(i int, text string) Edit {
+	return Edit{int(p.Tokens[i].Start), int(p.Tokens[i].End), p.Like(i, text)}
+}
+
+// Remove takes token i out, and the blanks before it; line ends stay, for they
+// may end a comment.
+func (p *Phrase) Remove(i int) Edit {
+	start := int(p.Tokens[i].Start)
+	for start > 0 && (p.Text[start-1] == ' ' || p.Text[start-1] == '\t') {
+		start--
+	}
+	return Edit{start, int(p.Tokens[i].End), ""}
+}
+
+// Insert puts text behind token i.
+func (p *Phrase) Insert(i int, text string) Edit {
+	end := int(p.Tokens[i].End)
+	return Edit{end, end, p.Like(i, text)}
+}
+
+// Like writes upper-case text as token i is written.
+func (p *Phrase) Like(i int, text string) string {
+	for _, c := range p.Lexeme(i) {
+		if 'A' <= c && c <= 'Z' {
+			return text
+		}
+	}
+	return strings.ToLower(text)
+}
+
+// Span is the text from token i up to token end, which it does not include.
+func (p *Phrase) Span(i, end int) string {
+	if i >= end || end > len(p.Tokens) {
+		return ""
+	}
+	return string(p.Text[p.Tokens[i].Start:p.Tokens[end-1].End])
+}
+
+// Punctuated reports whether token i is an operator of that text.
+func (p *Phrase) Punctuated(i int, operator string) bool { return string(p.Lexeme(i)) == operator }
+
+// ColumnToken is the token of the column's name in a command of ALTER TABLE that begins at
+// token i: ALTER or DROP or ADD, COLUMN, IF [NOT] EXISTS, name.
+func (p *Phrase) ColumnToken(i int) int {
+	i++
+	if p.Word(i, "column") {
+		i++
+	}
+	switch {
+	case p.Words(i, "if", "exists") && p.Name(i+2):
+		return i + 2
+	case p.Words(i, "if", "not", "exists"):
+		return i + 3
+	}
+	return i
+}
+
+// Closing is the ) that belongs to the ( at token i; -1 where it is none.
+func (p *Phrase) Closing(i int) int {
+	if !p.Punct(i, '(') {
+		return -1
+	}
+	for depth := 0; i < len(p.Tokens); i++ {
+		switch {
+		case p.Punct(i, '('):
+			depth++
+		case p.Punct(i, ')'):
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// Listed are the tokens of the names in a list in parentheses that opens at token i; none
+// where something else is in it.
+func (p *Phrase) Listed(i int) []int {
+	var names []int
+	for end := p.Closing(i); i < end; i += 2 {
+		if !p.Name(i+1) || i+2 != end && !p.Punct(i+2, ',') {
+			return nil
+		}
+		names = append(names, i+1)
+	}
+	return names
+}
+
+// Ends is the last token of what begins at token i and goes on to a comma or a closing
+// parenthesis of its own depth, or to the end.
+func (p *Phrase) Ends(i int) int {
+	for depth := 0; i < len(p.Tokens); i++ {
+		switch {
+		case p.Punct(i, '(') || p.Punct(i, '['):
+			depth++
+		case p.Punct(i, ')') || p.Punct(i, ']'):
+			if depth--; depth < 0 {
+				return i - 1
+			}
+		case depth == 0 && p.Punct(i, ','):
+			return i - 1
+		}
+	}
+	return i - 1
+}
+
+// Qualified is the token behind a name with as many dots as it has, which begins at token i.
+func (p *Phrase) Qualified(i int) int {
+	for p.Punct(i+1, '.') {
+		i += 2
+	}
+	return i + 1
+}
+
+// ItemEnd is the last token of an item, which begins at token i, of a list without parentheses; pair tells which token ends what a parenthesis or bracket opens, -1 for none.
+func (p *Phrase) ItemEnd(i int, pair func(int) int) int {
+	if i < 0 {
+		return -1
+	}
+	for first := i; i < len(p.Tokens); i++ {
+		switch {
+		case p.Punct(i, '('), p.Punct(i, '['):
+			if i = pair(i); i < 0 {
+				return -1
+			}
+		case p.Punct(i, ','), p.Punct(i, ')'), p.Punct(i, ']'), p.Punct(i, ';'):
+			return i - 1
+		case i > first && p.Tokens[i].Kind == WordToken && afterItems[strings.ToLower(string(p.Lexeme(i)))] &&
+			!p.Punct(i-1, '.') && !p.Word(i-1, "as") && !p.Word(i-1, "distinct") && !p.Word(i-1, "within"):
+			return i - 1
+		}
+	}
+	return i - 1
+}
+
+// afterItems are the words that end the last item of a list without parentheses.
+var afterItems = map[string]bool{"from": true, "where": true, "group": true, "having": true, "window": true, "order": true,
+	"limit": true, "offset": true, "fetch": true, "for": true, "union": true, "intersect": true, "except": true,
+	"into": true, "returning": true}
+
+// Commented reports whether there are comments among the tokens.
+func (p *Phrase) Commented() bool {
+	from := 0
+	for _, t := range p.Tokens {
+		if len(bytes.TrimSpace(p.Text[from:t.Start])) > 0 {
+			return true
+		}
+		from = int(t.End)
+	}
+	return false
+}
+
+// Next is the first token from i on that is a word; -1 for none.
+func (p *Phrase) Next(i int, lower string) int {
+	for ; i < len(p.Tokens); i++ {
+		if p.Word(i, lower) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Precise puts digits behind the name of a type that begins with token i.
+func (p *Phrase) Precise(i int, digits string) Edit {
+	last := p.Tokens[p.Qualified(i)-1]
+	return Edit{int(last.Start), int(last.End), string(p.Text[last.Start:last.End]) + digits}
+}

@@ -1,0 +1,299 @@
+package parse
+
+// Shown is what the words of a text alone show (ScanWords).
+type Shown uint8
+
+// What words show.
+const (
+	Unshown    Shown = iota // the text must be parsed
+	EmptyText               // no statement
+	SelectText              // one SELECT, as are the others
+	SureText                // a SELECT that reads no relation and calls nothing
+	ValuesText
+	InsertText
+	UpsertText // ON CONFLICT DO UPDATE
+	UpdateText
+	DeleteText
+)
+
+// reads reports whether the statement is a SELECT or VALUES.
+func (s Shown) reads() bool { return s == SelectText || s == ValuesText }
+
+// ScanWords reads a text by its words alone, for clients that send a new text each
+// time: a parse costs more than the relay. It returns Unshown for a text that must
+// be parsed, and errs only towards that; it allocates nothing.
+//
+// What it clears is one SELECT, VALUES, INSERT, UPDATE or DELETE without any
+// word that a pin, a classification or a rule needs; and texts without any
+// statement. table is what the statement's first table is called, to name the
+// operation by; nil when it is not plain to see.
+func ScanWords(sql []byte) (shown Shown, table []byte) {
+	s := scanner{Lexer: Lexer{Text: sql}}
+	kind := s.Next()
+	for kind == PunctToken && sql[s.Start] == ';' {
+		kind = s.Next()
+	}
+	switch kind {
+	case EndToken:
+		return EmptyText, nil
+	case WordToken:
+	default:
+		return Unshown, nil
+	}
+	switch word := s.Lexeme(); {
+	case IsWord(word, "select"):
+		return s.rest(SelectText, fromAhead)
+	case IsWord(word, "values"):
+		return s.rest(ValuesText, noTable)
+	case IsWord(word, "insert"):
+		if s.Next() != WordToken || !IsWord(s.Lexeme(), "into") {
+			return Unshown, nil
+		}
+		return s.rest(InsertText, nameAhead)
+	case IsWord(word, "update"):
+		return s.rest(UpdateText, nameAhead)
+	case IsWord(word, "delete"):
+		return s.rest(DeleteText, fromAhead)
+	}
+	return Unshown, nil
+}
+
+// search is how far the search for the first table's name has come.
+type search uint8
+
+const (
+	noTable   search = iota // it is over
+	fromAhead               // FROM comes first
+	nameAhead               // the name is next, or its next part
+	nameRead                // a dot would go on with it
+)
+
+// before says what stood before a token, as far as a call is concerned.
+type before uint8
+
+const (
+	anything  before = iota
+	operand          // ) or ] or $1: a dot here may call a function, (x).f
+	aWord            // perhaps a function's name
+	aQuoted          // a name in quotes
+	qualified        // a dot behind a name
+	builtin          // the dot of pg_catalog.
+)
+
+// scanner is the reading of a statement behind its first word.
+type scanner struct {
+	Lexer
+	shown Shown  // the answer when nothing speaks against it
+	sure  tokens // whether it is a sure read
+
+	prev before
+	name []byte // the word that prev stands for
+	led  before // what stood before that word
+
+	look  search
+	table []byte // as far as its name was read
+	depth int    // of parentheses
+}
+
+// rest reads to the end; shown is what the first word shows.
+func (s *scanner) rest(shown Shown, look search) (Shown, []byte) {
+	s.shown, s.look, s.sure.unsure = shown, look, shown != SelectText
+	for {
+		switch kind := s.Next(); {
+		case kind == EndToken:
+			return s.sure.of(s.shown), s.table
+		case kind == PunctToken && s.Text[s.Start] == ';':
+			return scanEnd(&s.Lexer, s.sure.of(s.shown)), s.table
+		case kind == BadToken || !s.take(kind):
+			return Unshown, nil
+		}
+	}
+}
+
+// take takes the next token and reports whether nothing speaks against what is shown.
+func (s *scanner) take(kind Token) bool {
+	columns := s.look == nameRead && s.shown == InsertText // a parenthesis holds those of the table
+	if !s.sure.unsure {
+		s.sure.token(kind, s.Lexeme())
+	}
+	if s.look != noTable && s.depth == 0 {
+		s.seek(kind)
+	}
+	switch kind {
+	case OddToken:
+		return false
+	case WordToken:
+		return s.takeWord()
+	case QuotedToken:
+		return s.takeQuoted()
+	case PunctToken:
+		return s.takePunct(columns)
+	case ParamToken:
+		s.prev = operand
+	default:
+		s.prev = anything
+	}
+	return true
+}
+
+// seek takes the search for the table on by one token outside parentheses.
+func (s *scanner) seek(kind Token) {
+	switch s.look {
+	case fromAhead:
+		if kind == WordToken && IsWord(s.Lexeme(), "from") {
+			s.look = nameAhead
+		}
+	case nameAhead:
+		switch name := s.Lexeme(); {
+		case kind == QuotedToken:
+			s.look, s.table = nameRead, name[1:len(name)-1]
+		case kind != WordToken:
+			s.look = noTable
+		case !IsWord(name, "only"):
+			s.look, s.table = nameRead, name
+		}
+	case nameRead:
+		s.look = noTable
+		if kind == PunctToken && s.Text[s.Start] == '.' {
+			s.look, s.table = nameAhead, nil
+		}
+	}
+}
+
+// takeWord is take for a word.
+func (s *scanner) takeWord() bool {
+	word := s.Lexeme()
+	if s.shown == InsertText && s.prev == aWord && IsWord(s.name, "do") && IsWord(word, "update") {
+		s.shown = UpsertText
+	}
+	s.led, s.name, s.prev = s.prev, word, aWord
+	return !isTelltale(word)
+}
+
+// takeQuoted is take for a name in quotes. One of U&"" may be spelt in any way.
+func (s *scanner) takeQuoted() bool {
+	name := s.Lexeme()
+	s.prev = aQuoted
+	return name[0] == '"' && !isTelltale(name[1:len(name)-1])
+}
+
+// takePunct is take for a byte of punctuation.
+func (s *scanner) takePunct(columns bool) bool {
+	prev := s.prev
+	s.prev = anything
+	switch s.Text[s.Start] {
+	case '(':
+		s.depth++
+		return columns || s.mayOpen(prev)
+	case ')':
+		s.depth--
+		s.prev = operand
+	case ']':
+		s.prev = operand
+	case '.':
+		s.prev = qualified
+		if prev == aWord && s.led != qualified && IsWord(s.name, "pg_catalog") {
+			s.prev = builtin
+		}
+		return prev != operand
+	}
+	return true
+}
+
+// mayOpen reports whether a parenthesis may stand behind prev.
+func (s *scanner) mayOpen(prev before) bool {
+	switch prev {
+	case aQuoted:
+		return false
+	case aWord:
+		return mayCall(s.led, s.name) || !s.shown.reads() && lists(s.led, s.name)
+	}
+	return true
+}
+
+// mayCall reports whether a word, led by that, may stand before a parenthesis
+// in a query that only reads.
+func mayCall(led before, word []byte) bool {
+	switch led {
+	case qualified:
+		return false
+	case builtin:
+		return RoleOf(word)&Harmless != 0
+	case operand:
+		if IsWord(word, "over") || IsWord(word, "filter") {
+			return true // of a window or an aggregate: f(x) OVER (…)
+		}
+	}
+	return RoleOf(word)&Callable != 0
+}
+
+// lists reports whether a word of a statement that writes stands before a list of
+// columns: ON CONFLICT (a), SET (a, b).
+func lists(led before, word []byte) bool {
+	return led != qualified && (IsWord(word, "conflict") || IsWord(word, "set"))
+}
+
+// isTelltale reports whether a word is a telltale. For nearly all words their
+// first letter and length tell.
+func isTelltale(word []byte) bool {
+	return len(word) > 0 && telltaleLengths[word[0]]>>min(len(word), MaxWord)&1 != 0 && RoleOf(word)&telltale != 0
+}
+
+// scanEnd returns shown when nothing but semicolons follows.
+func scanEnd(l *Lexer, shown Shown) Shown {
+	for {
+		switch kind := l.Next(); {
+		case kind == EndToken:
+			return shown
+		case kind != PunctToken || l.Text[l.Start] != ';':
+			return Unshown
+		}
+	}
+}
+
+// IsWord compares a word with a lower-case one, in any case.
+func IsWord(word []byte, lower string) bool {
+	if len(word) != len(lower) {
+		return false
+	}
+	for i, c := range word {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// tokens says of the tokens of a query that they are those of a sure read, as far as
+// the words alone tell: constants and parameters.
+type tokens struct {
+	unsure bool
+	word   bool // the last token was a word
+}
+
+// token is told of each token behind the first word, until it is unsure.
+func (p *tokens) token(kind Token, lexeme []byte) {
+	switch kind {
+	case WordToken:
+		p.unsure = IsWord(lexeme, "from") || IsWord(lexeme, "union") || IsWord(lexeme, "intersect") || IsWord(lexeme, "except") || IsWord(lexeme, "collate")
+	case StringToken:
+		p.unsure = p.word // type 'constant'
+	case NumberToken, ParamToken, EndToken:
+	case PunctToken:
+		p.unsure = lexeme[0] != ',' && lexeme[0] != ';' && lexeme[0] != '*'
+	default:
+		p.unsure = true
+	}
+	p.word = kind == WordToken
+}
+
+// of is what the text that was read shows, which begins like shown.
+func (p *tokens) of(shown Shown) Shown {
+	if p.unsure {
+		return shown
+	}
+	return SureText
+}
