@@ -24,7 +24,7 @@ type decision struct {
 var (
 	decisionName = regexp.MustCompile(`^(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.md$`)
 	decisionHead = regexp.MustCompile(`^# (.+)\n\nDate: (\d{4}-\d\d-\d\d)\nStatus: (.+)\n\n`)
-	decisionLink = regexp.MustCompile(`docs/decisions/(\d{4}[a-z0-9-]*\.md)|decisions/(\d{4}[a-z0-9-]*\.md)`)
+	decisionLink = regexp.MustCompile(`decisions/(\d{4}-[a-z0-9-]*\.md)`)
 )
 
 // decisions returns all decisions in the order of their numbers.
@@ -129,8 +129,8 @@ func TestDecisionsNamed(t *testing.T) {
 			return err
 		}
 		for _, link := range decisionLink.FindAllSubmatch(text, -1) {
-			if name := string(link[1]) + string(link[2]); !there[name] {
-				t.Errorf("%s names docs/decisions/%s, which is not there", path, name)
+			if !there[string(link[1])] {
+				t.Errorf("%s names docs/decisions/%s, which is not there", path, link[1])
 			}
 		}
 		return nil
