@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +35,41 @@ func TestLimitsSayTheDefaults(t *testing.T) {
 		if want := readable(k.Default); row[2] != want {
 			t.Errorf("docs/limits.md: the default of %s is %s, not %s", row[1], want, row[2])
 		}
+	}
+}
+
+// namedKey is a key in a document, with a value behind it or without.
+var namedKey = regexp.MustCompile("`([a-z_]+)\\.([a-z_]+)(?:: ([a-z_-]+))?`")
+
+// TestDifferencesNameKeys looks up the keys, and their values, that the pages about compatibility and limits name.
+func TestDifferencesNameKeys(t *testing.T) {
+	t.Parallel()
+	groups := map[string]bool{}
+	for i := range config.Keys {
+		group, _, _ := strings.Cut(config.Keys[i].Name, ".")
+		groups[group] = true
+	}
+	found := 0
+	for _, document := range allDocuments(t) {
+		if !strings.HasPrefix(document, "docs/compatibility") && document != "docs/limits.md" {
+			continue
+		}
+		for _, match := range namedKey.FindAllStringSubmatch(documentNamed(t, document), -1) {
+			if !groups[match[1]] {
+				continue
+			}
+			found++
+			k := config.KeyNamed(match[1] + "." + match[2])
+			switch {
+			case k == nil:
+				t.Errorf("%s: there is no key %s.%s", document, match[1], match[2])
+			case match[3] != "" && k.Choices != nil && !slices.Contains(k.Choices, match[3]):
+				t.Errorf("%s: %s is no value of %s", document, match[3], k.Name)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d keys are named", found)
 	}
 }
 
