@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -42,23 +43,49 @@ func TestPictureOfImports(t *testing.T) {
 }
 
 // picture draws packages by floors, the highest first. A package is one floor above the highest that it may import.
+// Those of a floor that may import the same share a line.
 func picture(imports map[string][]string) string {
-	floors := map[int][]string{}
-	top := 0
+	lines := map[int]map[string][]string{} // by floor, and by what may be imported
 	for _, dir := range slices.Sorted(maps.Keys(imports)) {
 		n := floorOf(imports, dir)
-		floors[n] = append(floors[n], dir)
-		top = max(top, n)
+		if lines[n] == nil {
+			lines[n] = map[string][]string{}
+		}
+		below := braces(slices.Sorted(slices.Values(imports[dir])))
+		lines[n][below] = append(lines[n][below], dir)
 	}
 	var text strings.Builder
-	for n := top; n > 0; n-- {
-		for _, dir := range floors[n] {
-			text.WriteString(line(n, dir, slices.Sorted(slices.Values(imports[dir]))))
+	for n := len(lines) - 1; n >= 0; n-- {
+		var floor []string
+		for below, dirs := range lines[n] {
+			floor = append(floor, strings.TrimSuffix(braces(dirs)+" -> "+below, " -> "))
+		}
+		slices.Sort(floor)
+		for _, line := range floor {
+			text.WriteString(wrap(fmt.Sprintf("%d  ", n), "       ", strings.Fields(line)))
 		}
 	}
-	first := "0  "
-	text.WriteString(first + strings.TrimLeft(wrap(strings.Repeat(" ", len(first)), floors[0]), " "))
 	return text.String()
+}
+
+// braces writes names of one folder as folder/{a b}, in the order of the first of each.
+func braces(names []string) string {
+	var parts []string
+	at := map[string]int{} // the part of a folder
+	for _, name := range names {
+		folder, base := path.Split(name)
+		part, again := at[folder]
+		switch {
+		case folder == "" || !again:
+			at[folder] = len(parts)
+			parts = append(parts, name)
+		case strings.HasSuffix(parts[part], "}"):
+			parts[part] = strings.TrimSuffix(parts[part], "}") + " " + base + "}"
+		default:
+			parts[part] = folder + "{" + path.Base(parts[part]) + " " + base + "}"
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 // floorOf returns the longest way down from a package. TestLayersHaveNoCircle says that there is one.
@@ -70,33 +97,27 @@ func floorOf(imports map[string][]string, dir string) int {
 	return floor
 }
 
-// line names a package behind its floor and, behind it, what it may import.
-func line(floor int, dir string, imports []string) string {
-	indent := fmt.Sprintf("%d  %-18s -> ", floor, dir)
-	return indent + strings.TrimLeft(wrap(strings.Repeat(" ", len(indent)), imports), " ")
-}
-
-// wrap returns words in lines of pictureWidth at most, each behind the indent.
-func wrap(indent string, words []string) string {
+// wrap returns words in lines of pictureWidth at most, the first behind one indent and the others behind another.
+func wrap(first, indent string, words []string) string {
 	var text strings.Builder
-	row := indent
-	for i, word := range words {
-		if i > 0 && len(row)+1+len(word) > pictureWidth {
-			text.WriteString(strings.TrimRight(row, " ") + "\n")
-			row = indent
+	row := first + words[0]
+	for _, word := range words[1:] {
+		if len(row)+1+len(word) > pictureWidth {
+			text.WriteString(row + "\n")
+			row = indent + word
+			continue
 		}
-		if row != indent {
-			row += " "
-		}
-		row += word
+		row += " " + word
 	}
 	return text.String() + row + "\n"
 }
 
 func TestPictureHasFloors(t *testing.T) {
 	t.Parallel()
-	got := picture(map[string][]string{"top": {"left", "leaf"}, "left": {"leaf"}, "leaf": {}, "other": {}})
-	want := "2  top                -> leaf left\n1  left               -> leaf\n0  leaf other\n"
+	got := picture(map[string][]string{
+		"top": {"in/left", "in/right", "leaf"}, "in/left": {"leaf"}, "in/right": {"leaf"}, "leaf": {}, "other": {}, "leaf/a": {}, "leaf/b": {},
+	})
+	want := "2  top -> in/{left right} leaf\n1  in/{left right} -> leaf\n0  leaf leaf/{a b} other\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
