@@ -16,7 +16,7 @@ import (
 )
 
 // This file is the configuration of a Server as values, and the judgement over them.
-// Package cmd/sluice fills it in and calls Validate; so does New.
+// Package cmd/sluice/config fills it in and calls Validate; so does New.
 
 // Pairing says for how long a client keeps a backend.
 type Pairing string
@@ -77,7 +77,7 @@ const (
 // that may take seconds.
 const leastLockLease = time.Second
 
-// Config of a Server. The zero value is not valid; cmd/sluice fills it from its
+// Config of a Server. The zero value is not valid; cmd/sluice/config fills it from its
 // table of keys, where each default stands.
 type Config struct {
 	Kind    BackendKind

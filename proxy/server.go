@@ -24,7 +24,7 @@ import (
 )
 
 // This file is the outer end of the step accept: the Server, its listeners, the goroutine
-// of each session, and the sweeper. Package cmd/sluice calls what is exported. Locks are
+// of each session, and the sweeper. Package cmd/sluice/daemon calls what is exported. Locks are
 // taken in one order: Server.mu, then session.mu; the parking's own is held by its methods alone.
 
 // ErrServerClosed is what Serve returns after Shutdown or Close.

@@ -34,7 +34,7 @@ type Config struct {
 	// SaltSecretFile has 32 bytes or more that the salts of unknown users are made of; "": they
 	// change with each start of the process.
 	SaltSecretFile string
-	// TLS is offered when non-nil. cmd/sluice reloads certificates behind its
+	// TLS is offered when non-nil. cmd/sluice/daemon reloads certificates behind its
 	// GetConfigForClient.
 	TLS *tls.Config
 	// TLSRequired refuses plain clients that do not come by Unix socket.

@@ -12,10 +12,9 @@ import (
 
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 	"github.com/sluice-proxy/sluice/cmd/sluice/config/configtest"
-	"github.com/sluice-proxy/sluice/rewrite"
-
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 func TestFlagBeatsVariableBeatsFileBeatsDefault(t *testing.T) {
