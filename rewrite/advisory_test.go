@@ -136,22 +136,3 @@ func TestAdvisoryOff(t *testing.T) {
 		}
 	}
 }
-
-// A file that is fixed keeps its locks: what Sluice sends in their place locks nothing.
-func TestAdvisoryIsNotFixed(t *testing.T) {
-	t.Parallel()
-	linter := advisoryPlanner(t, true).Linter()
-	const text = "SELECT pg_advisory_lock(1);\nSELECT pg_advisory_unlock_all();\n"
-	fixed, err := linter.Fix(Source{Path: "a.sql", Text: text})
-	if err != nil || fixed.Text != text {
-		t.Errorf("%v: %s", err, fixed.Text)
-	}
-	for _, f := range fixed.Findings {
-		if f.Status != Handled || f.Feature != AdvisoryLock {
-			t.Errorf("%+v", f)
-		}
-	}
-	if len(fixed.Findings) != 2 {
-		t.Errorf("%d findings", len(fixed.Findings))
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -18,9 +19,9 @@ func TestMappingChangesNothingElse(t *testing.T) {
 		{Schema: "public", Name: "t", Columns: []Column{{Name: "a"}, {Name: "k"}, {Name: "v"}}},
 		{Schema: "public", Name: "elsewhere", Columns: []Column{{Name: "k", Mapped: true}}},
 	}).In([]string{"public"})
-	for _, c := range readGolden(t, "testdata/mapped/queries.sql") {
-		if got, want := p.PlanIn([]byte(c.in), names).Text, stock.Plan([]byte(c.in)).Text; got != want {
-			t.Errorf("%s\n became %q, want %q", c.in, got, want)
+	for _, c := range sqltexts.ReadGolden(t, "testdata/mapped/queries.sql") {
+		if got, want := p.PlanIn([]byte(c.In), names).Text, stock.Plan([]byte(c.In)).Text; got != want {
+			t.Errorf("%s\n became %q, want %q", c.In, got, want)
 		}
 	}
 }
@@ -29,12 +30,12 @@ func TestMappingChangesNothingElse(t *testing.T) {
 func TestMappedTextIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	p := mappedPlanner(t, nil)
-	for _, c := range readGolden(t, "testdata/mapped/queries.sql") {
-		if c.out == "same" || strings.Contains(c.rules, "bytea_followed") {
+	for _, c := range sqltexts.ReadGolden(t, "testdata/mapped/queries.sql") {
+		if c.Out == "same" || strings.Contains(c.Rules, "bytea_followed") {
 			continue
 		}
-		if again := p.PlanIn([]byte(c.out), mappedNames()); again.Text != "" && !strings.Contains(c.in, "INSERT INTO t ") && !strings.Contains(c.in, "z (x, y)") {
-			t.Errorf("%s\n is rewritten again, to %s", c.out, again.Text)
+		if again := p.PlanIn([]byte(c.Out), mappedNames()); again.Text != "" && !strings.Contains(c.In, "INSERT INTO t ") && !strings.Contains(c.In, "z (x, y)") {
+			t.Errorf("%s\n is rewritten again, to %s", c.Out, again.Text)
 		}
 	}
 }
@@ -170,8 +171,8 @@ func TestEveryKindIsTried(t *testing.T) {
 	}
 	all := slices.Clone(places)
 	for _, file := range []string{"queries", "ddl"} {
-		for _, c := range readGolden(t, "testdata/mapped/"+file+".sql") {
-			all = append(all, c.in)
+		for _, c := range sqltexts.ReadGolden(t, "testdata/mapped/"+file+".sql") {
+			all = append(all, c.In)
 		}
 	}
 	for _, sql := range all {
@@ -225,8 +226,8 @@ func TestNoColumnIsMissed(t *testing.T) {
 // text that goes out is one and says what was meant, and where nothing is mapped, or nothing
 // that is mapped is in the search path, it is the text that goes out without a mapping.
 func FuzzPlanIn(f *testing.F) {
-	for i, c := range readGolden(&testing.T{}, "testdata/mapped/queries.sql") {
-		f.Add(c.in, []byte{byte(i), byte(i * 7), 0xff})
+	for i, c := range sqltexts.ReadGolden(&testing.T{}, "testdata/mapped/queries.sql") {
+		f.Add(c.In, []byte{byte(i), byte(i * 7), 0xff})
 	}
 	for i, sql := range places {
 		f.Add(sql, []byte{0xff, byte(i), byte(i * 5)})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
 )
 
 // mappedNames are the names of a schema public with the tables that the tests of mapped
@@ -74,8 +76,8 @@ func TestTemporalMapped(t *testing.T) {
 func checkMapped(t *testing.T, file string, plan func(in string) *Plan) {
 	t.Helper()
 	var fresh strings.Builder
-	for _, c := range readGolden(t, file) {
-		plan := plan(c.in)
+	for _, c := range sqltexts.ReadGolden(t, file) {
+		plan := plan(c.In)
 		out, rules := plan.Text, showFindings(plan)
 		if out == "" {
 			out = "same"
@@ -85,19 +87,19 @@ func checkMapped(t *testing.T, file string, plan func(in string) *Plan) {
 				rules += ": " + st.Refusal.Detail
 			}
 		}
-		fmt.Fprintf(&fresh, "-- in\n%s\n-- out\n%s\n-- rules\n%s\n\n", c.in, out, rules)
-		if !*update && (out != c.out || rules != c.rules) {
-			t.Errorf("%s:%d\n%s\n got  %s\n want %s\n rules %s\n want  %s", file, c.line, c.in, out, c.out, rules, c.rules)
+		fmt.Fprintf(&fresh, "-- in\n%s\n-- out\n%s\n-- rules\n%s\n\n", c.In, out, rules)
+		if !*update && (out != c.Out || rules != c.Rules) {
+			t.Errorf("%s:%d\n%s\n got  %s\n want %s\n rules %s\n want  %s", file, c.Line, c.In, out, c.Out, rules, c.Rules)
 		}
 		if told := strings.Contains(rules, "bytea_key rewritten info") || strings.Contains(rules, "bytea_followed rewritten warning"); told != (strings.Contains(out, MappedSuffix) || strings.Contains(out, "pg_catalog.encode(") || strings.Contains(out, "pg_catalog.byteacat(")) {
-			t.Errorf("%s\n is mapped to %s\n and told so: %v", c.in, out, told)
+			t.Errorf("%s\n is mapped to %s\n and told so: %v", c.In, out, told)
 		}
 		if strings.Contains(rules, "unverified") {
-			t.Errorf("%s\n does not mean what was intended", c.in)
+			t.Errorf("%s\n does not mean what was intended", c.In)
 		}
 	}
 	if *update {
-		head, _, _ := strings.Cut(readFile(t, file), "-- in\n")
+		head, _, _ := strings.Cut(sqltexts.ReadFile(t, file), "-- in\n")
 		if err := os.WriteFile(file, []byte(head+fresh.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -148,12 +150,12 @@ func TestLintReadsMappedTables(t *testing.T) {
 func TestMappedTextsStay(t *testing.T) {
 	t.Parallel()
 	p := mappedPlanner(t, func(r *Rules) { r.ByteaCheck = true })
-	for _, c := range readGolden(t, "testdata/mapped/temporal_schema.sql") {
-		if !strings.Contains(c.out, MappedSuffix) {
+	for _, c := range sqltexts.ReadGolden(t, "testdata/mapped/temporal_schema.sql") {
+		if !strings.Contains(c.Out, MappedSuffix) {
 			continue
 		}
-		if plan := p.PlanIn([]byte(c.out), NewSchema(nil).In([]string{"public"})); plan.Text != "" && plan.Text != c.out || plan.Statements[0].Refusal != nil {
-			t.Errorf("%s\n became %s", c.out, plan.Text)
+		if plan := p.PlanIn([]byte(c.Out), NewSchema(nil).In([]string{"public"})); plan.Text != "" && plan.Text != c.Out || plan.Statements[0].Refusal != nil {
+			t.Errorf("%s\n became %s", c.Out, plan.Text)
 		}
 	}
 }
@@ -193,7 +195,7 @@ func TestNothingMappedChangesNothing(t *testing.T) {
 	t.Parallel()
 	plain, mapping := newPlanner(t), mappedPlanner(t, nil)
 	names := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "a"}, {Name: "b"}}}}).In([]string{"public"})
-	for _, sql := range readCorpus(t) {
+	for _, sql := range sqltexts.ReadCorpus(t, "testdata/corpus/postgres.txt") {
 		want, got := plain.Plan([]byte(sql)), mapping.planByTree([]byte(sql), names)
 		if got.Text != want.Text || showFindings(got) != showFindings(want) {
 			t.Errorf("%s\n became %q, want %q; %s, want %s", sql, got.Text, want.Text, showFindings(got), showFindings(want))

@@ -1,29 +1,17 @@
 package rewrite
 
 import (
-	"strings"
 	"testing"
-)
 
-// readCorpus reads statements of PostgreSQL's grammar, one a line, with \n, \r,
-// \t and \\ in them.
-func readCorpus(t testing.TB) []string {
-	t.Helper()
-	text := readFile(t, "testdata/corpus/postgres.txt")
-	unescape := strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", `\\`, `\`)
-	var all []string
-	for line := range strings.Lines(text) {
-		all = append(all, unescape.Replace(strings.TrimSuffix(line, "\n")))
-	}
-	return all
-}
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
+)
 
 // TestCorpusPasses holds that statements that concern no rule go to the server
 // byte for byte, and that nothing of them is answered or hidden.
 func TestCorpusPasses(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t)
-	corpus := readCorpus(t)
+	corpus := sqltexts.ReadCorpus(t, "testdata/corpus/postgres.txt")
 	if len(corpus) < 500 {
 		t.Fatalf("%d statements", len(corpus))
 	}

@@ -22,9 +22,8 @@
 // findings of the plan. Which policy a locking clause gets depends on the text and
 // the configuration alone (policy.go).
 //
-// Linter (lint.go) reads files by the same rules: parse.Script splits them into statements,
-// migrations.go into what a tool of migrations runs in one transaction (lintblock.go), in
-// the order of migrationorder.go, and fix.go writes them as they would be sent.
+// Linter (lint.go) reads statements by the same rules, in the transaction of a tool of migrations (lintblock.go).
+// rewrite/lint reads files by it, and writes them as they would be sent.
 //
 // # Mapped columns
 //

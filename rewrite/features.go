@@ -176,3 +176,6 @@ var catalogue = map[Feature]fact{
 	Unread: {DialectRule, "the text is too long, too deep or no text: Sluice does not read it", "split the statement; the limits are rewrite.max_bytes and rewrite.max_nesting"},
 	Syntax: {DialectRule, "the text is not PostgreSQL's grammar", "mend the syntax"},
 }
+
+// Remedy is what a person can do about a feature.
+func Remedy(f Feature) string { return catalogue[f].remedy }

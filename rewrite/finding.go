@@ -73,7 +73,7 @@ type Finding struct {
 
 // Texts of findings that pass as they are.
 const (
-	passes     = "passes unchanged and fails there"
+	Passes     = "passes unchanged and fails there"
 	switched   = "passes unchanged: the rule is switched off"
 	notTheSame = "passes unchanged: the text that the rule made would not have meant what was intended"
 )
@@ -81,7 +81,7 @@ const (
 // found is a finding about a feature that Sluice leaves as it is.
 func found(f Feature, at int) Finding {
 	e := catalogue[f]
-	return Finding{Feature: f, Rule: e.rule, Severity: Error, Reason: e.reason, Action: passes, Remedy: e.remedy, At: at}
+	return Finding{Feature: f, Rule: e.rule, Severity: Error, Reason: e.reason, Action: Passes, Remedy: e.remedy, At: at}
 }
 
 // handled is a finding about a feature that a rule has dealt with.
@@ -103,3 +103,6 @@ func off(f Feature, at int) Finding {
 
 // findingBytes is what findings take in memory; their texts are constants.
 func findingBytes(findings []Finding) int { return cap(findings) * int(unsafe.Sizeof(Finding{})) }
+
+// FindingOf is the finding about a feature that Sluice leaves as it is.
+func FindingOf(f Feature) Finding { return found(f, 0) }

@@ -7,55 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
 )
-
-// goldenCase is one statement of a golden file: what comes in, what goes out
-// ("same" when nothing changes), and what the rules say of it.
-type goldenCase struct {
-	line           int
-	in, out, rules string
-}
-
-// readGolden reads cases of the form
-//
-//	-- in
-//	SELECT 1 FOR SHARE
-//	-- out
-//	SELECT 1 FOR UPDATE
-//	-- rules
-//	locking for_share rewritten info
-func readGolden(t *testing.T, name string) []goldenCase {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []goldenCase
-	var section *string
-	for i, line := range strings.SplitAfter(string(text), "\n") {
-		switch strings.TrimSuffix(line, "\n") {
-		case "-- in":
-			cases = append(cases, goldenCase{line: i + 1})
-			section = &cases[len(cases)-1].in
-		case "-- out":
-			section = &cases[len(cases)-1].out
-		case "-- rules":
-			section = &cases[len(cases)-1].rules
-		default:
-			if section == nil {
-				continue // what the file says of itself
-			}
-			*section += line
-		}
-	}
-	for i := range cases {
-		c := &cases[i]
-		for _, s := range []*string{&c.in, &c.out, &c.rules} {
-			*s = strings.TrimRight(*s, "\n")
-		}
-	}
-	return cases
-}
 
 // showFindings writes what the rules say of a plan, one finding a line, and what
 // the relay is told.
@@ -186,40 +140,31 @@ func TestGolden(t *testing.T) {
 			case "enumeration.sql":
 				rules.Enums = true
 			}
-			cases := readGolden(t, file)
+			cases := sqltexts.ReadGolden(t, file)
 			var fresh strings.Builder
 			for _, c := range cases {
-				plan := p.Plan([]byte(c.in))
+				plan := p.Plan([]byte(c.In))
 				out, rules := plan.Text, showFindings(plan)
 				if out == "" {
 					out = "same"
 				}
-				fmt.Fprintf(&fresh, "-- in\n%s\n-- out\n%s\n-- rules\n%s\n\n", c.in, out, rules)
+				fmt.Fprintf(&fresh, "-- in\n%s\n-- out\n%s\n-- rules\n%s\n\n", c.In, out, rules)
 				if *update {
 					continue
 				}
-				if out != c.out || rules != c.rules {
-					t.Errorf("%s:%d\n%s\n got  %s\n want %s\n rules %s\n want  %s", file, c.line, c.in, out, c.out, rules, c.rules)
+				if out != c.Out || rules != c.Rules {
+					t.Errorf("%s:%d\n%s\n got  %s\n want %s\n rules %s\n want  %s", file, c.Line, c.In, out, c.Out, rules, c.Rules)
 				}
 				checkIdempotent(t, p, plan)
 			}
 			if *update {
-				head, _, _ := strings.Cut(readFile(t, file), "-- in\n")
+				head, _, _ := strings.Cut(sqltexts.ReadFile(t, file), "-- in\n")
 				if err := os.WriteFile(file, []byte(head+fresh.String()), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
 		})
 	}
-}
-
-func readFile(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // checkIdempotent holds that what came out is left alone when it comes in.

@@ -28,9 +28,9 @@ func (p *Planner) Linter() *Linter {
 	return l
 }
 
-// session begins another session over the same tables, in the transaction that how says.
-func (l *Linter) session(how running) *Linter {
-	s := &Linter{planner: l.planner, tables: l.tables, run: run{running: how}}
+// Session begins another session over the same tables, in the transaction that how says.
+func (l *Linter) Session(how Running) *Linter {
+	s := &Linter{planner: l.planner, tables: l.tables, run: run{Running: how}}
 	s.begin()
 	return s
 }
@@ -38,13 +38,13 @@ func (l *Linter) session(how running) *Linter {
 // Read says what DSQL would not do with a text as PostgreSQL does, and what
 // Sluice does about it. Only the reason of a Syntax finding quotes the text.
 func (l *Linter) Read(sql string) []Finding {
-	findings, _ := l.read(sql)
+	findings, _ := l.ReadText(sql)
 	return findings
 }
 
-// read is Read, with the text that Sluice would send, "" where that is the client's own.
+// ReadText is Read, with the text that Sluice would send, "" where that is the client's own.
 // Columns are not mapped in it: their physical names are Sluice's matter.
-func (l *Linter) read(sql string) (findings []Finding, sent string) {
+func (l *Linter) ReadText(sql string) (findings []Finding, sent string) {
 	p := l.planner
 	if p.config.guard([]byte(sql)) != parse.Fits {
 		return []Finding{found(Unread, 0)}, ""
@@ -107,7 +107,7 @@ func (l *Linter) numbers(parts []part, findings []Finding) bool {
 func (l *Linter) alone(findings []Finding) {
 	for i := range findings {
 		if f := &findings[i]; f.Outcome == Rewritten {
-			f.Outcome, f.Severity, f.Action = Flagged, Error, passes
+			f.Outcome, f.Severity, f.Action = Flagged, Error, Passes
 			f.Remedy = "run the statement alone outside of a transaction: it is then carried out in the steps that DSQL has"
 		}
 	}
@@ -170,4 +170,16 @@ func misspelt(sql string, err error) Finding {
 		}
 	}
 	return f
+}
+
+// WithIdentities has serial columns be identity columns where either may be: a file holds statements that
+// DSQL takes one by one, and what the relay makes of CREATE TABLE is several.
+func (l *Linter) WithIdentities() *Linter {
+	if l.planner.config.Rules.SerialForm != SerialAuto {
+		return l
+	}
+	planner, fixes := *l.planner, *l
+	planner.config.Rules.SerialForm = SerialIdentity
+	fixes.planner = &planner
+	return &fixes
 }

@@ -3,29 +3,31 @@ package rewrite
 // The transactions of a script: those that it begins itself, and those in which the tool
 // that runs it does.
 
-// running is how a script is run.
-type running struct {
-	// tool runs it; nil for one that sends each statement alone, as psql does.
-	tool *tool
-	down bool // it undoes a migration
-	// wrapped: the tool begins a transaction, and commits it behind the script.
-	wrapped bool
-	// whole: the script is sent as one string, so that what is in no block of its own is
+// Running is the transaction in which a tool runs a script. The zero value is that of a tool that sends each
+// statement alone, as psql does.
+type Running struct {
+	// Wrapped: the tool begins a transaction, and commits it behind the script.
+	Wrapped bool
+	// Whole: the script is sent as one string, so that what is in no block of its own is
 	// one transaction too.
-	whole bool
+	Whole bool
+	// Records: the tool notes in its transaction that the script has run.
+	Records bool
+	// Remedy is what a person can do so that each statement is a transaction.
+	Remedy string
 }
 
 // run is a session's way through a script.
 type run struct {
-	running
+	Running
 	own  bool             // the script has a BEGIN of its own in this transaction
 	told map[Feature]bool // what was said of the tool's transaction: once is enough
 }
 
 // begin begins the transaction that a script is in from its first statement on.
 func (l *Linter) begin() {
-	l.inBlock = l.run.wrapped || l.run.whole
-	l.block = block{dml: l.run.wrapped && l.run.tool.records}
+	l.inBlock = l.run.Wrapped || l.run.Whole
+	l.block = block{dml: l.run.Wrapped && l.run.Records}
 	l.run.own, l.run.told = false, map[Feature]bool{}
 }
 
@@ -41,8 +43,8 @@ func (l *Linter) follow(verb Verb, p *part, alone bool) []Finding {
 		return nil
 	case Commit, Rollback, PrepareTransaction:
 		// Only a string goes on in a transaction: a tool's own has ended here.
-		l.inBlock, l.block, l.run.own = l.run.whole, block{}, false
-		l.run.wrapped, l.run.told = false, map[Feature]bool{}
+		l.inBlock, l.block, l.run.own = l.run.Whole, block{}, false
+		l.run.Wrapped, l.run.told = false, map[Feature]bool{}
 		return nil
 	}
 	f := l.block.observe(p.st)
@@ -50,21 +52,20 @@ func (l *Linter) follow(verb Verb, p *part, alone bool) []Finding {
 		return nil
 	}
 	finding := l.block.finding(f, p.st, l.planner.config.Rules.InTransactions)
-	if finding.Outcome == Flagged && (l.run.wrapped || l.run.whole) {
+	if finding.Outcome == Flagged && (l.run.Wrapped || l.run.Whole) {
 		if l.run.told[f] {
 			return nil
 		}
 		l.run.told[f] = true
-		finding.Remedy = l.run.remedy()
+		finding.Remedy = l.run.RemedyBeside(l.run.own)
 	}
 	return []Finding{finding}
 }
 
-// remedy is what a person can do about the transaction in which a tool runs a script.
-func (r *run) remedy() string {
-	remedy := r.tool.remedy(r.down)
-	if r.own {
-		remedy += "; and leave BEGIN and COMMIT out"
+// RemedyBeside is the Remedy of a script; own says that it has a BEGIN of its own in the transaction.
+func (r Running) RemedyBeside(own bool) string {
+	if own {
+		return r.Remedy + "; and leave BEGIN and COMMIT out"
 	}
-	return remedy
+	return r.Remedy
 }

@@ -392,7 +392,7 @@ func FuzzRewrite(f *testing.F) {
 
 func goldenCases(t testing.TB, name string) []string {
 	var all []string
-	for part := range strings.SplitSeq(readFile(t, "testdata/"+name+".sql"), "-- in\n") {
+	for part := range strings.SplitSeq(sqltexts.ReadFile(t, "testdata/"+name+".sql"), "-- in\n") {
 		if sql, _, found := strings.Cut(part, "\n-- out\n"); found {
 			all = append(all, sql)
 		}

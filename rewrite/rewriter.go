@@ -362,15 +362,15 @@ func (r *rewriter) phrase(p *part) parse.Phrase {
 // answer makes a statement one that Sluice answers: in its place a query goes to
 // the server whose rows nobody sees.
 func (r *rewriter) answer(p *part, tag string) {
-	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: nothing})
+	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: Nothing})
 	r.meant.Set(p.raw, "stmt", sampleNothing().Child("stmts").Values("stmt")...)
 	*p.st = Statement{Kind: Read, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Tag: tag}
 }
 
-// nothing is the query that stands where a statement is answered by Sluice.
-const nothing = "SELECT 1"
+// Nothing is the query that stands where a statement is answered by Sluice.
+const Nothing = "SELECT 1"
 
-var sampleNothing = parse.Sample(nothing)
+var sampleNothing = parse.Sample(Nothing)
 
 // errOverlap refuses a statement at one place of which two rules, or one of them twice, make a change: what
 // both mean cannot be said.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -70,7 +71,7 @@ func TestSplicedExpressions(t *testing.T) {
 			t.Errorf("%q: %v", sql, err)
 		}
 	}
-	for _, sql := range readCorpus(t) {
+	for _, sql := range sqltexts.ReadCorpus(t, "testdata/corpus/postgres.txt") {
 		splices(sql, try)
 	}
 	every = 1

@@ -7,6 +7,8 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
+
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
 )
 
 // unsupportedLock is a locking clause in a text that DSQL refuses; "" for none.
@@ -90,13 +92,13 @@ func TestOnlySupportedLocksAreSent(t *testing.T) {
 func TestTemporalMeetsNoLockingError(t *testing.T) {
 	t.Parallel()
 	planner := newPlanner(t)
-	cases := append(readGolden(t, "testdata/temporal_locks.sql"), readGolden(t, "testdata/temporal_schema.sql")...)
+	cases := append(sqltexts.ReadGolden(t, "testdata/temporal_locks.sql"), sqltexts.ReadGolden(t, "testdata/temporal_schema.sql")...)
 	locking := 0
 	rapid.Check(t, func(t *rapid.T) {
 		for range rapid.IntRange(1, 10).Draw(t, "statements") {
 			c := rapid.SampledFrom(cases).Draw(t, "statement")
 			around := rapid.SampledFrom([]string{"", " ", "\n", "/* FOR SHARE */ ", "-- FOR SHARE\n"})
-			sql := around.Draw(t, "before") + c.in + around.Draw(t, "behind")
+			sql := around.Draw(t, "before") + c.In + around.Draw(t, "behind")
 			plan := planner.Plan([]byte(sql))
 			if lock := unsupportedLock(t, sent(sql, plan)); lock != "" {
 				t.Fatalf("%q sends %s", sql, lock)

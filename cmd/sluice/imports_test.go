@@ -15,7 +15,7 @@ var layers = map[string][]string{
 	"cmd/sluice/doctor":            {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "proxy", "reservoir", "rewrite"},
 	"cmd/sluice/injectcmd":         {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "cmd/sluice/inject", "metrics"},
 	"cmd/sluice/leasecmd":          {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "lease"},
-	"cmd/sluice/lint":              {"cmd/sluice/cli", "cmd/sluice/config", "rewrite", "rewrite/parse"},
+	"cmd/sluice/lint":              {"cmd/sluice/cli", "cmd/sluice/config", "rewrite", "rewrite/lint", "rewrite/parse"},
 	"cmd/sluice/cli":               {"cmd/sluice/config"},
 	"cmd/sluice/config":            {"proxy", "proxy/startup", "reservoir", "lease", "rewrite", "retry", "metrics"},
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"reservoir/fleetsim": {"lease"}, // tests only
 	"lease":              {"metrics"},
 	"rewrite":            {"rewrite/parse"},
+	"rewrite/lint":       {"rewrite", "rewrite/parse"},
 	"rewrite/parse":      {},
 	"retry":              {},
 	"metrics":            {},

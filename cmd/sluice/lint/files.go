@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
 	"github.com/sluice-proxy/sluice/rewrite"
+	sqlfile "github.com/sluice-proxy/sluice/rewrite/lint"
 )
 
 // read lints one argument: a file, a folder, or - for standard input.
@@ -49,7 +50,7 @@ func (r *lintReport) readFile(linter *rewrite.Linter, name string, stdin io.Read
 		r.readLog(linter, name, text)
 		return nil
 	}
-	source := rewrite.Source{Text: text}
+	source := sqlfile.Source{Text: text}
 	if name != "-" {
 		source.Path = filepath.ToSlash(name)
 		source.Beside = func(other string) (string, bool) {
@@ -58,10 +59,10 @@ func (r *lintReport) readFile(linter *rewrite.Linter, name string, stdin io.Read
 		}
 	}
 	if !r.fix {
-		r.add(name, linter.Lint(source))
+		r.add(name, sqlfile.File(linter, source))
 		return nil
 	}
-	linted, err := linter.Fix(source)
+	linted, err := sqlfile.Fix(linter, source)
 	if err != nil {
 		return cli.AtRuntime(fmt.Errorf("%s is left as it is: %w", name, err))
 	}
@@ -74,12 +75,12 @@ func (r *lintReport) readFile(linter *rewrite.Linter, name string, stdin io.Read
 
 // readLog lints a log's statements, each by itself: sessions are mixed in it.
 func (r *lintReport) readLog(linter *rewrite.Linter, name, text string) {
-	var all rewrite.Linted
+	var all sqlfile.Linted
 	for s := range logged(text) {
 		all.Statements++
 		for _, f := range linter.Read(s.SQL) {
 			line := s.Line + strings.Count(s.SQL[:min(f.At, len(s.SQL))], "\n")
-			all.Findings = append(all.Findings, rewrite.Placed{Finding: f, Line: line, Status: f.Status()})
+			all.Findings = append(all.Findings, sqlfile.Placed{Finding: f, Line: line, Status: sqlfile.StatusOf(&f)})
 		}
 	}
 	r.add(name, all)
@@ -107,7 +108,7 @@ func migrationsIn(folder string) (files, others []string, err error) {
 		}
 		return nil
 	})
-	byVersion := func(a, b string) int { return rewrite.CompareMigrations(filepath.ToSlash(a), filepath.ToSlash(b)) }
+	byVersion := func(a, b string) int { return sqlfile.CompareMigrations(filepath.ToSlash(a), filepath.ToSlash(b)) }
 	slices.SortFunc(files, byVersion)
 	slices.SortFunc(others, byVersion)
 	return files, others, err

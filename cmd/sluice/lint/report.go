@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/cmd/sluice/cli"
-	"github.com/sluice-proxy/sluice/rewrite"
+	sqlfile "github.com/sluice-proxy/sluice/rewrite/lint"
 )
 
 // lintReport is what lint says, in the form of its JSON.
@@ -36,7 +36,7 @@ type lintFinding struct {
 }
 
 // add takes the findings of one file.
-func (r *lintReport) add(name string, linted rewrite.Linted) {
+func (r *lintReport) add(name string, linted sqlfile.Linted) {
 	r.Statements += linted.Statements
 	for _, f := range linted.Findings {
 		r.Findings = append(r.Findings, lintFinding{
@@ -48,9 +48,9 @@ func (r *lintReport) add(name string, linted rewrite.Linted) {
 }
 
 // forPeople counts what is left to people.
-func (r *lintReport) forPeople() int { return r.count(rewrite.People) }
+func (r *lintReport) forPeople() int { return r.count(sqlfile.People) }
 
-func (r *lintReport) count(status rewrite.Status) int {
+func (r *lintReport) count(status sqlfile.Status) int {
 	n := 0
 	for i := range r.Findings {
 		if r.Findings[i].Status == status.String() {
@@ -71,7 +71,7 @@ func (r *lintReport) write(w io.Writer, format string) error {
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		by := "Sluice"
-		if f.Status == rewrite.Fixed.String() {
+		if f.Status == sqlfile.Fixed.String() {
 			by = "fixed"
 		}
 		fmt.Fprintf(&b, "%s:%d: %s: %s (%s): %s\n    %s: %s\n", f.File, f.Line, f.Severity, f.Feature, f.Rule, f.Reason, by, f.Action)
@@ -84,7 +84,7 @@ func (r *lintReport) write(w io.Writer, format string) error {
 	}
 	fmt.Fprintf(&b, "%s, %s, ", cli.Plural(r.Statements, "statement"), cli.Plural(len(r.Findings), "finding"))
 	if r.fix {
-		fmt.Fprintf(&b, "%d fixed, ", r.count(rewrite.Fixed))
+		fmt.Fprintf(&b, "%d fixed, ", r.count(sqlfile.Fixed))
 	}
 	fmt.Fprintf(&b, "%d for people", r.forPeople())
 	if n := len(r.NotRead); n > 0 {

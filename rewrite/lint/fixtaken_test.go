@@ -1,4 +1,4 @@
-package rewrite
+package lint
 
 import (
 	"io/fs"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -15,15 +16,12 @@ import (
 // people as one, the stand-in refuses: so far as a statement by itself tells.
 func TestFixedFilesAreTaken(t *testing.T) {
 	t.Parallel()
-	config := Defaults()
-	config.Rules.Bytea = ByteaHex
-	planner, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := rewrite.Defaults()
+	config.Rules.Bytea = rewrite.ByteaHex
+	p := planner(t, config)
 	sim := dialect.New(dialect.Options{Copy: true, ByteaKeys: true})
 	taken, refused := 0, 0
-	err = filepath.WalkDir("../cmd/sluice/lint/testdata/migrations", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../cmd/sluice/lint/testdata/migrations", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".sql" {
 			return err
 		}
@@ -31,18 +29,18 @@ func TestFixedFilesAreTaken(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		fixed, err := planner.Linter().Fix(Source{Path: path, Text: string(text)})
+		fixed, err := Fix(p.Linter(), Source{Path: path, Text: string(text)})
 		if err != nil {
 			return err
 		}
 		// Drizzle's marks end statements, with a semicolon or without.
 		for s := range parse.Script(strings.ReplaceAll(fixed.Text, "--> statement-breakpoint", ";")) {
 			lacks, carried := "", false
-			for _, f := range planner.Linter().Read(s.SQL) {
-				if f.Severity == Error {
+			for _, f := range p.Linter().Read(s.SQL) {
+				if f.Severity == rewrite.Error {
 					lacks = string(f.Feature)
 				}
-				carried = carried || f.Feature == AddConstraint && f.Outcome == Rewritten // by the relay, in steps
+				carried = carried || f.Feature == rewrite.AddConstraint && f.Outcome == rewrite.Rewritten // by the relay, in steps
 			}
 			read := sim.Read(s.SQL)
 			if read.Unread || len(read.Statements) != 1 {

@@ -1,4 +1,4 @@
-package rewrite
+package lint
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // lintedAs lints a file and shows its findings, with the beginnings of their remedies where a
@@ -13,8 +15,8 @@ import (
 func lintedAs(t *testing.T, source Source) []string {
 	t.Helper()
 	var got []string
-	for _, f := range fixTwice(t, newPlanner(t), source).Findings {
-		if f.Feature == SeveralDDL || f.Feature == DDLAndDML {
+	for _, f := range fixTwice(t, planner(t, rewrite.Defaults()), source).Findings {
+		if f.Feature == rewrite.SeveralDDL || f.Feature == rewrite.DDLAndDML {
 			remedy := strings.TrimPrefix(f.Remedy, ofItsOwn)
 			words := strings.Fields(remedy)
 			got = append(got, fmt.Sprintf("%s: %s", f.Feature, strings.Join(words[:min(4, len(words))], " ")))
@@ -87,23 +89,20 @@ func TestPassages(t *testing.T) {
 	t.Parallel()
 	const text = "-- head\n\n-- +goose Up\nTRUNCATE a;\n-- +goose StatementBegin\nTRUNCATE b\n-- +goose StatementEnd\n\n-- +goose Down\nTRUNCATE c;\n"
 	var lines []int
-	for _, f := range newPlanner(t).Linter().Lint(Source{Text: text}).Findings {
+	for _, f := range File(planner(t, rewrite.Defaults()).Linter(), Source{Text: text}).Findings {
 		lines = append(lines, f.Line)
 	}
 	if want := []int{4, 6, 10}; !slices.Equal(lines, want) {
 		t.Errorf("lines %v, want %v", lines, want)
 	}
 	// Tables of a file are known in the next, and in the half that undoes it.
-	config := Defaults()
-	config.Rules.Bytea = ByteaHex
-	p, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := rewrite.Defaults()
+	config.Rules.Bytea = rewrite.ByteaHex
+	p := planner(t, config)
 	linter := p.Linter()
-	linter.Lint(Source{Path: "1_a.up.sql", Text: "CREATE TABLE t (k bytea PRIMARY KEY)"})
+	File(linter, Source{Path: "1_a.up.sql", Text: "CREATE TABLE t (k bytea PRIMARY KEY)"})
 	for _, name := range []string{"1_a.down.sql", "2_a.up.sql"} {
-		if got := linter.Lint(Source{Path: name, Text: "DELETE FROM t WHERE k = '\\x00'"}); len(got.Findings) != 1 || got.Findings[0].Feature != ByteaKey {
+		if got := File(linter, Source{Path: name, Text: "DELETE FROM t WHERE k = '\\x00'"}); len(got.Findings) != 1 || got.Findings[0].Feature != rewrite.ByteaKey {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

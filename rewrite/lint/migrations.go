@@ -1,4 +1,4 @@
-package rewrite
+package lint
 
 import (
 	"path"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -45,6 +46,26 @@ func (t *tool) remedy(down bool) string {
 		return t.down
 	}
 	return t.up
+}
+
+// running is how a tool runs a passage.
+type running struct {
+	// tool runs it; nil for one that sends each statement alone, as psql does.
+	tool *tool
+	down bool // it undoes a migration
+	// wrapped: the tool begins a transaction, and commits it behind the script.
+	wrapped bool
+	// whole: the script is sent as one string, so that what is in no block of its own is
+	// one transaction too.
+	whole bool
+}
+
+// transaction is the one in which the tool runs the passage.
+func (r *running) transaction() rewrite.Running {
+	if r.tool == nil {
+		return rewrite.Running{}
+	}
+	return rewrite.Running{Wrapped: r.wrapped, Whole: r.whole, Records: r.tool.records, Remedy: r.tool.remedy(r.down)}
 }
 
 // passage is a part of a file that no statement crosses.

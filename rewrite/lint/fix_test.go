@@ -1,4 +1,4 @@
-package rewrite
+package lint
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -16,20 +18,44 @@ const (
 	shareNote  = "sluice: for_share: rewritten to FOR UPDATE: the guarantee stays, and readers of a row conflict at COMMIT (DSQL refuses FOR SHARE)"
 )
 
-// fixTwice fixes a text, and holds that what comes of it stays as it is and reads as it was meant.
-func fixTwice(t testing.TB, p *Planner, source Source) Linted {
+// planner is one of a configuration.
+func planner(t testing.TB, config rewrite.Config) *rewrite.Planner {
 	t.Helper()
-	linted, err := p.Linter().Fix(source)
+	p, err := rewrite.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// goldenConfig is the one that the golden files are written for.
+func goldenConfig() rewrite.Config {
+	config := rewrite.Defaults()
+	config.Rules.Policies = []rewrite.LockPolicy{
+		{Tables: []string{"stripped*"}, Policy: rewrite.Strip, FencedBy: "version"},
+		{Tables: []string{"half"}, Clauses: []string{rewrite.NoKeyUpdateClause}, Policy: rewrite.Strip, FencedBy: "version"},
+		{Tables: []string{"keyed"}, Policy: rewrite.KeyShare, Name: "lock_keyed"},
+		{Tables: []string{"flagged"}, Policy: rewrite.Flag},
+		{Tables: []string{"rejected", "s.*"}, Policy: rewrite.Reject},
+	}
+	config.Rules.NotNullCheck, config.Rules.Retype, config.Rules.CopyIn = true, true, true
+	return config
+}
+
+// fixTwice fixes a text, and holds that what comes of it stays as it is and reads as it was meant.
+func fixTwice(t testing.TB, p *rewrite.Planner, source Source) Linted {
+	t.Helper()
+	linted, err := Fix(p.Linter(), source)
 	if err != nil {
 		t.Fatalf("%q: %v", source.Text, err)
 	}
-	before := p.Linter().Lint(source)
+	before := File(p.Linter(), source)
 	if len(before.Findings) != len(linted.Findings) || before.Statements != linted.Statements {
 		t.Errorf("%q: %+v, but without fixing %+v", source.Text, linted, before)
 	}
 	again := source
 	again.Text = linted.Text
-	twice, err := p.Linter().Fix(again)
+	twice, err := Fix(p.Linter(), again)
 	if err != nil || twice.Text != linted.Text || twice.Statements != linted.Statements {
 		t.Errorf("%q\n fixed %q\n again %q, %v", source.Text, linted.Text, twice.Text, err)
 	}
@@ -66,7 +92,7 @@ func TestFix(t *testing.T) {
 		"TRUNCATE '\xff';\nTRUNCATE t":                             "TRUNCATE '\xff';\n-- " + truncNote + "\nTRUNCATE t",
 		"CREATE DATABASE d;":                                       "CREATE DATABASE d;", // Sluice answers when it is sent
 	} {
-		if got := fixTwice(t, newPlanner(t), Source{Text: text}).Text; got != want {
+		if got := fixTwice(t, planner(t, rewrite.Defaults()), Source{Text: text}).Text; got != want {
 			t.Errorf("%q\n got  %q\n want %q", text, got, want)
 		}
 	}
@@ -75,10 +101,12 @@ func TestFix(t *testing.T) {
 // A comment is what it says where tools split a file at semicolons, or by other marks.
 func TestNotesAreComments(t *testing.T) {
 	t.Parallel()
-	for _, feature := range Features() {
+	for _, feature := range rewrite.Features() {
+		changed := rewrite.FindingOf(feature)
+		changed.Outcome, changed.Severity, changed.Action = rewrite.Rewritten, rewrite.Warning, "rewritten; so"
 		for _, p := range []Placed{
-			{Finding: found(feature, 0), Status: People},
-			{Finding: handled(feature, Rewritten, Warning, "rewritten; so", 0), Status: Fixed},
+			{Finding: rewrite.FindingOf(feature), Status: People},
+			{Finding: changed, Status: Fixed},
 		} {
 			note := p.note()
 			for _, bad := range []string{";", "*/", "/*", "\n", "\r", breakpoint, "$"} {
@@ -93,8 +121,8 @@ func TestNotesAreComments(t *testing.T) {
 	}
 	for _, tool := range []*tool{goose, dbmate, drizzle, golangMigrate, prisma, flyway} {
 		for _, down := range []bool{false, true} {
-			p := Placed{Finding: found(SeveralDDL, 0), Status: People}
-			p.Remedy = (&run{running: running{tool: tool, down: down}, own: true}).remedy()
+			p := Placed{Finding: rewrite.FindingOf(rewrite.SeveralDDL), Status: People}
+			p.Remedy = (&running{tool: tool, down: down}).transaction().RemedyBeside(true)
 			if note := "-- " + noteMark + p.note(); strings.ContainsAny(note, ";\n$") || gooseMark.MatchString(note) || dbmateMark.MatchString(note) || strings.Contains(note, breakpoint) {
 				t.Errorf("%s: %q", tool.name, note)
 			}
@@ -107,7 +135,7 @@ func TestFixedLines(t *testing.T) {
 	t.Parallel()
 	const text = "CREATE TABLE t (\n  a serial,\n  b serial\n);\nTRUNCATE t; TRUNCATE u;\n\nTRUNCATE v;"
 	var got, at []string
-	linted := fixTwice(t, newPlanner(t), Source{Text: text})
+	linted := fixTwice(t, planner(t, rewrite.Defaults()), Source{Text: text})
 	lines := strings.Split(linted.Text, "\n")
 	for _, f := range linted.Findings {
 		got = append(got, fmt.Sprintf("%d %s %s", f.Line, f.Feature, f.Status))
@@ -124,18 +152,15 @@ func TestFixedLines(t *testing.T) {
 func TestFixDoesNotMap(t *testing.T) {
 	t.Parallel()
 	const text = "CREATE TABLE t (id bigserial, k bytea PRIMARY KEY);\nCREATE INDEX i ON t (k);\nSELECT k FROM t WHERE k = '\\x00';"
-	config := Defaults()
-	config.Rules.Bytea = ByteaHex
-	p, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := rewrite.Defaults()
+	config.Rules.Bytea = rewrite.ByteaHex
+	p := planner(t, config)
 	linted := fixTwice(t, p, Source{Text: text})
 	if strings.Contains(linted.Text, "hex") || !strings.Contains(linted.Text, "INDEX ASYNC i ON t (k)") || !strings.Contains(linted.Text, "k bytea PRIMARY KEY") {
 		t.Errorf("%s", linted.Text)
 	}
 	for _, f := range linted.Findings {
-		if f.Feature == ByteaKey && f.Status != Handled || f.Feature != ByteaKey && f.Status != Fixed {
+		if f.Feature == rewrite.ByteaKey && f.Status != Handled || f.Feature != rewrite.ByteaKey && f.Status != Fixed {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -152,7 +177,7 @@ func TestFixNeedsStandardStrings(t *testing.T) {
 		"SELECT set_config('standard_conforming_strings', 'off', false)": false, "SELECT pg_catalog.set_config('standard_conforming_strings','off',false)": false,
 		"SET standard_conforming_strings = on;\nTRUNCATE t": true,
 	} {
-		if _, err := newPlanner(t).Linter().Fix(Source{Text: text}); (err == nil) != fixes {
+		if _, err := Fix(planner(t, rewrite.Defaults()).Linter(), Source{Text: text}); (err == nil) != fixes {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -161,12 +186,9 @@ func TestFixNeedsStandardStrings(t *testing.T) {
 // Rules that are switched off change no file.
 func TestFixWithoutRules(t *testing.T) {
 	t.Parallel()
-	config := Defaults()
-	config.Rules = Rules{}
-	p, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := rewrite.Defaults()
+	config.Rules = rewrite.Rules{}
+	p := planner(t, config)
 	const text = "CREATE TABLE t (id serial); SELECT 1 FROM t FOR SHARE;\nTRUNCATE t"
 	if got := fixTwice(t, p, Source{Text: text}).Text; got != text {
 		t.Errorf("%q", got)
@@ -192,12 +214,12 @@ func FuzzFix(f *testing.F) {
 		if backslashes.MatchString(text) {
 			return
 		}
-		checkFixed(t, newPlanner(t), Source{Path: name, Text: text})
+		checkFixed(t, planner(t, rewrite.Defaults()), Source{Path: name, Text: text})
 	})
 }
 
 // checkFixed holds what is so of every file that is fixed.
-func checkFixed(t testing.TB, p *Planner, source Source) Linted {
+func checkFixed(t testing.TB, p *rewrite.Planner, source Source) Linted {
 	t.Helper()
 	linted := fixTwice(t, p, source)
 	if len(linted.Findings) == 0 && linted.Text != source.Text {
@@ -214,7 +236,7 @@ func checkFixed(t testing.TB, p *Planner, source Source) Linted {
 		t.Fatalf("%q became %q, which reads as %q, want %q", source.Text, linted.Text, got, sent)
 	}
 	// A statement may be rewritten in part, and fail for the rest: CREATE INDEX USING gin.
-	changes := func(p Placed) bool { return p.Outcome != Flagged || strings.HasPrefix(p.Action, "rewritten") }
+	changes := func(p Placed) bool { return p.Outcome != rewrite.Flagged || strings.HasPrefix(p.Action, "rewritten") }
 	if withoutNotes(linted.Text) != withoutNotes(source.Text) && !slices.ContainsFunc(linted.Findings, changes) {
 		t.Fatalf("%q became %q", source.Text, linted.Text)
 	}
@@ -225,15 +247,15 @@ func checkFixed(t testing.TB, p *Planner, source Source) Linted {
 // script, on lines of their own and on one line.
 func TestFixGolden(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.sql")
+	files, err := filepath.Glob("../testdata/*.sql")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("golden files: %v, %v", files, err)
 	}
-	corpus := readCorpus(t)
+	corpus := sqltexts.ReadCorpus(t, "../testdata/corpus/postgres.txt")
 	for _, file := range files {
 		var script []string
-		for i, c := range readGolden(t, file) {
-			for _, sql := range []string{c.in, corpus[i%len(corpus)]} {
+		for i, c := range sqltexts.ReadGolden(t, file) {
+			for _, sql := range []string{c.In, corpus[i%len(corpus)]} {
 				if all := statementsOf(Source{Text: sql + ";SELECT 1"}); all[len(all)-1] == "SELECT 1" {
 					script = append(script, sql)
 				} else {
@@ -242,26 +264,23 @@ func TestFixGolden(t *testing.T) {
 			}
 		}
 		for _, between := range []string{";\n", "\n;\n\n", ";", " ; ", ";\r\n\t"} {
-			linted := checkFixed(t, goldenPlanner(t), Source{Text: strings.Join(script, between)})
+			linted := checkFixed(t, planner(t, goldenConfig()), Source{Text: strings.Join(script, between)})
 			if linted.Statements < len(script) || len(linted.Findings) < len(script)/20 {
 				t.Errorf("%s: %d statements, %d findings", file, linted.Statements, len(linted.Findings))
 			}
 		}
 	}
-	mapped, err := filepath.Glob("testdata/mapped/*.sql")
+	mapped, err := filepath.Glob("../testdata/mapped/*.sql")
 	if err != nil || len(mapped) == 0 {
 		t.Fatalf("golden files: %v, %v", mapped, err)
 	}
-	config := Defaults()
-	config.Rules.Bytea = ByteaHex
-	p, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := rewrite.Defaults()
+	config.Rules.Bytea = rewrite.ByteaHex
+	p := planner(t, config)
 	for _, file := range mapped {
 		var script []string
-		for _, c := range readGolden(t, file) {
-			script = append(script, c.in)
+		for _, c := range sqltexts.ReadGolden(t, file) {
+			script = append(script, c.In)
 		}
 		if linted := fixTwice(t, p, Source{Text: strings.Join(script, ";\n")}); strings.Contains(linted.Text, "encode(") && !strings.Contains(strings.Join(script, ""), "encode(") {
 			t.Errorf("%s: %s", file, linted.Text)
@@ -289,4 +308,26 @@ func withoutNotes(text string) string {
 		}
 		return r
 	}, b.String())
+}
+
+// A file that is fixed keeps its locks: what Sluice sends in their place locks nothing.
+func TestAdvisoryIsNotFixed(t *testing.T) {
+	t.Parallel()
+	config := rewrite.Defaults()
+	config.Rules = rewrite.AllRules()
+	config.Rules.Advisory = true
+	linter := planner(t, config).Linter()
+	const text = "SELECT pg_advisory_lock(1);\nSELECT pg_advisory_unlock_all();\n"
+	fixed, err := Fix(linter, Source{Path: "a.sql", Text: text})
+	if err != nil || fixed.Text != text {
+		t.Errorf("%v: %s", err, fixed.Text)
+	}
+	for _, f := range fixed.Findings {
+		if f.Status != Handled || f.Feature != rewrite.AdvisoryLock {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(fixed.Findings) != 2 {
+		t.Errorf("%d findings", len(fixed.Findings))
+	}
 }

@@ -1,4 +1,4 @@
-package rewrite
+package lint
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -23,9 +24,9 @@ const (
 
 func (s Status) String() string { return [...]string{"handled", "people", "fixed"}[s] }
 
-// Status is that of a finding in a text that nobody changes.
-func (f *Finding) Status() Status {
-	if f.Severity > Info {
+// StatusOf is that of a finding in a text that nobody changes.
+func StatusOf(f *rewrite.Finding) Status {
+	if f.Severity > rewrite.Info {
 		return People
 	}
 	return Handled
@@ -33,7 +34,7 @@ func (f *Finding) Status() Status {
 
 // Placed is a finding of a file.
 type Placed struct {
-	Finding
+	rewrite.Finding
 	Line   int // from 1; of the fixed text, where there is one
 	Status Status
 }
@@ -54,39 +55,27 @@ var errBackslashes = errors.New("it switches standard_conforming_strings off: wh
 
 var backslashes = regexp.MustCompile(`(?i)standard_conforming_strings["']?\s*(?:=|to\b|,)\s*'?(?:of|f|n|0)`)
 
-// Lint reads a file as the tool would run it that it is for, with the tables of the files
-// before. The Linter's own transaction is not concerned.
-func (l *Linter) Lint(source Source) Linted {
-	linted, _ := l.file(&source, nil)
+// File reads a file as the tool would run it that it is for, with the tables of the files
+// that l has read before. The Linter's own transaction is not concerned.
+func File(l *rewrite.Linter, source Source) Linted {
+	linted, _ := read(l, &source, nil)
 	return linted
 }
 
-// Fix is Lint, and writes the file as Sluice would send it, with a comment in front of each
+// Fix is File, and writes the file as Sluice would send it, with a comment in front of each
 // statement that it has changed, or leaves to people. All other bytes stay. What is fixed
 // has nothing left to fix: Fix of it changes nothing.
-func (l *Linter) Fix(source Source) (Linted, error) {
+func Fix(l *rewrite.Linter, source Source) (Linted, error) {
 	if backslashes.MatchString(source.Text) {
 		return Linted{}, errBackslashes
 	}
 	f := &fixer{text: source.Text}
-	linted, meant := l.withIdentities().file(&source, f)
+	linted, meant := read(l.WithIdentities(), &source, f)
 	linted.Text = f.end()
 	if linted.Text != source.Text && !slices.Equal(statementsOf(Source{Path: source.Path, Text: linted.Text, Beside: source.Beside}), meant) {
 		return Linted{}, errNotSame
 	}
 	return linted, nil
-}
-
-// withIdentities has serial columns be identity columns where either may be: a file holds statements that
-// DSQL takes one by one, and what the relay makes of CREATE TABLE is several.
-func (l *Linter) withIdentities() *Linter {
-	if l.planner.config.Rules.SerialForm != SerialAuto {
-		return l
-	}
-	planner, fixes := *l.planner, *l
-	planner.config.Rules.SerialForm = SerialIdentity
-	fixes.planner = &planner
-	return &fixes
 }
 
 // statementsOf are the statements of a file.
@@ -100,19 +89,19 @@ func statementsOf(source Source) []string {
 	return all
 }
 
-// file reads a file, and has f write it where that is not nil. meant are the statements
+// read reads a file, and has f write it where that is not nil. meant are the statements
 // that come of it.
-func (l *Linter) file(source *Source, f *fixer) (linted Linted, meant []string) {
-	var session *Linter
+func read(l *rewrite.Linter, source *Source, f *fixer) (linted Linted, meant []string) {
+	var session *rewrite.Linter
 	line, counted := 1, 0
 	for _, p := range source.passages() {
 		line += strings.Count(source.Text[counted:p.from], "\n")
 		counted = p.from
 		if p.begins || session == nil {
-			session = l.session(p.how)
+			session = l.Session(p.how.transaction())
 		}
 		for s := range parse.Script(source.Text[p.from:p.to]) {
-			findings, sent := session.read(s.SQL)
+			findings, sent := session.ReadText(s.SQL)
 			s.At, s.Gap, s.Line = s.At+p.from, s.Gap+p.from, s.Line+line-1
 			if f == nil {
 				sent = ""
@@ -139,24 +128,24 @@ func (l *Linter) file(source *Source, f *fixer) (linted Linted, meant []string) 
 const indexWritten = "rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX"
 
 // place puts the findings of a statement into its file; changed: the file gets another text.
-func place(s parse.Snippet, findings []Finding, changed bool) []Placed {
+func place(s parse.Snippet, findings []rewrite.Finding, changed bool) []Placed {
 	placed := make([]Placed, 0, len(findings))
 	line, counted := s.Line, 0
-	slices.SortStableFunc(findings, func(a, b Finding) int { return a.At - b.At })
+	slices.SortStableFunc(findings, func(a, b rewrite.Finding) int { return a.At - b.At })
 	for _, f := range findings {
 		at := min(f.At, len(s.SQL))
 		line += strings.Count(s.SQL[counted:at], "\n")
 		counted = at
-		p := Placed{Finding: f, Line: line, Status: f.Status()}
-		if changed && f.Rule != ByteaRule {
+		p := Placed{Finding: f, Line: line, Status: StatusOf(&f)}
+		if changed && f.Rule != rewrite.ByteaRule {
 			switch f.Outcome {
-			case Rewritten:
+			case rewrite.Rewritten:
 				p.Status = Fixed
-				if f.Feature == CreateIndex {
-					p.Severity, p.Action, p.Remedy = Warning, indexWritten, catalogue[CreateIndex].remedy
+				if f.Feature == rewrite.CreateIndex {
+					p.Severity, p.Action, p.Remedy = rewrite.Warning, indexWritten, rewrite.Remedy(rewrite.CreateIndex)
 				}
-			case Answered:
-				p.Status, p.Action = Fixed, f.Action+"; "+nothing+" stands in its place"
+			case rewrite.Answered:
+				p.Status, p.Action = Fixed, f.Action+"; "+rewrite.Nothing+" stands in its place"
 			}
 		}
 		placed = append(placed, p)
@@ -221,11 +210,11 @@ func notes(s parse.Snippet, gap string, findings []Placed) []string {
 		return nil
 	}
 	var all []string
-	said := map[Feature]bool{}
+	said := map[rewrite.Feature]bool{}
 	for i := range findings {
 		f := &findings[i]
 		mark := noteMark + string(f.Feature) + ": "
-		if said[f.Feature] || f.Status == Handled || f.Feature == Syntax || f.Feature == Unread || strings.Contains(gap, mark) {
+		if said[f.Feature] || f.Status == Handled || f.Feature == rewrite.Syntax || f.Feature == rewrite.Unread || strings.Contains(gap, mark) {
 			continue
 		}
 		said[f.Feature] = true
@@ -240,7 +229,7 @@ func (p *Placed) note() string {
 	note := p.Action + " (" + p.Reason + ")"
 	if p.Status == People {
 		note = p.Reason
-		if p.Action != passes {
+		if p.Action != rewrite.Passes {
 			note += " (" + p.Action + ")"
 		}
 		if p.Remedy != "" {
