@@ -73,7 +73,7 @@ func (s *session) abortAttempt() error {
 func (s *session) syncCommits() bool {
 	t, q := s.t, &s.t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].boundary()
-	return t.outcome.syncCommits() && t.stand == inTurn && !synced
+	return t.outcome.SyncCommits() && t.stand == inTurn && !synced
 }
 
 // toReady sends the Sync that is missing and reads up to ReadyForQuery. Answers are relayed

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
@@ -15,7 +16,7 @@ func TestExchangeInAGroupIsRefused(t *testing.T) {
 	for status, open := range map[byte]bool{'I': true, 'T': false, 'E': false} {
 		here, server := net.Pipe()
 		go io.Copy(io.Discard, server)
-		s := &session{pairing: pairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{course: course{outcome: outcomeAt(block.At(status))}}}}
+		s := &session{pairing: pairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{course: course{outcome: outcome.At(block.At(status))}}}}
 		s.add(wire.FrameFlush)
 		if err := s.flushUp(); err != nil {
 			t.Fatal(err)

@@ -369,7 +369,7 @@ func (s *session) giveUp(e *wire.Error) error {
 	s.mu.Lock()
 	s.cancel.asked = time.Time{}
 	s.mu.Unlock()
-	if t.outcome.mayCommit() || s.dedicated || s.pinned {
+	if t.outcome.MayCommit() || s.dedicated || s.pinned {
 		s.srv.metrics.Cancel(metrics.CancelIneffective)
 		t.unheeded = e
 		s.alarmRead()

@@ -36,7 +36,7 @@ func (s *session) startCopy() {
 	if t.owed.first().kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync {
 		t.owed.items = t.owed.items[:len(t.owed.items)-1]
 		t.owed.seq--
-		t.outcome.unsync()
+		t.outcome.Unsync()
 		t.ended = false
 	}
 }
@@ -105,7 +105,7 @@ func (s *session) earlySync() bool {
 	t.early--
 	t.ended, t.skip = true, false
 	t.owed.push(wire.Sync)
-	t.outcome.sync()
+	t.outcome.Sync()
 	s.add(wire.FrameSync)
 	return true
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -307,7 +308,7 @@ func (s *session) tryPart() error {
 	t := s.t
 	s.tx.log.Rewind()
 	t.phase, t.refusal, t.renewed = repeating, retry.Replayable, false
-	t.course, t.undos = course{outcome: outcomeAt(block.At('I'))}, nil
+	t.course, t.undos = course{outcome: outcome.At(block.At('I'))}, nil
 	done, err := s.replan()
 	if !done && err == nil {
 		if s.tx.begin != nil { // else it is a frame of the log

@@ -38,7 +38,7 @@
 // The first frame that the server must see has ensureBackend (pair.go) borrow a
 // backend, and applysettings.go bring the client's settings to it. Then the frame
 // is logged for a replay (replaylog.go), an entry is owed (owed.go), and uplink.go
-// writes. outcome.go follows what was sent, and so what may have committed.
+// writes. Package outcome follows what was sent, and so what may have committed.
 //
 // # What happens to a reply
 //
@@ -115,7 +115,7 @@
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go
 //	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, ownblock.go, package advisory
-//	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, owed.go, outcome.go,
+//	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, owed.go,
 //	            loss.go, farewell.go, path.go, mapped.go, exceeded.go, groups.go
 //	questions   groups.go, package trip (round trips of Sluice's own), package question (what they ask, and when again)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,

@@ -309,7 +309,7 @@ func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 	}
 	first := s.ofTransaction(plan)
 	s.countExecute(plan)
-	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept, cursor: p.run, told: p.told, first: first}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.MayCommit(), kept: p.kept, cursor: p.run, told: p.told, first: first}, frame[wire.HeaderLen:])
 	st := plan.Single()
 	if st == nil {
 		return

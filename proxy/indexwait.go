@@ -33,7 +33,7 @@ func (s *session) tellTag() error {
 // holdsTag looks at the tag of a statement while a job is pending: that of the COMMIT is held. v is what has been
 // decided of the tag.
 func (s *session) holdsTag(v verdict, tag []byte) (verdict, error) {
-	holds, now := s.tx.job.Holds(tag, s.t.outcome.inBlock())
+	holds, now := s.tx.job.Holds(tag, s.t.outcome.InBlock())
 	if holds {
 		s.t.looks = true // a further answer has the tag sent
 		return swallow, nil

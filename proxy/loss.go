@@ -67,15 +67,15 @@ func (s *session) lossTold() *wire.Error {
 	switch o := &t.outcome; {
 	case t.chunks != nil:
 		return t.chunks.lost()
-	case o.unknown() || s.tx.job.Held() || t.settled: // a job: see settleJob
+	case o.Unknown() || s.tx.job.Held() || t.settled: // a job: see settleJob
 		return errUnknownOutcome
 	case t.refused != nil && !t.owed.empty() && t.owed.first().forcedError: // all that was before it is answered
 		return t.refused
 	case s.concluded():
 		return nil
-	case o.ended:
+	case o.Ended():
 		return errRestLost
-	case s.inBlock() || o.loses():
+	case s.inBlock() || o.Loses():
 		return errBackendLost
 	}
 	return errReadLost
@@ -101,7 +101,7 @@ func (s *session) allAnswered() bool {
 		return false
 	}
 	kind := t.owed.first().kind
-	return kind == wire.Sync || kind == wire.Query && t.outcome.concluded
+	return kind == wire.Sync || kind == wire.Query && t.outcome.Concluded()
 }
 
 // lostWhenReplaying is the loss of a backend that no client is told of.

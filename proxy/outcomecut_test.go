@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/sluice-proxy/sluice/integration/txmodel"
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
@@ -144,7 +145,7 @@ func (w *cutWorker) play(turn cutTurn, cut relayCut) (answered int, lost string,
 
 // cuts plays a turn with every cut there is.
 func (w *cutWorker) cuts(turn cutTurn) bool {
-	applied, status := proxy.ModelTurn(turn.start, turn.commands, turn.executes)
+	applied, status := txmodel.Turn(turn.start, turn.commands, turn.executes)
 	for cut := (relayCut{}); ; {
 		w.runs += w.step
 		answered, lost, got, ok := w.play(turn, cut)

@@ -82,14 +82,14 @@ func (t *turn) undoesOwn() bool {
 func (s *session) openOwn(begin *template) {
 	s.sendOwn(begin, logEntry{plan: ownBegin, silent: true, opens: true, want: "begin"})
 	s.t.ownTx.on = true
-	s.t.outcome.execute(ownBegin, false)
+	s.t.outcome.Execute(ownBegin, false)
 }
 
 // opened is told of the end of an Execute, which may be that of such a BEGIN.
 func (s *session) opened(o *owed) {
 	if o.opens {
 		s.t.ownTx.open = true
-		s.t.outcome.executed(ownBegin, false, nil)
+		s.t.outcome.Executed(ownBegin, false, nil)
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *session) endsOwn(o *owed, status byte) bool {
 func (s *session) endOwn(status byte) error {
 	t := s.t
 	t.owed.pop()
-	t.outcome.ready(status)
+	t.outcome.Ready(status)
 	t.copying, t.statement = false, 0
 	if s.noting() && s.tx.log.Behind() {
 		s.b.status = status
@@ -118,7 +118,7 @@ func (s *session) endOwn(status byte) error {
 	}
 	o := t.owed.push(wire.Query)
 	o.plan, o.swallow, o.ends = plan, true, true
-	t.outcome.query(plan)
+	t.outcome.Query(plan)
 	s.add(wire.AppendStrings(nil, wire.Query, sql))
 	return s.flushUp()
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -61,7 +62,7 @@ func (s *session) ensureBackend() error {
 	// The log begins behind the settings: a replay brings them to its backend by itself
 	// (borrowAgain).
 	s.startLogging()
-	s.t.outcome = outcomeAt(s.standing(s.b.status))
+	s.t.outcome = outcome.At(s.standing(s.b.status))
 	if inBlock {
 		s.sendBegin()
 	}
@@ -173,7 +174,7 @@ func (s *session) replaceBackend(cause error) error {
 	if err := s.applySettings(false); err != nil {
 		return err
 	}
-	s.t.reported, s.t.outcome = s.b.reported, outcomeAt(s.standing(s.b.status))
+	s.t.reported, s.t.outcome = s.b.reported, outcome.At(s.standing(s.b.status))
 	if asked {
 		s.heeded(errCanceled)
 		return errCanceled
@@ -229,7 +230,7 @@ func (s *session) question(b *backend) error {
 // for nobody, since the client has been answered; its error is the client's. It is no frame
 // of the log, which keeps its text beside (transaction.begin).
 func (s *session) sendBegin() {
-	s.t.outcome.begin(&s.deferredBegin.plan.Single().Tx)
+	s.t.outcome.Begin(&s.deferredBegin.plan.Single().Tx)
 	name := s.prepare(s.deferredBegin, false).name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
@@ -268,7 +269,7 @@ func (s *session) settle(status byte) error {
 		s.settleTransaction()
 		defer s.locksSettled() // behind the return of the backend: it takes another
 	} else {
-		s.tx.at = t.outcome.seen.at
+		s.tx.at = t.outcome.Seen()
 	}
 	// Settings go first: what the backend has reported counts among them, and the backend
 	// may be dropped below.
@@ -294,7 +295,7 @@ func (s *session) settle(status byte) error {
 	}
 	// A block is open, and the request that began it may have committed something in front
 	// of it: to run the block again would be to run that again.
-	if status != 'I' && t.outcome.mayCommit() {
+	if status != 'I' && t.outcome.MayCommit() {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
 	switch {
@@ -332,7 +333,7 @@ func (s *session) settleTransaction() {
 		s.settleSettings(t.errorTold)
 	}
 	s.endKept(t.errorTold)
-	committed := !t.errorTold && !t.outcome.rolledBack()
+	committed := !t.errorTold && !t.outcome.RolledBack()
 	s.endTransaction(committed)
 	s.closePortals()
 	s.txParsing = settings.Parsing{}
@@ -401,8 +402,8 @@ func (s *session) inBlock() bool {
 	case begun, failed:
 		return true
 	case inTransaction, busy, replaying:
-		if s.t != nil && s.t.outcome.started() {
-			return s.t.outcome.inBlock() && !s.t.ownTx.on
+		if s.t != nil && s.t.outcome.Started() {
+			return s.t.outcome.InBlock() && !s.t.ownTx.on
 		}
 		return s.b != nil && s.b.status != 'I'
 	}

@@ -161,7 +161,7 @@ const (
 
 // lasts reports whether what was sent may be committed without another frame of the client's: by the server,
 // or by the COMMIT of a block of Sluice's own, which Sluice sends behind the turn's end.
-func (t *turn) lasts() bool { return t.outcome.mayCommit() || t.ended && t.ownTx.on }
+func (t *turn) lasts() bool { return t.outcome.MayCommit() || t.ended && t.ownTx.on }
 
 // attend looks for the client of a turn that waits long for its backend; pump calls it when
 // a read was woken. The backend of one that is gone, or has said goodbye, is not kept

@@ -305,7 +305,7 @@ func (s *session) sendQuery(q *simple) error {
 	}
 	s.followsApart()
 	first := s.ofTransaction(plan)
-	t.outcome.query(plan)
+	t.outcome.Query(plan)
 	if q.frame == nil {
 		if err := s.forward(q.total); err != nil {
 			return err
@@ -325,7 +325,7 @@ func (s *session) sendQuery(q *simple) error {
 	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && t.strung == nil && s.keepsAnswers() {
 		o.kept = s.keptOfText(q.sql(), len(plan.Statements))
 	}
-	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit(), kept: o.kept, first: first}
+	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.MayCommit(), kept: o.kept, first: first}
 	if t.strung != nil {
 		entry.answered = &answeredHere{strung: t.strung}
 	}

@@ -50,7 +50,7 @@ func (s *session) refuse(e *wire.Error) error {
 		o.forcedError = true
 		t.refused = e
 		o.bytes = e.Append(nil)
-		t.outcome.forceError()
+		t.outcome.ForceError()
 		s.add(appendBindNothing(nil, nobodysName))
 		if !t.ended {
 			t.skip = true

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -198,7 +199,7 @@ func (s *session) noteRefusal(reason retry.Reason) {
 // certainly did not commit, and the log has all of it.
 func (s *session) survives() bool {
 	t := s.t
-	return t.logs && !t.outcome.mayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.onlyForSchema()
+	return t.logs && !t.outcome.MayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.onlyForSchema()
 }
 
 // replayAfterLoss runs the transaction again after the loss of its backend, or refuses that
@@ -372,6 +373,6 @@ func (s *session) forgetTurn() {
 	t.owed.reset()
 	t.up.Reset()
 	t.partial, t.stop, t.copying, t.touched = partial{}, nil, false, false
-	t.logs, t.outcome, t.ownTx = false, outcome{}, ownBlock{}
+	t.logs, t.outcome, t.ownTx = false, outcome.Outcome{}, ownBlock{}
 	t.attempt = attempt{}
 }

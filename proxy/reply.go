@@ -285,7 +285,7 @@ func (s *session) replyReady(frame []byte) error {
 	}
 	s.t.owed.pop()
 	s.b.status, s.b.group = frame[wire.HeaderLen], false
-	s.t.outcome.ready(s.b.status)
+	s.t.outcome.Ready(s.b.status)
 	s.t.settled = true
 	s.t.copying = false
 	if s.b.status == 'T' && s.t.phase == live {

@@ -54,7 +54,7 @@ func (s *session) endsUntagged(o *owed, status byte) bool {
 	if o.ends && status != 'I' {
 		return true
 	}
-	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.concluded
+	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.Concluded()
 }
 
 // completed is the end of one statement, or the suspension of its portal: what it did to
@@ -134,9 +134,9 @@ func (s *session) ended(o *owed, tag []byte) {
 	t := s.t
 	var did block.Ending
 	if o.kind == wire.Query {
-		did = t.outcome.answered(o.plan, t.statement, tag)
+		did = t.outcome.Answered(o.plan, t.statement, tag)
 	} else {
-		did = t.outcome.executed(o.plan, s.standsAlone(), tag)
+		did = t.outcome.Executed(o.plan, s.standsAlone(), tag)
 	}
 	if did == block.GoesOn {
 		return

@@ -112,8 +112,8 @@ func (s *session) understand(head *owed, frame []byte) (e serverError) {
 		s.srv.keeper.erred.Store(true)
 		unknown = s.mayPlanAnew(head)
 	}
-	at := s.t.outcome.seen.at
-	s.t.outcome.failed(s.endsAnyway(head))
+	at := s.t.outcome.Seen()
+	s.t.outcome.Failed(s.endsAnyway(head))
 	e.class, e.cause = retry.Classify(retry.Field(payload, 'C'), retry.Field(payload, 'M'))
 	s.srv.metrics.TxError(s.tx.operation, e.class.String())
 	e.mapped, e.original = s.mappedError(head, frame, hint, &at), frame

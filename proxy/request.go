@@ -210,8 +210,8 @@ func (s *session) sync(total int) error {
 	}
 	// The outcome is told first: the log's entry says whether this Sync may commit.
 	t.owed.push(wire.Sync)
-	t.outcome.sync()
-	s.logFrame(wire.Sync, logEntry{commits: t.outcome.mayCommit()}, nil)
+	t.outcome.Sync()
+	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
 	s.add(wire.FrameSync)
 	return s.finish()
 }
@@ -309,7 +309,7 @@ func (s *session) function(total int) error {
 	if s.srv.resetsAuto {
 		s.settings.Stage(settings.Unseen)
 	}
-	t.outcome.call()
+	t.outcome.Call()
 	if err := s.forward(total); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -21,7 +22,7 @@ import (
 // (attemptOver), or the turn has settled.
 func (s *session) rerun() error {
 	t := s.t
-	t.course = course{outcome: outcomeAt(block.At('I'))}
+	t.course = course{outcome: outcome.At(block.At('I'))}
 	if done, err := s.replan(); done || err != nil {
 		return err // what the last attempt has to take back still is
 	}
@@ -105,7 +106,7 @@ func (s *session) rerunSettled() error {
 		if t.attemptOver() {
 			return nil
 		}
-		t.course = course{outcome: outcomeAt(s.standing(s.b.status))}
+		t.course = course{outcome: outcome.At(s.standing(s.b.status))}
 	}
 	return nil
 }
@@ -264,10 +265,10 @@ func (s *session) settleOwed() error {
 // logged.
 func (s *session) countExecute(plan *rewrite.Plan) {
 	t := s.t
-	outside := !t.outcome.inBlock()
+	outside := !t.outcome.InBlock()
 	s.followsApart()
-	t.outcome.execute(plan, s.standsAlone())
-	if !t.logs || !outside || t.outcome.inBlock() {
+	t.outcome.Execute(plan, s.standsAlone())
+	if !t.logs || !outside || t.outcome.InBlock() {
 		return
 	}
 	if t.executes++; t.executes > 1 && !s.srv.groups.one() {
@@ -278,7 +279,7 @@ func (s *session) countExecute(plan *rewrite.Plan) {
 // followsApart refuses a replay when something is sent behind what may have been
 // committed by itself.
 func (s *session) followsApart() {
-	if s.t.logs && s.t.outcome.apart() {
+	if s.t.logs && s.t.outcome.Apart() {
 		s.tx.log.Refuse(retry.PartialGroup)
 	}
 }

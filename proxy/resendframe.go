@@ -56,9 +56,9 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 			}
 			o.kept = n.kept
 		}
-		s.t.outcome.execute(n.plan, s.standsAlone())
+		s.t.outcome.Execute(n.plan, s.standsAlone())
 	case wire.Sync:
-		s.t.outcome.sync()
+		s.t.outcome.Sync()
 	}
 	if plan != nil {
 		o.split, o.bound = plan.InSplit(), n.bound
@@ -128,7 +128,7 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 	}
 	o := s.pushRun(wire.Query, plan)
 	s.retags(o, n.plan)
-	s.t.outcome.query(n.plan)
+	s.t.outcome.Query(n.plan)
 	if n.answered != nil {
 		if o.bytes = n.answered.tag; o.bytes != nil {
 			o.want = "set"

@@ -192,7 +192,7 @@ func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 		t.owed.pop()
 	}
 	if st.Job == rewrite.AwaitedJob {
-		tag = s.tx.job.Begun(t.job, st.IfNoIndex, tag, alone && !t.outcome.inBlock())
+		tag = s.tx.job.Begun(t.job, st.IfNoIndex, tag, alone && !t.outcome.InBlock())
 	}
 	t.job = ""
 	return s.passSpan(append(notices, tag...))

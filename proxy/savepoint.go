@@ -89,8 +89,8 @@ func (s *session) endQuery() error {
 		return s.ready()
 	}
 	t.owed.push(wire.Sync)
-	t.outcome.sync()
-	s.logFrame(wire.Sync, logEntry{commits: t.outcome.mayCommit()}, nil)
+	t.outcome.Sync()
+	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
 	s.add(wire.FrameSync)
 	return s.finish()
 }
@@ -327,7 +327,7 @@ func (s *session) againCut() error {
 	if !s.tx.log.Cut() {
 		s.differs()
 	}
-	t.outcome.caughtUp()
+	t.outcome.CaughtUp()
 	return nil
 }
 

@@ -29,8 +29,8 @@ func (s *session) usualModes() (m block.Modes) {
 // position is how the session stands for what is sent next.
 func (s *session) position() block.Block {
 	switch {
-	case s.t != nil && s.t.outcome.started():
-		return s.t.outcome.sent.at
+	case s.t != nil && s.t.outcome.Started():
+		return s.t.outcome.Sent()
 	case s.state == begun && s.deferredBegin != nil:
 		at := s.standing('I')
 		at.Run(&s.deferredBegin.plan.Single().Tx, false)
@@ -53,7 +53,7 @@ func (s *session) keptToReading() bool {
 // behindItsEnd reports whether an end of the transaction that was open in front of the turn, or that the
 // turn has begun first, was sent in the turn: what is sent next is of another.
 func (s *session) behindItsEnd() bool {
-	return s.t.outcome.started() && s.t.outcome.sent.at.Ends() > 0
+	return s.t.outcome.Started() && s.t.outcome.Ends() > 0
 }
 
 // ofTransaction counts the statements of a text that is sent next, from its beginning, which are of the

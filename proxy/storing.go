@@ -124,7 +124,7 @@ func (s *session) storedReply(typ byte, frame []byte, total int) (done bool) {
 	// Nobody wants the rest. A backend that cannot be given up (giveUp) is read to the end: it keeps
 	// what its session has there, or its statement may have committed. In front of a COMMIT the
 	// ROLLBACK needs it.
-	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil && !s.pinned && !s.t.outcome.mayCommit() {
+	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
 	if typ == wire.RowDescription {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/leftover"
+	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -123,7 +124,7 @@ type request struct {
 // course is how far the turn has come at the server. An attempt to run the transaction
 // again starts it anew (rerun).
 type course struct {
-	outcome outcome
+	outcome outcome.Outcome
 	ownTx   ownBlock
 	// skip: an error was told; the client's frames are dropped up to Sync.
 	skip bool

@@ -260,7 +260,7 @@ func (s *session) flushUp() error {
 	}
 	t.flushed += k.Len()
 	t.quiet = time.Time{} // as long as it is still being sent something, it owes nothing
-	s.b.group = !t.outcome.inBlock()
+	s.b.group = !t.outcome.InBlock()
 	if t.flushed > halfDuplexLimit && !t.owed.empty() || t.uplink != nil {
 		return s.flushBeside()
 	}

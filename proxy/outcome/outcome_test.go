@@ -1,10 +1,11 @@
-package proxy
+package outcome
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/integration/txmodel"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -28,150 +29,6 @@ var outcomeCommands = []command{
 	{"RELEASE", rewrite.Control, rewrite.Transaction{Verb: rewrite.ReleaseSavepoint}},
 	{"ROLLBACK TO", rewrite.Control, rewrite.Transaction{Verb: rewrite.RollbackTo}},
 	{"DDL", rewrite.DDL, rewrite.Transaction{}},
-}
-
-// modelServer is PostgreSQL, as far as the programs can tell. It knows nothing of
-// outcome: it keeps what was changed, and moves it where PostgreSQL would.
-type modelServer struct {
-	tx      byte // ' ' none, 'i' implicit, 'b' block, 'f' failed block
-	pending int  // changes that are not committed
-	// One bit for each change: those of pending, and those that are applied.
-	now, done uint64
-	// savepoints are those of the block, all of one name, by the changes before them.
-	savepoints []uint64
-	applied    int // changes that are; a block that commits is one of its own
-	// impatient: DDL outside a block commits at once.
-	impatient bool
-	failed    bool
-}
-
-func (m *modelServer) commit(next byte) {
-	m.applied += m.pending
-	m.done |= m.now
-	m.now = 0
-	if m.tx == 'b' {
-		m.applied++
-	}
-	m.pending, m.savepoints, m.tx = 0, nil, next
-}
-
-func (m *modelServer) rollback(next byte) {
-	m.pending, m.savepoints, m.now, m.tx = 0, nil, 0, next
-}
-
-// fail is what an error does.
-func (m *modelServer) fail() {
-	m.failed, m.pending = true, 0
-	if m.tx != 'b' {
-		m.now = 0
-	}
-	if m.tx == 'b' {
-		m.tx = 'f'
-	} else if m.tx == 'i' {
-		m.tx = ' '
-	}
-}
-
-func (m *modelServer) run(text string, change uint64) {
-	if m.tx == ' ' {
-		m.tx = 'i'
-	}
-	block := m.tx == 'b'
-	if m.tx == 'f' {
-		switch {
-		case text == "COMMIT" || text == "ROLLBACK":
-			m.rollback(' ')
-		case strings.HasSuffix(text, "AND CHAIN"):
-			m.rollback('b')
-		case text == "ROLLBACK TO" && len(m.savepoints) > 0:
-			m.tx, m.now = 'b', m.savepoints[len(m.savepoints)-1]
-		default:
-			m.fail()
-		}
-		return
-	}
-	switch text {
-	case "BEGIN":
-		m.tx = 'b'
-	case "WRITE":
-		m.pending++
-		m.now |= change
-	case "DDL":
-		m.pending++
-		m.now |= change
-		if m.impatient && !block {
-			m.commit('i')
-		}
-	case "COMMIT":
-		m.commit(' ')
-	case "ROLLBACK":
-		m.rollback(' ')
-	case "COMMIT AND CHAIN":
-		if !block {
-			m.fail()
-			return
-		}
-		m.commit('b')
-	case "ROLLBACK AND CHAIN":
-		if !block {
-			m.fail()
-			return
-		}
-		m.rollback('b')
-	case "SAVEPOINT":
-		if !block {
-			m.fail()
-			return
-		}
-		m.savepoints = append(m.savepoints, m.now)
-	case "RELEASE", "ROLLBACK TO":
-		last := len(m.savepoints) - 1
-		if !block || last < 0 {
-			m.fail()
-			return
-		}
-		if text == "RELEASE" {
-			m.savepoints = m.savepoints[:last]
-		} else {
-			m.now = m.savepoints[last]
-		}
-	}
-}
-
-// end is the end of a simple Query, or a Sync.
-func (m *modelServer) end() {
-	if m.tx == 'i' {
-		m.commit(' ')
-	}
-}
-
-func (m *modelServer) status() byte {
-	return map[byte]byte{' ': 'I', 'i': 'I', 'b': 'T', 'f': 'E'}[m.tx]
-}
-
-// ModelTurn plays a turn on the model: the first executes of its commands by the extended
-// protocol, the others in one simple Query. In a block (start 'T') change 0 is pending;
-// command i makes change i+1. It returns the changes that are applied when the first i
-// commands were run, and at the end, and the status then.
-func ModelTurn(start byte, commands []string, executes int) (applied []uint64, status byte) {
-	m := modelServer{tx: ' '}
-	if start == 'T' {
-		m.tx, m.now = 'b', 1
-	}
-	applied = append(applied, 0)
-	for i, c := range commands {
-		if !m.failed {
-			m.run(c, 2<<i)
-			if i == len(commands)-1 && executes <= i && !m.failed {
-				m.end()
-			}
-		}
-		applied = append(applied, m.done)
-	}
-	if !m.failed {
-		m.end()
-	}
-	return append(applied, m.done), m.status()
 }
 
 // outcomeProgram is a turn: the first executes of its commands by the extended protocol,
@@ -208,41 +65,38 @@ type moment struct{ applied, pending int }
 // worlds plays the program on a server: what it holds when the first i commands were
 // run (the end of the turn counts as one more), and where an error stops it.
 func (p *outcomeProgram) worlds(impatient bool, moments []moment) (out []moment, failsAt int, after byte) {
-	m := modelServer{tx: map[byte]byte{'I': ' ', 'T': 'b', 'E': 'f'}[p.start], impatient: impatient}
-	if p.start != 'I' {
-		m.savepoints = []uint64{0}
-	}
+	m := txmodel.New(p.start, impatient)
 	out = append(moments, moment{})
 	failsAt = -1
 	for i, c := range p.commands {
 		if failsAt < 0 {
-			m.run(c.text, 0)
-			if m.failed {
+			m.Run(c.text, 0)
+			if m.Failed {
 				failsAt = i
 			} else if i == len(p.commands)-1 && p.executes <= i {
-				m.end()
+				m.End()
 			}
 		}
-		out = append(out, moment{m.applied, m.pending})
+		out = append(out, moment{m.Applied, m.Pending})
 	}
 	if p.synced && failsAt < 0 {
-		m.end()
+		m.End()
 	}
-	return append(out, moment{m.applied, m.pending}), failsAt, m.status()
+	return append(out, moment{m.Applied, m.Pending}), failsAt, m.Status()
 }
 
 // check plays the program on an outcome, and compares.
 func (p *outcomeProgram) check(t *testing.T, patient, impatient []moment, failsAt int, after byte) {
 	n := len(p.commands)
-	o := outcomeAt(block.At(p.start))
+	o := At(block.At(p.start))
 	for i := range p.executes {
-		o.execute(p.plans[i], false)
+		o.Execute(p.plans[i], false)
 	}
 	if p.executes < n {
-		o.query(p.plans[p.executes])
+		o.Query(p.plans[p.executes])
 	}
 	if p.synced {
-		o.sync()
+		o.Sync()
 	}
 	fail := func(format string, args ...any) {
 		t.Helper()
@@ -257,37 +111,37 @@ func (p *outcomeProgram) check(t *testing.T, patient, impatient []moment, failsA
 			ever = ever || patient[ran].applied > 0 || impatient[ran].applied > 0
 		}
 		switch {
-		case changes && !o.unknown():
+		case changes && !o.Unknown():
 			fail("after %d answers the outcome counts as known", seen)
-		case !changes && o.unknown() && failsAt < 0:
+		case !changes && o.Unknown() && failsAt < 0:
 			fail("after %d answers the outcome counts as unknown", seen)
-		case ever && !o.mayCommit():
+		case ever && !o.MayCommit():
 			fail("after %d answers it may be sent again", seen)
-		case !ever && o.mayCommit() && failsAt < 0:
+		case !ever && o.MayCommit() && failsAt < 0:
 			fail("after %d answers it may not be sent again", seen)
-		case failsAt < 0 && o.inBlock() != (after != 'I'):
-			fail("in a block: %v", o.inBlock())
+		case failsAt < 0 && o.InBlock() != (after != 'I'):
+			fail("in a block: %v", o.InBlock())
 		}
 		if seen == n {
 			break
 		}
 		if seen == failsAt {
-			o.failed(false)
-			if o.unknown() {
+			o.Failed(false)
+			if o.Unknown() {
 				fail("an error leaves nothing open")
 			}
-			if o.inBlock() != (after != 'I') {
-				fail("in a block behind the error: %v", o.inBlock())
+			if o.InBlock() != (after != 'I') {
+				fail("in a block behind the error: %v", o.InBlock())
 			}
-			if o.mayCommit() != (impatient[seen].applied > 0) {
-				fail("may have committed before the error: %v", o.mayCommit())
+			if o.MayCommit() != (impatient[seen].applied > 0) {
+				fail("may have committed before the error: %v", o.MayCommit())
 			}
 			break
 		}
 		if seen < p.executes {
-			o.executed(p.plans[seen], false, nil)
+			o.Executed(p.plans[seen], false, nil)
 		} else {
-			o.answered(p.plans[p.executes], seen-p.executes, nil)
+			o.Answered(p.plans[p.executes], seen-p.executes, nil)
 			if o.concluded != (seen == n-1) {
 				fail("concluded: %v", o.concluded)
 			}
@@ -305,7 +159,6 @@ func TestOutcome(t *testing.T) {
 		c := &outcomeCommands[i]
 		single[c] = &rewrite.Plan{Kind: c.kind, Statements: []rewrite.Statement{{Kind: c.kind, Tx: c.tx}}}
 	}
-	longest := 5 - min(OneIn/13, 1) // with the race detector 4
 	var patient, impatient []moment
 	programs := 0
 	commands := make([]*command, longest)

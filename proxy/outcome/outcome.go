@@ -1,25 +1,26 @@
-package proxy
+// Package outcome says what a client's turn may have committed. An Outcome is a pure value: its owner, the
+// turn of a session, reports each statement that it sends and each answer that arrives. The code that
+// handles losses, replays and cancels asks it.
+//
+// An Outcome never says less than the truth: where servers differ, it assumes the one that may have
+// committed more. TestOutcome compares it with a model of the server.
+package outcome
 
 import (
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The pure value behind every decision about conflicts and losses: may the turn have
-// committed? Handlers of frames tell it what is sent (query, execute, sync), reply.go what
-// is answered. loss.go, replay.go and cancel.go ask. TestOutcome holds it against a model
-// of the server.
-
-// outcome is what a turn may have done to the transactions of its client: what
+// Outcome is what a turn may have done to the transactions of its client: what
 // the server was sent, and what of that it has answered. It is a pure value: one
-// assignment (from outcomeAt) starts it anew.
+// assignment (from At) starts it anew.
 //
 // Two positions move by the same steps, one when a statement is sent, and one
 // when its answer comes. Where the first has passed a commit that the second has
 // not, nobody knows what the server has applied. An answer settles everything
 // before it; an error settles everything up to the next ReadyForQuery, since the
 // server skips that.
-type outcome struct {
+type Outcome struct {
 	// on: the turn has sent something, or is about to.
 	on         bool
 	sent, seen position
@@ -70,24 +71,24 @@ func stepOf(plan *rewrite.Plan, i int) step {
 // noTx is what a statement says that says nothing about transactions.
 var noTx rewrite.Transaction
 
-// outcomeAt is the outcome of a turn that has sent nothing, and finds the session like that.
-func outcomeAt(at block.Block) outcome {
+// At is the outcome of a turn that has sent nothing, and finds the session like that.
+func At(at block.Block) Outcome {
 	p := position{at: at.Turn()}
-	return outcome{on: true, sent: p, seen: p}
+	return Outcome{on: true, sent: p, seen: p}
 }
 
-// begin says that a BEGIN goes in front of the client's frames, of which tx is what it says. The
+// Begin says that a BEGIN goes in front of the client's frames, of which tx is what it says. The
 // client was told that it is in a block: whatever becomes of the BEGIN, that holds.
-func (o *outcome) begin(tx *rewrite.Transaction) {
+func (o *Outcome) Begin(tx *rewrite.Transaction) {
 	if !o.sent.at.In() {
 		o.sent.at.Run(tx, false)
 	}
 	o.seen.at = o.sent.at
 }
 
-// query says that a simple Query is sent. It takes in what a Sync group has begun: its end
+// Query says that a simple Query is sent. It takes in what a Sync group has begun: its end
 // commits that too. A plan without statements is one step.
-func (o *outcome) query(plan *rewrite.Plan) {
+func (o *Outcome) Query(plan *rewrite.Plan) {
 	o.concluded = false
 	for i := range max(len(plan.Statements), 1) {
 		o.sent.run(stepOf(plan, i))
@@ -95,36 +96,36 @@ func (o *outcome) query(plan *rewrite.Plan) {
 	o.sent.end()
 }
 
-// call says that a FunctionCall is sent. Only ReadyForQuery tells that it is over.
-func (o *outcome) call() {
+// Call says that a FunctionCall is sent. Only ReadyForQuery tells that it is over.
+func (o *Outcome) Call() {
 	o.sent.run(step{kind: rewrite.Write, tx: &noTx, snapshot: true})
 	o.sent.end()
 }
 
-// execute says that a portal is run; alone: see step.
-func (o *outcome) execute(plan *rewrite.Plan, alone bool) {
+// Execute says that a portal is run; alone: see step.
+func (o *Outcome) Execute(plan *rewrite.Plan, alone bool) {
 	st := stepOf(plan, 0)
 	st.alone = alone
 	o.sent.run(st)
 }
 
-// sync says that a Sync is sent, which commits what stands outside a block.
-func (o *outcome) sync() {
+// Sync says that a Sync is sent, which commits what stands outside a block.
+func (o *Outcome) Sync() {
 	o.ahead = o.sent
 	o.sent.end()
 }
 
-// unsync takes back the Sync that was sent last: the server ignores it, being about to read
+// Unsync takes back the Sync that was sent last: the server ignores it, being about to read
 // COPY data.
-func (o *outcome) unsync() { o.sent = o.ahead }
+func (o *Outcome) Unsync() { o.sent = o.ahead }
 
-// forceError says that something is sent that is sure to fail: a block at the server fails,
+// ForceError says that something is sent that is sure to fail: a block at the server fails,
 // and what a group has done so far is undone.
-func (o *outcome) forceError() { o.sent.abort(false) }
+func (o *Outcome) ForceError() { o.sent.abort(false) }
 
-// answered is told of the tag of statement i of a simple Query ("": the Query was
+// Answered is told of the tag of statement i of a simple Query ("": the Query was
 // empty), and returns what the statement did to its transaction.
-func (o *outcome) answered(plan *rewrite.Plan, i int, tag []byte) block.Ending {
+func (o *Outcome) Answered(plan *rewrite.Plan, i int, tag []byte) block.Ending {
 	if plan.Kind == rewrite.Unknown || i > 0 && i >= len(plan.Statements) {
 		o.seen.last = endingOf(tag) // until ReadyForQuery nobody knows more
 		return o.did(o.seen.last)
@@ -138,9 +139,9 @@ func (o *outcome) answered(plan *rewrite.Plan, i int, tag []byte) block.Ending {
 	return did
 }
 
-// executed is told that a portal was run, to its end or as far as was asked for, with its
+// Executed is told that a portal was run, to its end or as far as was asked for, with its
 // tag, and returns what the statement did to its transaction.
-func (o *outcome) executed(plan *rewrite.Plan, alone bool, tag []byte) block.Ending {
+func (o *Outcome) Executed(plan *rewrite.Plan, alone bool, tag []byte) block.Ending {
 	st := stepOf(plan, 0)
 	st.alone = alone
 	o.seen.run(st)
@@ -151,7 +152,7 @@ func (o *outcome) executed(plan *rewrite.Plan, alone bool, tag []byte) block.End
 }
 
 // did notes that the end of a transaction was answered.
-func (o *outcome) did(e block.Ending) block.Ending {
+func (o *Outcome) did(e block.Ending) block.Ending {
 	o.ended = o.ended || e != block.GoesOn
 	return e
 }
@@ -167,58 +168,73 @@ func endingOf(tag []byte) block.Ending {
 	return block.GoesOn
 }
 
-// failed is told of an error; atEnd says that the statement that failed is one that ends a
+// Failed is told of an error; atEnd says that the statement that failed is one that ends a
 // block: it does so all the same. The server skips all that was sent behind the failed
 // statement: the two positions are one again.
-func (o *outcome) failed(atEnd bool) {
+func (o *Outcome) Failed(atEnd bool) {
 	o.seen.abort(atEnd)
 	o.sent, o.concluded = o.seen, true
 }
 
-// caughtUp is told that all that was sent is answered, where no ReadyForQuery says so.
-func (o *outcome) caughtUp() { o.seen = o.sent }
+// CaughtUp is told that all that was sent is answered, where no ReadyForQuery says so.
+func (o *Outcome) CaughtUp() { o.seen = o.sent }
 
-// ready is told of a ReadyForQuery: nothing is open, and the server's own word for the
+// Ready is told of a ReadyForQuery: nothing is open, and the server's own word for the
 // block counts.
-func (o *outcome) ready(status byte) {
+func (o *Outcome) Ready(status byte) {
 	o.seen.at.Ready(status)
 	o.seen.commits, o.seen.dirty, o.seen.eager = o.sent.commits, false, false
 	o.sent = o.seen
 }
 
-// started reports whether anything is known. The zero value is that of a turn in which
+// Sent returns the block as it is behind all that was sent, if nothing fails.
+func (o *Outcome) Sent() block.Block { return o.sent.at }
+
+// Seen returns the block as it is behind all that was answered.
+func (o *Outcome) Seen() block.Block { return o.seen.at }
+
+// Ends returns how many ends of transactions the turn has sent.
+func (o *Outcome) Ends() uint32 { return o.sent.at.Ends() }
+
+// Ended reports whether the end of a transaction was answered in this turn.
+func (o *Outcome) Ended() bool { return o.ended }
+
+// Concluded reports whether nothing but a ReadyForQuery is missing from a simple Query.
+func (o *Outcome) Concluded() bool { return o.concluded }
+
+// Started reports whether anything is known. The zero value is that of a turn in which
 // nothing was sent.
-func (o *outcome) started() bool { return o.on }
+func (o *Outcome) Started() bool { return o.on }
 
-// inBlock reports whether the client, which has sent what it has sent, believes itself in a
+// InBlock reports whether the client, which has sent what it has sent, believes itself in a
 // block, be it a failed one.
-func (o *outcome) inBlock() bool { return o.sent.at.In() }
+func (o *Outcome) InBlock() bool { return o.sent.at.In() }
 
-// unknown reports whether something may have been committed that no answer tells of: then a
+// Unknown reports whether something may have been committed that no answer tells of: then a
 // loss is an unknown outcome (08007).
-func (o *outcome) unknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
+func (o *Outcome) Unknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
 
-// mayCommit reports whether anything of the turn may have been committed, told or
+// MayCommit reports whether anything of the turn may have been committed, told or
 // not: then it must not be sent again.
-func (o *outcome) mayCommit() bool { return o.sent.commits > 0 }
+func (o *Outcome) MayCommit() bool { return o.sent.commits > 0 }
 
-// syncCommits reports whether a Sync that was sent now would commit what was sent, be it
+// SyncCommits reports whether a Sync that was sent now would commit what was sent, be it
 // that something was read.
-func (o *outcome) syncCommits() bool { return o.on && !o.sent.at.In() }
+func (o *Outcome) SyncCommits() bool { return o.on && !o.sent.at.In() }
 
-// apart reports whether what is sent next may belong to another transaction than
+// Apart reports whether what is sent next may belong to another transaction than
 // what the Sync group has sent.
-func (o *outcome) apart() bool { return o.sent.eager }
+func (o *Outcome) Apart() bool { return o.sent.eager }
 
-// loses reports whether the loss of the server now undoes something, or may: then the
+// Loses reports whether the loss of the server now undoes something, or may: then the
 // client has to be told so.
-func (o *outcome) loses() bool {
-	return o.inBlock() || o.sent.dirty || o.seen.dirty || o.seen.at.In()
+func (o *Outcome) Loses() bool {
+	return o.InBlock() || o.sent.dirty || o.seen.dirty || o.seen.at.In()
 }
 
-// rolledBack reports whether the transaction that ended last was rolled back, as far as
+// RolledBack reports whether the transaction that ended last was rolled back, as far as
 // answers tell.
-func (o *outcome) rolledBack() bool { return o.seen.last == block.RollsBack }
+func (o *Outcome) RolledBack() bool { return o.seen.last == block.RollsBack }
 
 // run is one statement. Outside a block DDL, and what may stand alone, may be committed
 // before the rest of its group; in a block nothing is committed before the end.

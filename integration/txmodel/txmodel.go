@@ -1,0 +1,165 @@
+// Package txmodel is a model of a PostgreSQL server's transactions, for tests that compare Sluice with it. It
+// knows nothing of Sluice: commands are words such as BEGIN, WRITE, DDL and ROLLBACK TO.
+package txmodel
+
+import "strings"
+
+// Server is a PostgreSQL server as one client sees it: changes wait, and are applied or undone where PostgreSQL
+// would. New makes one.
+type Server struct {
+	tx byte // ' ' none, 'i' implicit, 'b' block, 'f' failed block
+	// Pending counts the changes that are not committed.
+	Pending int
+	// One bit for each change: those of pending, and those that are applied.
+	now, done uint64
+	// savepoints are those of the block, all of one name, by the changes before them.
+	savepoints []uint64
+	// Applied counts the changes that are committed; a block that commits counts as one more.
+	Applied int
+	// impatient: DDL outside a block commits at once.
+	impatient bool
+	// Failed reports that a command has failed.
+	Failed bool
+}
+
+func (m *Server) commit(next byte) {
+	m.Applied += m.Pending
+	m.done |= m.now
+	m.now = 0
+	if m.tx == 'b' {
+		m.Applied++
+	}
+	m.Pending, m.savepoints, m.tx = 0, nil, next
+}
+
+func (m *Server) rollback(next byte) {
+	m.Pending, m.savepoints, m.now, m.tx = 0, nil, 0, next
+}
+
+// fail is what an error does.
+func (m *Server) fail() {
+	m.Failed, m.Pending = true, 0
+	if m.tx != 'b' {
+		m.now = 0
+	}
+	if m.tx == 'b' {
+		m.tx = 'f'
+	} else if m.tx == 'i' {
+		m.tx = ' '
+	}
+}
+
+// Run runs one command; change is the bit of what a WRITE or DDL changes.
+func (m *Server) Run(text string, change uint64) {
+	if m.tx == ' ' {
+		m.tx = 'i'
+	}
+	if m.tx == 'f' {
+		m.runFailed(text)
+		return
+	}
+	block := m.tx == 'b'
+	switch text {
+	case "BEGIN":
+		m.tx = 'b'
+	case "WRITE":
+		m.Pending++
+		m.now |= change
+	case "DDL":
+		m.Pending++
+		m.now |= change
+		if m.impatient && !block {
+			m.commit('i')
+		}
+	case "COMMIT":
+		m.commit(' ')
+	case "ROLLBACK":
+		m.rollback(' ')
+	case "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "SAVEPOINT", "RELEASE", "ROLLBACK TO":
+		if !block {
+			m.fail()
+			return
+		}
+		m.inBlock(text)
+	}
+}
+
+// inBlock runs a command that a server takes in a block alone.
+func (m *Server) inBlock(text string) {
+	last := len(m.savepoints) - 1
+	switch {
+	case text == "COMMIT AND CHAIN":
+		m.commit('b')
+	case text == "ROLLBACK AND CHAIN":
+		m.rollback('b')
+	case text == "SAVEPOINT":
+		m.savepoints = append(m.savepoints, m.now)
+	case last < 0:
+		m.fail()
+	case text == "RELEASE":
+		m.savepoints = m.savepoints[:last]
+	default:
+		m.now = m.savepoints[last]
+	}
+}
+
+// runFailed runs a command in a block that has failed.
+func (m *Server) runFailed(text string) {
+	switch {
+	case text == "COMMIT" || text == "ROLLBACK":
+		m.rollback(' ')
+	case strings.HasSuffix(text, "AND CHAIN"):
+		m.rollback('b')
+	case text == "ROLLBACK TO" && len(m.savepoints) > 0:
+		m.tx, m.now = 'b', m.savepoints[len(m.savepoints)-1]
+	default:
+		m.fail()
+	}
+}
+
+// End is the end of a simple Query, or a Sync.
+func (m *Server) End() {
+	if m.tx == 'i' {
+		m.commit(' ')
+	}
+}
+
+// Status returns the status of a ReadyForQuery: I, T or E.
+func (m *Server) Status() byte {
+	return map[byte]byte{' ': 'I', 'i': 'I', 'b': 'T', 'f': 'E'}[m.tx]
+}
+
+// New returns a server whose session has that status: I, T or E. In a block there is one savepoint. An impatient
+// server commits DDL outside of a block at once.
+func New(status byte, impatient bool) *Server {
+	m := &Server{tx: map[byte]byte{'I': ' ', 'T': 'b', 'E': 'f'}[status], impatient: impatient}
+	if status != 'I' {
+		m.savepoints = []uint64{0}
+	}
+	return m
+}
+
+// Turn plays a turn on the model: the first executes of its commands by the extended
+// protocol, the others in one simple Query. In a block (start 'T') change 0 is pending;
+// command i makes change i+1. It returns the changes that are applied when the first i
+// commands were run, and at the end, and the status then.
+func Turn(start byte, commands []string, executes int) (applied []uint64, status byte) {
+	m := Server{tx: ' '}
+	if start == 'T' {
+		m.tx, m.now = 'b', 1
+	}
+	applied = append(applied, 0)
+	for i, c := range commands {
+		if !m.Failed {
+			m.Run(c, 2<<i)
+			if i == len(commands)-1 && executes <= i && !m.Failed {
+				m.End()
+			}
+		}
+		applied = append(applied, m.done)
+	}
+	if !m.Failed {
+		m.End()
+	}
+	return append(applied, m.done), m.Status()
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package outcome
+
+const longest = 5 // commands of a turn in TestOutcome
