@@ -71,7 +71,7 @@ const memoryShare = 4
 // mayRemember is the error of a text whose settings or savepoints there is no room for; nil for any
 // other. A failed block refuses it by itself.
 func (s *session) mayRemember(plan *rewrite.Plan) error {
-	if plan.Kind < rewrite.Control || s.status() == 'E' {
+	if plan.Kind < rewrite.Setting || s.status() == 'E' {
 		return nil
 	}
 	n := 0
@@ -81,17 +81,23 @@ func (s *session) mayRemember(plan *rewrite.Plan) error {
 			n += savepointBytes
 		}
 		for j := range st.Changes {
-			n += 4 * settings.ChangeBytes(&st.Changes[j]) // staged, then in force, as it is and as it is shown
+			n += s.settings.Needs(&st.Changes[j], s.inBlock())
 		}
 	}
-	if n == 0 {
+	if n <= 0 {
 		return nil
+	}
+	if !s.settings.Takes(plan.Statements) {
+		return errTooManySettings
 	}
 	if full := s.account.Full(account.Own, s.rememberedNow()-s.settled.Bytes()+n); full != nil {
 		return errMemory(full)
 	}
 	return nil
 }
+
+var errTooManySettings = &wire.Error{Code: "53200", Message: fmt.Sprintf("too many settings: a session has at most %d", settings.Most),
+	Hint: "RESET what is not used any more, or keep such values in a table."}
 
 // rememberedNow is what settings and savepoints take now.
 func (s *session) rememberedNow() int { return s.settings.Bytes() + len(s.tx.marks)*savepointBytes }

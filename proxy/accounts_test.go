@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/proxy/account"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 )
 
 // smallAccounts bounds a client to 4 MiB.
@@ -35,7 +36,7 @@ func TestSettingsOfAClient(t *testing.T) {
 		s := startSluice(t, sharedPostgres(t), options...)
 		c := dialRaw(t, s.addr)
 		set := func(i int) string {
-			return c.sends(t, &pgproto3.Query{String: fmt.Sprintf("SET search_path = 's%d%s'", i, strings.Repeat("x", 300_000))})
+			return c.sends(t, &pgproto3.Query{String: fmt.Sprintf("SET search_path = 's%d%s'", i, strings.Repeat("x", 250_000))})
 		}
 		for i := range 20 { // each takes the place of the one before
 			if got := set(i); strings.Contains(got, "E S=") {
@@ -53,13 +54,54 @@ func TestSettingsOfAClient(t *testing.T) {
 			}
 		}
 		if staged == 0 || staged == 20 {
-			t.Errorf("%s: a block has staged %d SETs of 300 kB, of 4 MiB", kind, staged)
+			t.Errorf("%s: a block has staged %d SETs of 250 kB, of 4 MiB", kind, staged)
 		}
 		if got := c.say(t, "Q ROLLBACK\n< Z\nQ RESET search_path\n< Z\nQ SELECT 1\n< Z\n"); strings.Contains(got, "E S=") {
 			t.Errorf("%s: the session goes on: %s", kind, got)
 		}
 		if n := s.Stats().MemoryBytes; n > 10_000 {
 			t.Errorf("%s: %d bytes are charged to a client that has nothing", kind, n)
+		}
+	}
+}
+
+// A client has at most so many settings, in force and staged: each of them would be copied with every SET.
+func TestNumberOfSettings(t *testing.T) {
+	t.Parallel()
+	for kind, options := range map[string][]option{"postgres": nil, "dsql": {asDSQL, withReplay}} {
+		s := startSluice(t, sharedPostgres(t), options...)
+		c := dialRaw(t, s.addr)
+		refused := func(text string) bool {
+			got := c.sends(t, &pgproto3.Query{String: text})
+			if strings.Contains(got, "E S=") && !refusedBy(got, "too many settings") {
+				t.Errorf("%s: %.60s: %s", kind, text, got)
+			}
+			return strings.Contains(got, "E S=")
+		}
+		set := func(from, to int) string {
+			var all []string
+			for i := from; i < to; i++ {
+				all = append(all, fmt.Sprintf("SET app.name_%d = 'x'", i))
+			}
+			return strings.Join(all, "; ")
+		}
+		for i := 0; i < settings.Most; i += 100 {
+			if refused(set(i, i+100)) {
+				t.Fatalf("%s: %d settings are too many", kind, i+100)
+			}
+		}
+		for text, want := range map[string]bool{
+			set(settings.Most, settings.Most+1): true, "SET app.name_7 = 'y'": false, set(0, 300): false, "SELECT 1": false,
+		} {
+			if got := refused(text); got != want {
+				t.Errorf("%s: refused %v: %.60s", kind, got, text)
+			}
+		}
+		if refused("RESET app.name_7") || refused("BEGIN") || refused("SET app.other = 'x'") || !refused("SET app.more = 'x'") {
+			t.Errorf("%s: a RESET makes room for one, also in a block", kind)
+		}
+		if got := c.say(t, "Q ROLLBACK\n< Z\nQ SHOW app.name_9\n< Z\n"); !strings.Contains(got, `\x01x`) {
+			t.Errorf("%s: the session goes on: %s", kind, got)
 		}
 	}
 }

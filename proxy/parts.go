@@ -130,7 +130,7 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	if !s.ofParts(plan) {
 		return false, nil
 	}
-	if !s.t.outside && !s.t.touched && s.state != failed && s.status() == 'E' && s.parts.partly() && len(plan.Statements) > 1 && beginsOrEnds(plan) {
+	if s.cutsFailed(plan) {
 		return true, s.runGroups(plan, string(sql), plan.Cut())
 	}
 	if s.t.outside || s.t.touched || s.state == failed || s.status() == 'E' {
@@ -149,6 +149,15 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 		return true, s.runOutside(st, text[st.Start:], func() (insideEnd, error) { return s.part(text, inside{outside: true, shift: s.t.shift}) })
 	}
 	return false, s.makeRoom(plan, string(sql), true)
+}
+
+// cutsFailed reports whether a text that ends a failed block of the backend is run in groups: one of
+// its parts is committed, or what follows in the text is too much for one transaction.
+func (s *session) cutsFailed(plan *rewrite.Plan) bool {
+	if s.t.outside || s.t.touched || s.state == failed || s.status() != 'E' {
+		return false
+	}
+	return len(plan.Statements) > 1 && (s.parts.partly() && beginsOrEnds(plan) || plan.TooMuch() && endsBlock(plan.Statements[0].Tx.Verb))
 }
 
 // groupsOf are the groups in which a text is run; nil: it is run as a whole. Of a block whose

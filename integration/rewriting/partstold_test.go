@@ -352,6 +352,35 @@ func TestPartsInFrontOfABegin(t *testing.T) {
 	}
 }
 
+// What follows the end of a failed block in a multi-statement query is committed in parts like any other such query.
+func TestPartsBehindAFailedBlock(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := startParts(t, "autocommit", nil)
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int)")
+	c, _ := r.dial(t, r.sluice.DSN("postgres"))
+	for _, step := range []struct {
+		sql  string
+		want []string
+	}{
+		{"BEGIN; SELECT 1/0", []string{"BEGIN", "error 22012", "E"}},
+		{"COMMIT; CREATE TABLE one (n int); INSERT INTO kept VALUES (1)", []string{"ROLLBACK", "CREATE TABLE", "INSERT 0 1", "I"}},
+		{"BEGIN; SELECT 1/0", []string{"BEGIN", "error 22012", "E"}},
+		{"ROLLBACK; BEGIN; CREATE TABLE two (n int); CREATE TABLE three (n int); INSERT INTO kept VALUES (2)",
+			[]string{"ROLLBACK", "BEGIN", "CREATE TABLE", "CREATE TABLE", "INSERT 0 1", "T"}},
+		{"SELECT 1/0", []string{"error 22012", "E"}},
+		{"ROLLBACK; SELECT n FROM kept", []string{"ROLLBACK", `row ["1"]`, "SELECT 1", "I"}},
+		{"BEGIN; SELECT 1/0", []string{"BEGIN", "error 22012", "E"}},
+		{"INSERT INTO kept VALUES (3); COMMIT", []string{"error 25P02", "E"}},
+		{"ROLLBACK; SELECT count(*) FROM three", []string{"ROLLBACK", `row ["0"]`, "SELECT 1", "I"}},
+	} {
+		if got := answers(ctx, c, step.sql, false); !slices.Equal(got, step.want) {
+			t.Errorf("%s\n got %q\nwant %q", step.sql, got, step.want)
+		}
+	}
+}
+
 // alike compares an answer with what is wanted; each notice, and a hint, may be wanted by its
 // beginning, or a hint not at all.
 func alike(got, want string) bool {

@@ -54,6 +54,49 @@ func (c *Client) Bytes() int {
 	return n
 }
 
+// Needs is about how many bytes more the client takes with a change: while it is staged, and when it is in
+// force. In a block the value before it stays until the block ends.
+func (c *Client) Needs(change *rewrite.Change, inBlock bool) int {
+	n := 2 * ChangeBytes(change)
+	replaced := len(c.InForce.SQL[change.Name]) + len(c.InForce.Shown[change.Name])
+	if change.Name == "search_path" { // with the names of its schemas
+		n, replaced = 2*n, 3*replaced
+	}
+	if inBlock {
+		return n
+	}
+	return n - replaced
+}
+
+// Most is how many settings a client may have. Each SET copies all of them, and so does a backend that gets
+// them.
+const Most = 1000
+
+// Takes reports whether the client has at most Most settings when the statements have run.
+func (c *Client) Takes(statements []rewrite.Statement) bool {
+	more := 0
+	for i := range statements {
+		more += len(statements[i].Changes)
+	}
+	if len(c.InForce.SQL)+len(c.Staged.Changes)+more <= Most {
+		return true
+	}
+	added := map[string]bool{}
+	add := func(changes []rewrite.Change) {
+		for i := range changes {
+			if _, has := c.InForce.SQL[changes[i].Name]; !has && changes[i].Action == rewrite.Set {
+				added[changes[i].Name] = true
+			}
+		}
+	}
+	add(c.Staged.Changes)
+	before := len(added)
+	for i := range statements {
+		add(statements[i].Changes)
+	}
+	return len(added) == before || len(c.InForce.SQL)+len(added) <= Most
+}
+
 // NewClient returns the settings of a client that has set nothing.
 func NewClient(treat Treatments, shared *Interned) Client {
 	return Client{shared: shared, treat: treat, InForce: shared.None(), Startup: shared.None()}
