@@ -86,7 +86,7 @@ type schemaRead struct {
 // backend is held meanwhile; how long nobody reads for a change behind a reading that the
 // server has refused, nor for a name, known to nobody or to no server, behind another such reading.
 const (
-	schemaWait        = 2*exchangeTimeout + time.Second
+	schemaWait        = exchangeTimeout + 3*time.Second // an answer that does not come, and another one
 	schemaWaitInBlock = time.Second
 	schemaRest        = time.Second
 	missingRest       = 250 * time.Millisecond
