@@ -62,6 +62,17 @@ func TestSettingsOfAClient(t *testing.T) {
 		if n := s.Stats().MemoryBytes; n > 10_000 {
 			t.Errorf("%s: %d bytes are charged to a client that has nothing", kind, n)
 		}
+		// Short ones too: no frame of theirs is charged.
+		names := 0
+		for got := ""; names < settings.Most && !strings.Contains(got, "E S="); names++ {
+			got = c.sends(t, &pgproto3.Query{String: fmt.Sprintf("SET app.name_%d = '%s'", names, strings.Repeat("x", 5000))})
+			if strings.Contains(got, "E S=") && !refusedBy(got, account.ClientKey) {
+				t.Errorf("%s: one SET too many: %s", kind, got)
+			}
+		}
+		if names < 100 || names == settings.Most {
+			t.Errorf("%s: %d settings of 5 kB, of 4 MiB", kind, names)
+		}
 	}
 }
 
