@@ -65,13 +65,13 @@ func TestSettingsOfAClient(t *testing.T) {
 		// Short ones too: no frame of theirs is charged.
 		names := 0
 		for got := ""; names < settings.Most && !strings.Contains(got, "E S="); names++ {
-			got = c.sends(t, &pgproto3.Query{String: fmt.Sprintf("SET app.name_%d = '%s'", names, strings.Repeat("x", 5000))})
+			got = c.sends(t, &pgproto3.Query{String: fmt.Sprintf("SET app.name_%d = '%s'", names, strings.Repeat("x", 20_000))})
 			if strings.Contains(got, "E S=") && !refusedBy(got, account.ClientKey) {
 				t.Errorf("%s: one SET too many: %s", kind, got)
 			}
 		}
-		if names < 100 || names == settings.Most {
-			t.Errorf("%s: %d settings of 5 kB, of 4 MiB", kind, names)
+		if names < 20 || names == settings.Most {
+			t.Errorf("%s: %d settings of 20 kB, of 4 MiB", kind, names)
 		}
 	}
 }
