@@ -83,5 +83,5 @@ func (srv *Server) goOn(s *session) {
 		srv.linger(s)
 		return
 	}
-	srv.arrivals.left(s.arrival)
+	srv.arrivals.Left(&s.arrival.Conn)
 }

@@ -47,13 +47,13 @@ func (srv *Server) admitGuarded(in *arrival, raw rawconn.Conn) (s *session) {
 // with, and closed: a cancel, a refusal, a client that left. Else the client has been told
 // that it may send queries, and the session is on the Server's books: the caller runs it.
 func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
-	// Close ends a startup too (arrivals.cut). Once this function has returned, interrupt wakes
+	// Close ends a startup too (admission.Conns.Cut). Once this function has returned, interrupt wakes
 	// the session instead.
-	defer srv.arrivals.opened(in)
+	defer srv.arrivals.Opened(&in.Conn)
 	// A client whose startup fails in Run has been told why by Run, one that openSession
 	// refuses is told here.
 	h, err := srv.startup.Run(raw)
-	srv.arrivals.started(in)
+	srv.arrivals.Started(&in.Conn)
 	switch {
 	case err != nil:
 		srv.metrics.StartupRefused(refusedReason(err))
@@ -96,7 +96,7 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 	if srv.draining.Load() {
 		return nil, errDraining
 	}
-	if srv.memory.short.Load() {
+	if srv.memory.Short() {
 		fatal := *errShort
 		fatal.Fatal = true
 		return nil, &fatal

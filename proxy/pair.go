@@ -82,7 +82,7 @@ func (s *session) acquire(inBlock bool) (asked bool, err error) {
 	conn := s.borrowOwn()
 	switch {
 	case conn != nil:
-	case s.srv.memory.short.Load() && s.state != replaying:
+	case s.srv.memory.Short() && s.state != replaying:
 		err = errShort
 	default:
 		conn, err = s.borrow()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
+	"github.com/sluice-proxy/sluice/proxy/admission"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
@@ -62,7 +63,7 @@ type Server struct {
 	// textsOfBackend bounds the cost of the texts that one backend holds, with their
 	// descriptions.
 	textsOfBackend int
-	memory         memory
+	memory         admission.Memory
 	interned       settings.Interned
 	resetsAuto     bool              // see Config.resetsAuto
 	asksBehind     bool              // see Config.asksBehind
@@ -98,12 +99,12 @@ type Server struct {
 	// against Config.MaxClients.
 	pinned   atomic.Int64
 	clients  atomic.Int64
-	arrivals arrivals
+	arrivals *admission.Conns
 	guests   chan *arrival // to hosts that wait: spare
 	spare    atomic.Int32
 	draining atomic.Bool
-	swept    beat           // the rounds of the sweeper
-	running  sync.WaitGroup // sessions, the parked too, cancellers, the sweeper
+	swept    admission.Heartbeat // the rounds of the sweeper
+	running  sync.WaitGroup      // sessions, the parked too, cancellers, the sweeper
 	parking  *rawconn.Parking[*session]
 
 	mu        sync.Mutex
@@ -132,11 +133,10 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuesses(keyBurst, keyEvery), cancelling: make(chan struct{}, CancelsAtOnce),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), asksBehind: cfg.asksBehind(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
 		users: make(map[string]*rewrite.Choices, len(cfg.Users)), guests: make(chan *arrival), sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
-	srv.arrivals.sources = map[source]int{}
 	for name, chosen := range cfg.Users {
 		srv.users[name] = &chosen
 	}
-	srv.arrivals.most = cfg.MaxClients + SpareConns
+	srv.arrivals = admission.NewConns(cfg.MaxClients + SpareConns)
 	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.dedicated() {
 		srv.keeper.on, srv.keeper.checked = true, checked
 	} else {
@@ -326,7 +326,7 @@ func (srv *Server) Close() error {
 // none. closeListeners has been called: no more of them come.
 func (srv *Server) cut() {
 	srv.stop()
-	srv.arrivals.cut()
+	srv.arrivals.Cut()
 }
 
 // closeListeners has Serve return, and keeps it from being called again.
@@ -375,6 +375,10 @@ func (s *session) wakeBackend() (inLine bool) {
 	return s.cancel.place != nil
 }
 
+// Alive returns nil if the sweeper has gone round the sessions within two of its periods, or does so before ctx
+// ends, and an error otherwise.
+func (srv *Server) Alive(ctx context.Context) error { return srv.swept.Alive(ctx, 2*sweepEvery) }
+
 // sweep wakes sessions that have waited for their backend for a whole period, so that they
 // look whether their client is still there. One goroutine for all costs a query nothing; a
 // deadline for each would cost two timer operations.
@@ -391,11 +395,11 @@ func (srv *Server) sweep() {
 	for {
 		select {
 		case <-srv.ctx.Done():
-			srv.swept.stop()
+			srv.swept.Stop()
 			return
 		case <-tick.C:
 		}
-		srv.memory.look(srv.cfg.MemoryLimit, srv.log)
+		srv.memory.Look(srv.cfg.MemoryLimit, srv.log)
 		srv.mu.Lock()
 		for s, seen := range srv.sessions {
 			now := s.tick.Load()
@@ -410,7 +414,7 @@ func (srv *Server) sweep() {
 			srv.watchClient(s, seen)
 		}
 		srv.mu.Unlock()
-		srv.swept.mark()
+		srv.swept.Mark()
 	}
 }
 

@@ -96,7 +96,7 @@ func (x *texts) room(c *catalog) bool {
 // ended.
 func (s *session) mayKeep(name []byte, t *template) error {
 	ends := s.inBlock() && s.endsFailed(t.plan) && t.cost <= 2*templateCost
-	if s.state == idle && s.srv.memory.short.Load() {
+	if s.state == idle && s.srv.memory.Short() {
 		return errShort
 	}
 	if full := s.account.Full(account.Texts, t.cost); len(name) > 0 && full != nil {

@@ -1,4 +1,4 @@
-package proxy
+package admission
 
 import (
 	"bytes"
@@ -9,13 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// What all bounds together allow may be more than there is. So a process that was told its
-// share (GOMEMLIMIT) takes no new clients and begins no new transactions when nearly all of
-// it is in use: those that have begun come to their end, and nobody is killed.
-
-// memory watches what the process uses. The zero value, and a process without a limit,
-// never is short.
-type memory struct {
+// Memory reports whether the process is short of memory: the bounds of all clients together may allow more than
+// GOMEMLIMIT. A process that is short takes no new clients and begins no transactions; those under way go on. The
+// zero value, and a process without a limit, is never short.
+type Memory struct {
 	short   atomic.Bool
 	samples []metrics.Sample
 }
@@ -23,9 +20,12 @@ type memory struct {
 // shortAt is the part of the limit above which the process is short of memory.
 const shortAt = 0.9
 
-// look judges anew whether the process is short of memory, given its limit in bytes; 0
-// is none. One goroutine calls it.
-func (m *memory) look(limit int64, log *slog.Logger) {
+// Short returns what Look has found last. Any goroutine may call it.
+func (m *Memory) Short() bool { return m.short.Load() }
+
+// Look measures the process and compares it with the limit, in bytes; 0 is none. It logs each change. One
+// goroutine calls it.
+func (m *Memory) Look(limit int64, log *slog.Logger) {
 	if limit == 0 {
 		return
 	}
@@ -40,10 +40,9 @@ func (m *memory) look(limit int64, log *slog.Logger) {
 	}
 }
 
-// used is what lives of the heap, as the last collection has found, the stacks, and what
-// PostgreSQL's parser has, which is C's: what the kernel counts beyond Go's own. What is
-// dead, and what Go keeps for later, does not count.
-func (m *memory) used() int64 {
+// used returns the bytes of the live heap as of the last collection, of the stacks, and of the C allocator of
+// PostgreSQL's parser. The last are what the kernel counts beyond Go's own. Garbage and free spans do not count.
+func (m *Memory) used() int64 {
 	if m.samples == nil {
 		for _, name := range []string{"/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes",
 			"/memory/classes/total:bytes", "/memory/classes/heap/released:bytes"} {
@@ -55,8 +54,7 @@ func (m *memory) used() int64 {
 	return value(0) + value(1) + max(0, anonymous()-(value(2)-value(3)))
 }
 
-// anonymous is the process's memory that no file is behind, in bytes; 0 where the kernel
-// does not tell.
+// anonymous returns the bytes of the process's memory that no file is behind, or 0 if the kernel does not say.
 func anonymous() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -1,4 +1,4 @@
-package proxy
+package admission
 
 import (
 	"fmt"
@@ -9,6 +9,16 @@ import (
 
 	"pgregory.net/rapid"
 )
+
+// admit returns the connection if it got a place, and the one that it displaced.
+func admit(a *Conns, conn net.Conn, now time.Time) (in, displaced *Conn) {
+	in = &Conn{Net: conn}
+	displaced, ok := a.Admit(in, now)
+	if !ok {
+		return nil, nil
+	}
+	return in, displaced
+}
 
 // caller is a connection from an address that nobody reads or writes.
 type caller struct {
@@ -27,11 +37,11 @@ func TestFloodKeepsOutItself(t *testing.T) {
 	t.Parallel()
 	const most = 100
 	now := time.Now()
-	a := &arrivals{most: most, sources: map[source]int{}}
+	a := NewConns(most)
 	flood := callerFrom("192.0.2.66")
 	refused := 0
 	for i := range 3 * most {
-		if in, _ := a.admit(flood, now); in == nil {
+		if in, _ := admit(a, flood, now); in == nil {
 			refused++
 		} else if i >= most {
 			t.Fatal("a flood of one moment displaces what has just begun")
@@ -40,37 +50,37 @@ func TestFloodKeepsOutItself(t *testing.T) {
 	if a.startups.n != most || refused != 2*most {
 		t.Errorf("%d places taken, %d refused", a.startups.n, refused)
 	}
-	var guests []*arrival
+	var guests []*Conn
 	for i := range 30 {
 		from := callerFrom(fmt.Sprintf("198.51.100.%d", i%10))
 		if i%10 == 9 {
 			from = callerFrom("127.0.0.1")
 		}
-		in, displaced := a.admit(from, now)
+		in, displaced := admit(a, from, now)
 		if in == nil || displaced == nil || displaced.from != sourceOf(flood) {
 			t.Fatalf("newcomer %d: in %v, at the cost of %v", i, in != nil, displaced)
 		}
 		guests = append(guests, in)
 		for range most {
-			a.admit(flood, now)
+			admit(a, flood, now)
 		}
 	}
 	for i, in := range guests {
 		if in.displaced {
 			t.Errorf("the flood displaced newcomer %d", i)
 		}
-		a.left(in)
+		a.Left(in)
 	}
 	// In time the flood displaces itself.
 	for range most {
-		a.admit(flood, now)
+		admit(a, flood, now)
 	}
 	now = now.Add(patience)
-	if in, displaced := a.admit(flood, now); in == nil || displaced == nil || displaced.from != sourceOf(flood) {
+	if in, displaced := admit(a, flood, now); in == nil || displaced == nil || displaced.from != sourceOf(flood) {
 		t.Error("what says nothing for long keeps its place")
 	}
 	for in := a.startups.first; in != nil; in = a.startups.first {
-		a.left(in)
+		a.Left(in)
 	}
 	if a.open < 0 || len(a.sources) != 0 {
 		t.Errorf("%d open, sources %v", a.open, a.sources)
@@ -81,54 +91,46 @@ func TestFloodKeepsOutItself(t *testing.T) {
 func TestSourcesShareStartups(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	a := &arrivals{most: 60, sources: map[source]int{}}
+	a := NewConns(60)
 	one, two, three := callerFrom("192.0.2.1"), callerFrom("2001:db8::1"), callerFrom("2001:db8:1::1")
 	for range 100 {
-		a.admit(one, now)
+		admit(a, one, now)
 	}
 	for range 100 {
-		a.admit(two, now)
-		a.admit(one, now)
+		admit(a, two, now)
+		admit(a, one, now)
 	}
 	if n, m := a.sources[sourceOf(one)], a.sources[sourceOf(two)]; n+m != 60 || n < 29 || m < 29 {
 		t.Errorf("%d and %d", n, m)
 	}
 	for range 15 {
-		if in, _ := a.admit(three, now); in == nil {
+		if in, _ := admit(a, three, now); in == nil {
 			t.Fatalf("a third has %d", a.sources[sourceOf(three)])
 		}
 	}
 }
 
-// Clients of a Unix socket are told apart by their processes.
+// The source of a connection of a Unix socket is its process.
 func TestSourceOfUnixSocket(t *testing.T) {
-	_, server := accepted(t, "unix", t.TempDir()+"/s")
-	if of := sourceOf(server); of.process == 0 {
-		t.Errorf("%+v", of)
-	}
-}
-
-// accepted is both ends of a connection.
-func accepted(t *testing.T, network, address string) (client, server net.Conn) {
-	t.Helper()
-	listen := Config{}.Listen
-	if network != "tcp" {
-		listen = func(address string) (net.Listener, error) { return net.Listen(network, address) }
-	}
-	ln, err := listen(address)
+	t.Parallel()
+	ln, err := net.Listen("unix", t.TempDir()+"/s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { ln.Close() })
-	if client, err = net.Dial(network, ln.Addr().String()); err != nil {
+	defer ln.Close()
+	client, err := net.Dial("unix", ln.Addr().String())
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { client.Close() })
-	if server, err = ln.Accept(); err != nil {
+	defer client.Close()
+	server, err := ln.Accept()
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { server.Close() })
-	return client, server
+	defer server.Close()
+	if of := sourceOf(server); of.process == 0 {
+		t.Errorf("%+v", of)
+	}
 }
 
 // closable is a connection that nobody reads or writes, and that knows whether it was closed.
@@ -145,19 +147,19 @@ func TestCutOfArrivals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		now := time.Now()
-		a := &arrivals{most: rapid.IntRange(1, 8).Draw(r, "most"), sources: map[source]int{}}
-		var startups, openings, others []*arrival
-		without := func(of []*arrival, in *arrival) []*arrival {
-			return slices.DeleteFunc(of, func(other *arrival) bool { return other == in })
+		a := NewConns(rapid.IntRange(1, 8).Draw(r, "most"))
+		var startups, openings, others []*Conn
+		without := func(of []*Conn, in *Conn) []*Conn {
+			return slices.DeleteFunc(of, func(other *Conn) bool { return other == in })
 		}
 		for range rapid.IntRange(0, 40).Draw(r, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(r, "ms")) * time.Millisecond)
-			pick := func(of []*arrival) *arrival { return of[rapid.IntRange(0, len(of)-1).Draw(r, "which")] }
+			pick := func(of []*Conn) *Conn { return of[rapid.IntRange(0, len(of)-1).Draw(r, "which")] }
 			here := slices.Concat(startups, openings)
 			switch act := rapid.IntRange(0, 5).Draw(r, "act"); {
 			case act < 3:
 				from := callerFrom(fmt.Sprintf("192.0.2.%d", rapid.IntRange(1, 3).Draw(r, "from")))
-				in, displaced := a.admit(&closable{caller: from}, now)
+				in, displaced := admit(a, &closable{caller: from}, now)
 				if displaced != nil {
 					startups, others = without(startups, displaced), append(others, displaced)
 				}
@@ -167,23 +169,23 @@ func TestCutOfArrivals(t *testing.T) {
 			case len(here) == 0:
 			case act == 3:
 				in := pick(here)
-				if a.started(in); slices.Contains(startups, in) {
+				if a.Started(in); slices.Contains(startups, in) {
 					startups, openings = without(startups, in), append(openings, in)
 				}
 			default:
 				in := pick(here)
 				if act == 4 {
-					a.opened(in)
+					a.Opened(in)
 				} else {
-					a.left(in)
+					a.Left(in)
 				}
 				startups, openings, others = without(startups, in), without(openings, in), append(others, in)
 			}
 			for _, l := range []struct {
-				is   *ring
-				want []*arrival
+				is   *list
+				want []*Conn
 			}{{&a.startups, startups}, {&a.openings, openings}} {
-				var got []*arrival
+				var got []*Conn
 				for in := l.is.first; in != nil; in = in.place.next {
 					got = append(got, in)
 				}
@@ -193,16 +195,16 @@ func TestCutOfArrivals(t *testing.T) {
 			}
 		}
 		for _, in := range others {
-			a.started(in) // one that was displaced goes on until it finds its connection closed
+			a.Started(in) // one that was displaced goes on until it finds its connection closed
 		}
-		a.cut()
+		a.Cut()
 		for _, in := range slices.Concat(startups, openings) {
-			if !in.conn.(*closable).closed {
+			if !in.Net.(*closable).closed {
 				r.Error("a startup was left open")
 			}
 		}
 		for _, in := range others {
-			if in.conn.(*closable).closed {
+			if in.Net.(*closable).closed {
 				r.Error("a session's connection was closed")
 			}
 		}

@@ -1,0 +1,190 @@
+// Package admission decides who may connect: Conns bounds the connections of clients, and Memory refuses more
+// work when the process is short of memory. Heartbeat tells a process that hangs from one that works.
+//
+// The Server of package proxy owns one of each. The package knows no sessions and no backends.
+package admission
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/startup"
+)
+
+const (
+	// patience is how long a startup keeps its place against a newcomer of a source that has as many. It is many
+	// times the time of a startup.
+	patience = 250 * time.Millisecond
+	// reportEvery is the shortest time between two reports of TurnedAway.
+	reportEvery = 10 * time.Second
+)
+
+// Conns counts the connections of clients. Its methods may be called by any goroutine.
+//
+// If all places are taken, a newcomer displaces a connection whose startup is not finished. So connections that
+// say nothing keep nobody out. If one source has at least two startups more than the newcomer's source, its
+// oldest startup is displaced. Otherwise the oldest startup of all is displaced, once it is older than patience.
+// So a flood from one address displaces itself, and a source that is alone has all places.
+type Conns struct {
+	mu   sync.Mutex
+	most int
+	open int
+	// startups are not finished; openings are, and have no session yet.
+	startups, openings list
+	sources            map[source]int // of startups
+	// refused and displaced count since reported.
+	refused, displaced int
+	reported           time.Time
+}
+
+// NewConns returns a Conns with that many places.
+func NewConns(most int) *Conns { return &Conns{most: most, sources: map[source]int{}} }
+
+// source is where connections come from: an address (a /64 of IPv6), or a process at a Unix socket. The zero
+// value stands for unknown processes of this machine, which are not counted.
+type source struct {
+	addresses netip.Prefix
+	process   int32
+}
+
+// sourceOf asks the system for the peer. Call it once, when the connection is accepted: a process may end before
+// its connection does, and its number be used again.
+func sourceOf(conn net.Conn) (of source) {
+	if pid, _, ok := rawconn.PeerProcess(conn); ok {
+		of.process = pid
+	} else if addresses, ok := startup.SourceOf(conn.RemoteAddr()); ok {
+		of.addresses = addresses
+	}
+	return of
+}
+
+// Conn is one connection. Its Conns owns the unexported fields; the caller sets the others before Admit.
+type Conn struct {
+	Net       net.Conn
+	from      source
+	came      time.Time
+	place     place
+	displaced bool // another connection has its place
+	KeptAlive bool // the socket has its keepalive times already
+}
+
+// Admit gives a connection a place. It reports false if there is none. The caller closes the displaced connection,
+// if there is one.
+func (c *Conns) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) {
+	in.from, in.came = sourceOf(in.Net), now
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open >= c.most {
+		if displaced = c.last(in.from, now); displaced == nil {
+			c.refused++
+			return nil, false
+		}
+		c.leave(displaced)
+		displaced.displaced = true
+		c.displaced++
+		c.open--
+	}
+	c.open++
+	c.startups.add(in)
+	if in.from != (source{}) {
+		c.sources[in.from]++
+	}
+	return displaced, true
+}
+
+// last returns the startup that a newcomer displaces, or nil. It looks at each source, of which there are at most
+// as many as places.
+func (c *Conns) last(newcomer source, now time.Time) *Conn {
+	oldest := c.startups.first
+	if oldest == nil {
+		return nil
+	}
+	var greediest source
+	for from, n := range c.sources {
+		if n > c.sources[greediest] {
+			greediest = from
+		}
+	}
+	if greediest != newcomer && c.sources[greediest] > c.sources[newcomer]+1 {
+		for oldest.from != greediest {
+			oldest = oldest.place.next
+		}
+	} else if now.Sub(oldest.came) < patience {
+		return nil
+	}
+	return oldest
+}
+
+// leave removes a connection from the startups. The last one of a source removes the source, so that the map is no
+// larger than the list.
+func (c *Conns) leave(in *Conn) {
+	c.startups.remove(in)
+	if c.sources[in.from]--; c.sources[in.from] <= 0 {
+		delete(c.sources, in.from)
+	}
+}
+
+// Started records that the startup of a connection is finished, with success or not. Cut still closes it.
+func (c *Conns) Started(in *Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if in.place.in == &c.startups {
+		c.leave(in)
+		c.openings.add(in)
+	}
+}
+
+// Opened records that a connection has its session, or is closed. Cut leaves it alone from then on.
+func (c *Conns) Opened(in *Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(in)
+}
+
+// forget removes a connection from its list, if it is in one. The caller holds mu.
+func (c *Conns) forget(in *Conn) {
+	switch in.place.in {
+	case &c.startups:
+		c.leave(in)
+	case &c.openings:
+		c.openings.remove(in)
+	}
+}
+
+// Cut closes all connections that have no session yet. Nobody calls Admit after it. Cut holds the lock while it
+// closes, so that none of them gets a session meanwhile.
+func (c *Conns) Cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range [...]*list{&c.startups, &c.openings} {
+		for in := l.first; in != nil; in = in.place.next {
+			in.Net.Close()
+		}
+	}
+}
+
+// Left gives back the place of a connection that is closed.
+func (c *Conns) Left(in *Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(in)
+	if !in.displaced {
+		c.open--
+	}
+}
+
+// TurnedAway returns how many connections were refused and displaced since it last returned any. It returns zeros
+// within reportEvery of that.
+func (c *Conns) TurnedAway(now time.Time) (refused, displaced int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused+c.displaced == 0 || now.Sub(c.reported) < reportEvery {
+		return 0, 0
+	}
+	refused, displaced, c.reported = c.refused, c.displaced, now
+	c.refused, c.displaced = 0, 0
+	return refused, displaced
+}

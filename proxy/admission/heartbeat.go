@@ -1,0 +1,69 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// errNoRound is the error of Alive.
+var errNoRound = errors.New("no round of the sessions has ended")
+
+// Heartbeat records rounds of a goroutine that takes the locks which sessions take: a round that ends shows that
+// none of them hangs. The zero value has had no round. It says nothing about a server that does not answer: a
+// restart would not mend that, and would cut all clients.
+type Heartbeat struct {
+	mu    sync.Mutex
+	last  time.Time
+	next  chan struct{} // the next round closes it; nil if nobody waits
+	ended bool
+}
+
+// Mark records that a round has ended.
+func (b *Heartbeat) Mark() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = time.Now()
+	if b.next != nil {
+		close(b.next)
+		b.next = nil
+	}
+}
+
+// Stop records that there will be no more rounds.
+func (b *Heartbeat) Stop() {
+	b.Mark()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+}
+
+// recent returns nil if a round ended within the time, or none will come any more. Otherwise it returns a channel
+// that the next round closes.
+func (b *Heartbeat) recent(within time.Duration) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended || time.Since(b.last) < within {
+		return nil
+	}
+	if b.next == nil {
+		b.next = make(chan struct{})
+	}
+	return b.next
+}
+
+// Alive returns nil if a round has ended within the time, or ends before ctx does, and an error otherwise. So a
+// process that was suspended has a round's time to show that it works.
+func (b *Heartbeat) Alive(ctx context.Context, within time.Duration) error {
+	next := b.recent(within)
+	if next == nil {
+		return nil
+	}
+	select {
+	case <-next:
+		return nil
+	case <-ctx.Done():
+		return errNoRound
+	}
+}

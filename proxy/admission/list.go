@@ -1,0 +1,43 @@
+package admission
+
+// list holds connections, the oldest first. The links are in the connections, so that a list takes no memory for
+// them. The zero value is empty. The lock of its Conns guards it, and the places of its connections.
+type list struct {
+	first, last *Conn
+	n           int
+}
+
+// place is where a connection is: in one list at most, nil for none.
+type place struct {
+	in             *list
+	previous, next *Conn
+}
+
+// add appends a connection that is in no list.
+func (l *list) add(in *Conn) {
+	in.place = place{in: l, previous: l.last}
+	if l.last == nil {
+		l.first = in
+	} else {
+		l.last.place.next = in
+	}
+	l.last = in
+	l.n++
+}
+
+// remove takes a connection out of the list that it is in.
+func (l *list) remove(in *Conn) {
+	at := in.place
+	if at.previous == nil {
+		l.first = at.next
+	} else {
+		at.previous.place.next = at.next
+	}
+	if at.next == nil {
+		l.last = at.previous
+	} else {
+		at.next.place.previous = at.previous
+	}
+	in.place = place{}
+	l.n--
+}
