@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/database"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/retry"
@@ -84,7 +85,7 @@ type Config struct {
 	Pairing Pairing
 	// Database is the backend's database.
 	Database string
-	// Databases are the database names that clients may ask for: see newDatabases for the
+	// Databases are the database names that clients may ask for: see database.New for the
 	// forms. Empty: any, and unless a backend is dialled for each client every one means
 	// Database.
 	Databases []string
@@ -201,15 +202,15 @@ func (c Config) dedicated() bool { return c.Kind == Postgres && c.Pairing == Ses
 func (c Config) withoutReplay(user string) bool { return slices.Contains(c.UsersWithoutReplay, user) }
 
 // databases is the table that Databases describe, or why they cannot be.
-func (c Config) databases() (databases, error) {
-	return newDatabases(c.Databases, c.Database, c.dedicated())
+func (c Config) databases() (database.Names, error) {
+	return database.New(c.Databases, c.Database, c.dedicated())
 }
 
 // SchemaOf is what the planner is to know of Databases (rewrite.Rules.SchemaOf): nil where
 // no name stands for a schema.
 func (c Config) SchemaOf() func(database string) (schema string, ok bool) {
-	if d, err := c.databases(); err == nil && d.maps() {
-		return d.schemaOf
+	if d, err := c.databases(); err == nil && d.HasSchemas() {
+		return d.SchemaOf
 	}
 	return nil
 }

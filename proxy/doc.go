@@ -95,8 +95,8 @@
 //
 // # Where things are
 //
-//	accept      server.go, arrivals.go, linger.go, opensession.go, askstartup.go, greeting.go, databases.go, schemaname.go,
-//	            config.go, accounts.go, packages account, admission and startup
+//	accept      server.go, arrivals.go, linger.go, opensession.go, askstartup.go, greeting.go, schemaname.go,
+//	            config.go, accounts.go, packages account, admission, database and startup
 //	session     session.go, standing.go, package block (how a session stands), atwork.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover,
 //	            leftbehind.go, package remains (what functions have left at a backend),
 //	            dedicated.go, wait.go,

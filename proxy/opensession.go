@@ -156,18 +156,18 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 // understood puts what the client's database name means in its place: a database, or the
 // startup values of a session in a schema, which is returned. An error is for the client.
 func (srv *Server) understood(h *startup.Client) (schema string, err error) {
-	means, ok := srv.names.find(h.Database)
+	means, ok := srv.names.Find(h.Database)
 	switch {
 	case !ok:
 		return "", errNotListed(h.Database)
-	case means.schema == "":
-		h.Database = means.database
+	case means.Schema == "":
+		h.Database = means.Database
 		return "", nil
 	}
-	if h.Params, err = inSchema(h.Params, means.schema); err != nil {
+	if h.Params, err = inSchema(h.Params, means.Schema); err != nil {
 		srv.metrics.Refused(metrics.FeatureSetting)
 	}
-	return means.schema, err
+	return means.Schema, err
 }
 
 // introduce prepares the session's settings, or its own backend, and returns

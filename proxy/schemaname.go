@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// A client whose database name stands for a schema (databases.go) gets a session whose
+// A client whose database name stands for a schema (package database) gets a session whose
 // search_path is that schema and nothing else, from its startup on: every RESET returns to
 // it. openSession calls inSchema and schemaThere. It keeps applications apart that do not
 // name each other's schemas, and is no security boundary: a client may name any schema.

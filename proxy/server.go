@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/admission"
+	"github.com/sluice-proxy/sluice/proxy/database"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
@@ -49,7 +50,7 @@ const (
 type Server struct {
 	cfg      Config
 	backends *reservoir.Reservoir
-	names    databases
+	names    database.Names
 	planner  *rewrite.Planner
 	users    map[string]*rewrite.Choices // Config.Users
 	// choosesParts: clients may choose whether their transactions are committed in parts.

@@ -1,0 +1,138 @@
+// Package database says what the database name of a client means: a database of the backend, or a schema in the
+// one database that all backends share (listen.databases). Names are values; nothing in the package asks a server.
+package database
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Names holds the names that clients may ask for. Without items every name is taken: for the one database if
+// backends are shared, otherwise for itself. The zero value takes every name for itself.
+type Names struct {
+	named    map[string]Meaning
+	prefixes []string // of names that stand for the schema of the same name
+	only     string   // the database of every backend, if backends are shared
+}
+
+// Meaning is what a name means: Database, or Schema in that database if Schema is not empty.
+type Meaning struct{ Database, Schema string }
+
+const (
+	// schemaWord begins the meaning of a name that stands for a schema.
+	schemaWord = "schema:"
+	// wildcard ends a name that stands for all names with that prefix, and is the schema of these.
+	wildcard = "*"
+)
+
+// New reads items of the forms "name", "name=database", "name=schema:schema" and "prefix*=schema:*". If backends
+// are shared, only is their database, and no name can mean another. If they are not (dedicated), no name can mean a
+// schema. The error names the key listen.databases and quotes the item.
+func New(items []string, only string, dedicated bool) (Names, error) {
+	d := Names{named: map[string]Meaning{}, only: only}
+	for _, item := range items {
+		name, m := d.read(item, dedicated)
+		prefix, isPrefix := strings.CutSuffix(name, wildcard)
+		isPrefix = isPrefix && m.Schema == wildcard && prefix != "" && !strings.Contains(prefix, wildcard)
+		was, twice := d.named[name]
+		problem := d.refused(name, m, dedicated, isPrefix)
+		switch {
+		case problem == "" && twice && was != m:
+			problem = "the name is there twice"
+		case problem == "" && isPrefix:
+			d.prefixes = append(d.prefixes, prefix)
+			continue
+		}
+		if problem != "" {
+			return Names{}, fmt.Errorf("listen.databases: %q: %s", item, problem)
+		}
+		d.named[name] = m
+	}
+	return d, nil
+}
+
+// read splits an item. A name alone means the shared database, or the database of the same name.
+func (d Names) read(item string, dedicated bool) (name string, m Meaning) {
+	name, value, mapped := strings.Cut(item, "=")
+	schema, isSchema := strings.CutPrefix(value, schemaWord)
+	switch {
+	case isSchema && schema == "":
+		return "", Meaning{} // no name that could be mapped
+	case isSchema:
+		return name, Meaning{d.only, schema}
+	case !mapped && dedicated:
+		return name, Meaning{Database: name}
+	case !mapped:
+		return name, Meaning{Database: d.only}
+	}
+	return name, Meaning{Database: value}
+}
+
+// refused returns why a name cannot have that meaning, or "". isPrefix: the name is a prefix whose names each mean
+// the schema of the same name.
+func (d Names) refused(name string, m Meaning, dedicated, isPrefix bool) string {
+	isSchema := m.Schema != ""
+	switch {
+	case name == "" || m.Database == "":
+		return "want a name, name=database, name=schema:<schema> or <prefix>*=schema:*"
+	case isSchema && dedicated:
+		return "a name stands for a schema only where backends are shared: want name=database with backend.kind postgres and pairing session, or pairing transaction"
+	case !dedicated && m.Database != d.only:
+		return fmt.Sprintf("every backend is connected to %q (backend.database): only backend.kind postgres with pairing session can map a name to another; "+
+			"name=schema:<schema> maps it to a schema", d.only)
+	case isPrefix:
+	case isSchema && (m.Schema == wildcard || strings.HasSuffix(name, wildcard)):
+		return "want <prefix>*=schema:*, which maps each name that begins with the prefix to the schema of the same name"
+	case isSchema && !canBeSchema(m.Schema):
+		return fmt.Sprintf("schema %q: want 1 to 63 printable ASCII characters, and none of public, sys, information_schema and pg_*", m.Schema)
+	}
+	return ""
+}
+
+// Find returns the meaning of a client's name. ok is false if the name has none: the client gets 3D000. An item
+// with the name goes before a prefix.
+func (d Names) Find(name string) (m Meaning, ok bool) {
+	if m, ok = d.named[name]; ok {
+		return m, true
+	}
+	for _, prefix := range d.prefixes {
+		if strings.HasPrefix(name, prefix) && canBeSchema(name) {
+			return Meaning{d.only, name}, true
+		}
+	}
+	return Meaning{Database: name}, len(d.named)+len(d.prefixes) == 0
+}
+
+// SchemaOf returns the schema that a name stands for. ok is false for any other name.
+func (d Names) SchemaOf(name string) (schema string, ok bool) {
+	m, _ := d.Find(name)
+	return m.Schema, m.Schema != ""
+}
+
+// HasSchemas reports whether any name stands for a schema.
+func (d Names) HasSchemas() bool {
+	for _, m := range d.named {
+		if m.Schema != "" {
+			return true
+		}
+	}
+	return len(d.prefixes) > 0
+}
+
+// canBeSchema reports whether a database of that name may be a schema. A name beyond ASCII would depend on the
+// client_encoding, and the server's own schemas belong to everybody.
+func canBeSchema(name string) bool {
+	if len(name) == 0 || len(name) > 63 || strings.HasPrefix(name, "pg_") {
+		return false
+	}
+	switch name {
+	case "public", "sys", "information_schema":
+		return false
+	}
+	for i := range len(name) {
+		if name[i] < ' ' || name[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
