@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,6 +94,34 @@ func TestFailedReadingsAreNotRemembered(t *testing.T) {
 				if took := time.Since(began); !strings.Contains(failed, "E S=ERROR") || !strings.Contains(got, "C SELECT 0") || took > 2*time.Second {
 					t.Errorf("round %d: first %s\nthen, in %v: %s", round, failed, took, got)
 				}
+			}
+		})
+	}
+}
+
+// One answer about the schema that does not come in its time is not the client's matter: the question is sent to
+// another backend, and the client waits for that answer too.
+func TestOneLateReadingIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE named (a int)")
+	for name, opts := range map[string][]option{"postgres": {mapping}, "dsql": {asDSQL, fastReplay, mapping}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var p ownPlanter
+			s := startSluice(t, pg, append(opts, p.option, maxOpen(4))...)
+			c := dialRaw(t, s.addr)
+			c.say(t, "Q SELECT a FROM named /*c*/\n< Z\n")
+			c.say(t, fmt.Sprintf("Q CREATE TABLE late_%s (a int) /*c*/\n< Z\n", name))
+			var late atomic.Bool
+			p.plants(func(message []byte) (d ownFault) {
+				if strings.Contains(string(message), schemaQuestion) && late.CompareAndSwap(false, true) {
+					d.slow = 5600 * time.Millisecond // longer than an answer may take
+				}
+				return d
+			})
+			if got := c.say(t, "Q SELECT a FROM named /*c*/\n< Z\n"); !late.Load() || !strings.Contains(got, "C SELECT 0") {
+				t.Errorf("late %v: %s", late.Load(), got)
 			}
 		})
 	}
