@@ -19,7 +19,7 @@ VERSION  = $(shell .ci/version)
 REVISION = $(shell git rev-parse HEAD)
 BUILD_IMAGE ?= golang:1.26-bookworm
 
-.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz applications cases dialogues mutants bench bench-quick profile image image-test e2e-kubernetes release clean
+.PHONY: help run build check test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz applications cases dialogues mutants bench bench-quick profile image image-test e2e-kubernetes release clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -35,6 +35,9 @@ build: ## bin/sluice and bin/dsqlsim, static, with musl (ARCH=arm64 BIN=)
 	@.ci/tools
 	@echo "building (the first time, the SQL parser takes a few minutes)"
 	@.ci/build $(BIN) $(ARCH)
+
+check: ## a minute or two before a change is sent: format, vet, staticcheck, structure, and the packages that differ from main
+	@.ci/stages $@
 
 test: ## everything: the stages below, and how long each took
 	@.ci/stages
