@@ -34,7 +34,7 @@ func TestOracleCatchesSabotage(t *testing.T) {
 		}, []oracle.Verdict{oracle.Phantom, oracle.LostUpdate, oracle.Cycle}},
 		// What was committed is committed again.
 		{"COMMIT replayed after a loss", "proxy/replay.go", []string{
-			"t.logs && !t.outcome.mayCommit() && !(", "t.logs && !(",
+			"t.logs && !t.outcome.MayCommit() && !(", "t.logs && !(",
 		}, []oracle.Verdict{oracle.Twice}},
 		// What the first turn wrote is lost.
 		{"a statement dropped", "retry/verify.go", []string{
