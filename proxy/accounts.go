@@ -96,6 +96,20 @@ func (s *session) mayRemember(plan *rewrite.Plan) error {
 	return nil
 }
 
+// owedSettings returns what the settings of a plan weigh in the owed queue: the server answers after 128 of
+// them, or 2 MiB, so that a pipeline does not pass the bounds of mayRemember by much.
+func owedSettings(plan *rewrite.Plan) (n int) {
+	if plan.Kind != rewrite.Setting {
+		return 0
+	}
+	for i := range plan.Statements {
+		for j := range plan.Statements[i].Changes {
+			n += max(mostOwedBytes/128, settings.ChangeBytes(&plan.Statements[i].Changes[j]))
+		}
+	}
+	return n
+}
+
 var errTooManySettings = &wire.Error{Code: "53200", Message: fmt.Sprintf("too many settings: a session has at most %d", settings.Most),
 	Hint: "RESET what is not used any more, or keep such values in a table."}
 

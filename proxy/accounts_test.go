@@ -117,6 +117,32 @@ func TestNumberOfSettings(t *testing.T) {
 	}
 }
 
+// A pipeline of SETs without a Sync is bounded too, but for the 128 that the server may still have to answer; so
+// are portals that are all bound before the first is executed.
+func TestPipelineOfSettings(t *testing.T) {
+	t.Parallel()
+	for kind, options := range map[string][]option{"postgres": nil, "dsql": {asDSQL, withReplay}} {
+		for _, bindsFirst := range []bool{false, true} {
+			s := startSluice(t, sharedPostgres(t), options...)
+			c := dialRaw(t, s.addr)
+			var frames, executes []pgproto3.FrontendMessage
+			for i := range 2 * settings.Most {
+				portal := fmt.Sprint("p", i)
+				frames = append(frames, &pgproto3.Parse{Query: fmt.Sprintf("SET app.name_%d = 'x'", i)}, &pgproto3.Bind{DestinationPortal: portal})
+				if execute := (&pgproto3.Execute{Portal: portal}); bindsFirst {
+					executes = append(executes, execute)
+				} else {
+					frames = append(frames, execute)
+				}
+			}
+			got := c.sends(t, append(append(frames, executes...), &pgproto3.Sync{})...)
+			if n := strings.Count(got, "C SET"); !refusedBy(got, "too many settings") || n < settings.Most || n > settings.Most+128 {
+				t.Errorf("%s, binds first %v: %d SETs of one pipeline, then %s", kind, bindsFirst, n, got[max(0, len(got)-200):])
+			}
+		}
+	}
+}
+
 // What portals keep is bounded, and free again behind the transaction.
 func TestPortalsOfAClient(t *testing.T) {
 	t.Parallel()

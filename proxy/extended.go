@@ -248,6 +248,9 @@ func (s *session) execute(frame []byte) error {
 	if err := s.readyFor(p.plan); err != nil {
 		return err
 	}
+	if err := s.mayRemember(p.plan); err != nil { // many may have been bound before the first is executed
+		return err
+	}
 	if err := s.answersInPlace(name, &p); err != nil {
 		return err
 	}
@@ -265,6 +268,7 @@ func (s *session) executeThere(p portal, frame []byte) error {
 	// soon as a buffer is full.
 	s.tx.notesRun(p.plan)
 	o := s.pushRun(wire.Execute, p.plan)
+	s.t.owed.weigh(owedSettings(p.plan))
 	o.split, o.text, o.bound, o.kept = p.split, p.text, s.boundAlone(&p), p.kept
 	p.told = o.told.limited(binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	s.noteExecute(&p, o.bound, frame)
