@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// activeLimit bounds the wait for a new table, activePoll how often it is
-	// asked for.
+	// activeLimit bounds the wait for a new table. activePoll is the interval between two
+	// questions.
 	activeLimit = 2 * time.Minute
 	activePoll  = 500 * time.Millisecond
 )
 
-// Init makes the tables, billed on demand and with items that expire, where they
-// are missing, and the cluster's settings and shards in them. Settings that are
-// there already are brought to cfg's, while sidecars run: their slots stay
-// theirs. The number of shards of a table does not change. What an earlier Init or
-// another one left undone, it does. It returns what it did, in words.
+// Init creates missing tables, the cluster's settings, and its shards. Tables are billed on demand,
+// and their items expire. Existing settings become those of cfg while sidecars run, and sidecars
+// keep their slots. The number of shards of an existing table does not change. Init also finishes
+// an earlier Init that was interrupted. It returns a list of its changes, in words.
 func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) {
-	if err := cfg.shareable(); err != nil { // whoever runs it need not share the rate, and sidecars go by the table
+	// The caller may share no rate itself, but its sidecars take the rate from the table.
+	if err := cfg.shareable(); err != nil {
 		return nil, err
 	}
 	t = t.again()
@@ -41,7 +41,7 @@ func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) 
 	return append(did, agreed...), err
 }
 
-// agree is Init on a table that is there.
+// agree performs Init on existing tables.
 func (t *Table) agree(ctx context.Context, cfg Config) (did []string, err error) {
 	if err := t.settle(ctx); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (t *Table) agree(ctx context.Context, cfg Config) (did []string, err error)
 	return append(did, fmt.Sprintf("%d slots in %d shards, %d tickets per second, %d at once", now.Limit, now.Shards, now.Rate, now.Burst)), nil
 }
 
-// create makes a table unless it is there, and waits until it can be used.
+// create creates a missing table and waits until it can be used.
 func (t *Table) create(ctx context.Context, table string) (did []string, err error) {
 	attribute := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
@@ -116,10 +116,10 @@ func (t *Table) create(ctx context.Context, table string) (did []string, err err
 	_, err = t.api.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{TableName: &table,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrExpiry), Enabled: aws.Bool(true)}})
 	if err != nil {
-		if strings.Contains(err.Error(), "already enabled") { // DynamoDB has no code for it
+		if strings.Contains(err.Error(), "already enabled") { // DynamoDB has no error code for this
 			return did, nil
 		}
-		// It tidies up after clusters that are gone; nothing depends on it.
+		// Expiry only removes items of clusters that no longer exist.
 		return append(did, "expiry of items was not changed: "+err.Error()), nil
 	}
 	return append(did, "items expire by attribute "+attrExpiry), nil

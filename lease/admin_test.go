@@ -203,8 +203,8 @@ func TestTwoTables(t *testing.T) {
 	if _, err := table.Migrate(shortly(t)); err != nil {
 		t.Error(err)
 	}
-	if s := mustStatus(t, table); len(s.Problems()) > 0 || s.Settings.Format != Format || s.told.Format != Format {
-		t.Errorf("format %d, of the tickets %d, %q", s.Settings.Format, s.told.Format, s.Problems())
+	if s := mustStatus(t, table); len(s.Problems()) > 0 || s.Settings.Format != Format || s.rateIntent.Format != Format {
+		t.Errorf("format %d, of the tickets %d, %q", s.Settings.Format, s.rateIntent.Format, s.Problems())
 	}
 }
 

@@ -12,11 +12,11 @@ type Permit struct {
 	released bool
 }
 
-// Admit waits until a backend may be dialled: until a slot is held for it, and
-// the cluster's rate allows one more. The dial should begin at once. wanted, at
-// least 1, is how many dials the caller would make now if it could, this one
-// included: it asks the table for so many at once. Admit ends with ctx, or with
-// ErrClosed. It is not for the way of a request.
+// Admit waits until a backend may be dialled: a slot is free for it, and the cluster's rate allows
+// one more. The dial should begin at once. wanted, at least 1, is the number of dials that the
+// caller would make now, this one included. Admit reserves that many with one call of the table. It
+// fails when ctx ends, or with ErrClosed. It can take seconds: a client's request must not wait for
+// it.
 func (l *Lease) Admit(ctx context.Context, wanted int) (*Permit, error) {
 	w := waiter{lease: l, wanted: max(1, wanted)}
 	w.enter()
@@ -32,8 +32,8 @@ func (l *Lease) Admit(ctx context.Context, wanted int) (*Permit, error) {
 	}
 }
 
-// Release gives the slot back. It never blocks; the table learns of it in time.
-// A second call panics: two backends would be open with one slot.
+// Release returns the slot. It never blocks: the table is updated later. A second call panics,
+// because two backends would be open with one slot.
 func (p *Permit) Release() {
 	if p.lease == nil {
 		p.once()
@@ -55,14 +55,14 @@ func (p *Permit) once() {
 	p.released = true
 }
 
-// recheck is how long an Admit sleeps at most: time alone may change the answer.
+// recheck is the longest sleep of an Admit: the answer may change with time alone.
 const recheck = time.Second
 
-// waiter is an Admit under way.
+// waiter is a running Admit.
 type waiter struct {
 	lease   *Lease
 	wanted  int
-	slot    bool // it has one
+	slot    bool // it has a slot
 	granted bool
 }
 
@@ -75,7 +75,7 @@ func (w *waiter) enter() {
 	l.poke()
 }
 
-// exit withdraws what was asked for, and gives back a slot that came to nothing.
+// exit withdraws the demand of an Admit, and releases a slot that led to no permit.
 func (w *waiter) exit() {
 	l := w.lease
 	l.mu.Lock()
@@ -91,8 +91,8 @@ func (w *waiter) exit() {
 	l.core.ledger.demand -= w.wanted
 }
 
-// try takes the slot first, then the ticket, then looks at the slot once more:
-// while it waited, the lease may have been lost.
+// try takes the slot first, and the ticket next. It checks the slot again, because the lease may
+// have been lost while the Admit waited.
 func (w *waiter) try() (granted bool, wake time.Duration, changed <-chan struct{}, err error) {
 	l := w.lease
 	l.mu.Lock()
@@ -120,7 +120,7 @@ func (w *waiter) try() (granted bool, wake time.Duration, changed <-chan struct{
 	return true, 0, nil, nil
 }
 
-// hold books that the slot came or went.
+// hold records that the waiter got or lost its slot.
 func (w *waiter) hold(slot bool) {
 	n := 1
 	if !slot {
@@ -138,7 +138,7 @@ func (w *waiter) permit() *Permit {
 	return &Permit{lease: w.lease}
 }
 
-// await waits for a change, for a time, or for ctx's end.
+// await waits for a change, for wake to pass, or for the end of ctx.
 func await(ctx context.Context, wake time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(wake)
 	defer timer.Stop()

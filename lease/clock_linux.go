@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MachineClock is the time since the machine started. Unlike Go's monotonic
-// clock it goes on while a virtual machine is suspended: a lease that was
-// overslept is known to be lost.
+// MachineClock is the time since the machine started. It counts while a virtual machine is
+// suspended, as Go's monotonic clock does not. So a process notices on waking that its lease has
+// run out.
 func MachineClock() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil { // a kernel before 2.6.39
@@ -19,7 +19,7 @@ func MachineClock() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// bootID names the machine's start: containers share it, machines and starts do not.
+// bootID identifies one start of the machine. Containers on the machine share it.
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

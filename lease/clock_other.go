@@ -4,10 +4,9 @@ package lease
 
 import "time"
 
-// MachineClock is the time since the process started. Where a machine sleeps it
-// may stand still: a lease that was overslept is known to be lost only when its
-// renewal fails.
+// MachineClock is the time since the process started. It may stop while the machine sleeps. A
+// process then learns only from a failed renewal that its lease has run out.
 func MachineClock() time.Duration { return processClock() }
 
-// bootID names the machine's start, "" where it is not known.
+// bootID identifies one start of the machine; it is "" where the system has no such identifier.
 func bootID() string { return "" }

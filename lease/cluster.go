@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// privateForm is the name of a cluster at a PrivateLink endpoint: its identifier,
-// dsql with a suffix, its region.
+// privateForm matches a cluster's name at a PrivateLink endpoint: identifier, dsql with a suffix,
+// region.
 var privateForm = regexp.MustCompile(`^([a-z0-9-]+)\.dsql-[a-z0-9]+\.([a-z0-9-]+)\.on\.aws$`)
 
-// Cluster is the name of a cluster in the table. It consists of its identifier and
-// region, written as its public endpoint, whichever of its names is given: by two
-// names it would have two ledgers, each with the whole limit. earlier is the name
-// that versions before had for this endpoint, "" when it is the same.
+// Cluster returns the name of a cluster in the table: identifier and region, in the form of its
+// public endpoint. The name is the same for a PrivateLink endpoint, because two names would have
+// two ledgers with the whole limit each. earlier is the name that older versions used for this
+// endpoint, "" when it is the same.
 func Cluster(endpoint string, port int) (name, earlier string) {
 	name = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(endpoint)), ".")
 	if found := privateForm.FindStringSubmatch(name); found != nil {
@@ -34,10 +34,10 @@ func Cluster(endpoint string, port int) (name, earlier string) {
 	return name, earlier
 }
 
-// settle finds out under which name the cluster has its ledger. One that a version
-// before has made keeps its name, so that sidecars of both versions share it. Two
-// of them are an error: whoever went by either would not know of the other's. The
-// right to read may be limited to one name; then the other's is as good as none.
+// settle decides which of two names the cluster's ledger has. A ledger that an older version
+// created keeps its name, so that sidecars of both versions share it. Two ledgers are an error:
+// their sidecars would not count each other's slots. A policy may allow reads of one name only; the
+// other name then counts as absent.
 func (t *Table) settle(ctx context.Context) error {
 	if t.earlier == "" {
 		return nil

@@ -14,12 +14,12 @@ import (
 // new ones per second, 1,000 at once.
 const (
 	DefaultLimit            = 10_000
-	DefaultMargin           = 500 // hosts that vanished without a word, and people with psql
+	DefaultMargin           = 500 // for hosts that vanished without releasing slots, and for people with psql
 	DefaultShards           = 16
 	DefaultHeartbeat        = 30 * time.Second
 	DefaultReapAfter        = 20 * time.Minute
 	DefaultGuard            = 5 * time.Second
-	DefaultTransactionLimit = 5 * time.Minute // DSQL's own
+	DefaultTransactionLimit = 5 * time.Minute // DSQL's limit
 	DefaultIdleRelease      = 2 * time.Minute
 	DefaultRate             = 100
 	DefaultReserve          = 10
@@ -30,70 +30,70 @@ const (
 )
 
 const (
-	// burstQuota is how many new connections a cluster takes at once (documented
+	// burstQuota is the number of new connections that a cluster accepts at once (documented
 	// quotas, 2026).
 	burstQuota = 1000
 	// maxCallTimeout bounds a call of DynamoDB as a whole.
 	maxCallTimeout = 5 * time.Second
-	// ticketValidity is how late a ticket may be used.
+	// ticketValidity is the time for which a due ticket stays valid.
 	ticketValidity = 3 * time.Second
-	// clockError is by how much the table's clock may be misread: its answers
-	// show whole seconds.
+	// clockError is the largest error in reading the table's clock, which shows whole seconds.
 	clockError = time.Second
-	// mostRate is the highest rate that a table may have: of a ticket's time in
-	// microseconds something must be left.
+	// mostRate is the highest rate of a table. Above it the interval of two tickets, in
+	// microseconds, loses its precision.
 	mostRate = 100_000
-	// maxShards bounds the items that a sidecar may have to look at.
+	// maxShards bounds the items that a sidecar may have to read.
 	maxShards = 256
-	// StateEvery is how often at least whoever owns the backends reads State and
-	// does what it asks for.
+	// StateEvery is the longest interval at which the owner of the backends reads State and obeys
+	// it.
 	StateEvery = time.Second
-	// drainPart of ReapAfter (1/5) is the time over which idle backends close
-	// when the lease is not renewed.
+	// drainPart of ReapAfter (1/5) is the time within which idle backends close when the lease is
+	// not renewed.
 	drainPart = 5
 )
 
 // Config of a Lease.
 type Config struct {
-	// Slots: share the cluster's connection count. Rate: share its connection
-	// rate. With neither there is nothing to run: use a Static.
+	// Slots shares the cluster's connection count, Rate its connection rate. With neither, use a
+	// Static: there is nothing to run.
 	Slots, Rate bool
 	// Table holds the slots, RateTable the tickets; empty means Table.
 	Table, RateTable string
-	// Cluster names the cluster in the table, Earlier is how versions before did,
-	// "" when that is the same; see Cluster.
+	// Cluster names the cluster in the table. Earlier is the name that older versions used, "" when
+	// it is the same. See Cluster.
 	Cluster, Earlier string
 
-	// File proves the end of this process to its successor; "" for none. See File.
+	// File is the path of a file that proves the end of this process to its successor; "" for none.
+	// See File.
 	File string
 
-	// Limit of the cluster's connections; Margin of it is not used.
+	// Limit is the cluster's connection limit; Margin of it stays unused.
 	Limit, Margin int
-	// Shards that a table is initialised with.
+	// Shards is the number of shards of a new table.
 	Shards int
 
-	// Heartbeat is how often a lease is renewed. A lease that was not renewed
-	// for ReapAfter is taken away by others; no backend is open any more Guard
-	// before that. None is lent when less than TransactionLimit is left to it.
+	// Heartbeat is the interval of renewals. Others take the slots of a lease that was not renewed
+	// for ReapAfter. Its backends are closed Guard before that. None is lent when less than
+	// TransactionLimit remains.
 	Heartbeat, ReapAfter, Guard, TransactionLimit time.Duration
-	// IdleRelease is how long slots stay unused before they are given back.
+	// IdleRelease is the time after which unused slots return to the table.
 	IdleRelease time.Duration
 
-	// RateLimit is the cluster's connection rate, per second. Reserve of it is
-	// for sidecars that cannot reach the table, of which there may be
-	// MaxInstances. Burst tickets may be saved up.
+	// RateLimit is the cluster's connection rate, per second. Reserve of it belongs to sidecars
+	// that cannot reach the table, at most MaxInstances of them. Burst is the number of unused
+	// tickets that may accumulate.
 	RateLimit, Reserve, Burst, MaxInstances int
-	// MaxWait is how far ahead a ticket is reserved; while the queue is longer
-	// a dial goes on waiting, without a ticket.
+	// MaxWait is how far ahead a ticket is reserved. While the queue is longer, a dial waits
+	// without a ticket.
 	MaxWait time.Duration
 
 	// CallTimeout bounds each call of the table.
 	CallTimeout time.Duration
-	// Lifetime is the greatest age that a backend is given on purpose.
+	// Lifetime is the greatest age that the reservoir gives a backend.
 	Lifetime time.Duration
 }
 
-// Defaults is the configuration that shares nothing.
+// Defaults returns the configuration that shares nothing.
 func Defaults() Config {
 	return Config{
 		Limit: DefaultLimit, Margin: DefaultMargin, Shards: DefaultShards,
@@ -147,8 +147,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// shareable says what is wrong with a rate and a burst that all sidecars are to share. Whatever the bucket holds, and
-// what is used late or early by a clock misread, must fit into the cluster's own.
+// shareable returns an error if rate and burst are too high to be shared by all sidecars. The saved
+// tickets and those used early or late through clock errors must fit into the cluster's burst.
 func (c Config) shareable() error {
 	late := int((ticketValidity+2*clockError)/time.Second) * c.tickets()
 	if c.Burst+late+c.Reserve <= burstQuota {
@@ -158,26 +158,26 @@ func (c Config) shareable() error {
 		c.Burst, late, c.Reserve, burstQuota)
 }
 
-// isTable reports whether DynamoDB takes a name of a table. What an ARN may look like is left to DynamoDB.
+// isTable reports whether DynamoDB accepts a table's name. DynamoDB itself checks an ARN.
 func isTable(name string) bool {
 	return strings.HasPrefix(name, "arn:") || len(name) >= 3 && len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.", r)
 	})
 }
 
-// tickets is how many are given out per second.
+// tickets returns the number of tickets per second.
 func (c Config) tickets() int { return c.RateLimit - c.Reserve }
 
-// slots is what may be held by all sidecars together.
+// slots returns the number of slots of all sidecars together.
 func (c Config) slots() int { return c.Limit - c.Margin }
 
-// settings is what a table for this configuration must say.
+// settings returns the settings that a table for this configuration should have.
 func (c Config) settings() Settings {
 	return Settings{Format: Format, Shards: c.Shards, Limit: c.slots(), Rate: c.tickets(), Burst: c.Burst}
 }
 
-// usable reports why this process cannot work by a table's settings. Their limit and
-// their rate need not be the configured ones: the table's hold, for all sidecars.
+// usable returns an error if this process cannot work with a table's settings. Limit and rate may
+// differ from the configured ones: the table's apply to all sidecars.
 func (c Config) usable(s Settings) error {
 	var errs []error
 	check := func(ok bool, key string, table, want int) {
@@ -193,7 +193,7 @@ func (c Config) usable(s Settings) error {
 	return errors.Join(errs...)
 }
 
-// What a Difference is about, as configuration keys.
+// Names of settings in a Difference, mostly configuration keys.
 const (
 	keyFormat = "format of the items"
 	keyLimit  = "distributed.conn_limit less distributed.conn_margin"
@@ -201,16 +201,16 @@ const (
 	keyBurst  = "distributed.rate_limiter_burst"
 )
 
-// A Difference is a figure that the table has otherwise than this process's
-// configuration. The table's holds.
+// A Difference is a setting whose value in the table is not the configured one. The table's value
+// applies.
 type Difference struct {
 	Setting           string // one of metrics.LeaseSettings
 	Key               string
 	Table, Configured int
 }
 
-// differences are what the table has otherwise than the configuration. The number of
-// shards is the table's business alone.
+// differences returns the settings whose values in the table are not the configured ones. The
+// number of shards is not compared: it belongs to the table.
 func (c Config) differences(s Settings) []Difference {
 	var found []Difference
 	check := func(on bool, setting, key string, table, configured int) {
@@ -224,9 +224,9 @@ func (c Config) differences(s Settings) []Difference {
 	return found
 }
 
-// The ages of a lease, since it was last renewed: from degradedAfter on nothing
-// grows and recycling is postponed, from drainAfter on idle backends close, at
-// idleUntil the last of them has, and at lostAfter every backend.
+// These are ages of a lease since its last renewal. From degradedAfter on, nothing grows and
+// backends are not recycled. From drainAfter on, idle backends close; the last one closes at
+// idleUntil. All backends are closed at lostAfter.
 func (c Config) degradedAfter() time.Duration { return 3 * c.Heartbeat }
 func (c Config) drainAfter() time.Duration    { return c.idleUntil() - c.ReapAfter/drainPart }
 func (c Config) idleUntil() time.Duration     { return c.lostAfter() - c.TransactionLimit - StateEvery }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// callKind says which call of a Store is meant.
+// callKind names a method of Store.
 type callKind int
 
 const (
@@ -20,19 +20,19 @@ func (k callKind) String() string {
 	return [...]string{"settings", "look", "change", "reserve"}[k]
 }
 
-// call is a call of the Store that should be made.
+// call is a pending call of the Store.
 type call struct {
 	kind    callKind
 	look    int   // the shard
-	part    *part // whose change it is; nil when it is about a record of others
-	grave   bool  // of a predecessor, which is gone
+	part    *part // the part that changes; nil for a record of another process
+	grave   bool  // the record belongs to a predecessor, whose process has ended
 	change  Change
 	reserve Reservation
-	first   bool // a ticket ahead of others
+	first   bool // the ticket is for a process without backends, which may pass the queue
 	sent    time.Duration
 }
 
-// shard that a look or a change is about.
+// shard returns the shard of a look or a change.
 func (c *call) shard() int {
 	if c.kind == callLook {
 		return c.look
@@ -40,10 +40,10 @@ func (c *call) shard() int {
 	return c.change.Shard
 }
 
-// answer is what a call came back with.
+// answer is the result of a call.
 type answer struct {
 	settings Settings
-	follows  bool // with the settings
+	follows  bool // Store.Follows, read with the settings
 	shard    Shard
 	next     int64
 	done     bool
@@ -51,23 +51,23 @@ type answer struct {
 	err      error
 }
 
-// core is all of a Lease that decides: one call at a time, and what follows from
-// its answer. The Lease's mutex guards it.
+// core makes all decisions of a Lease: it names the next call, and handles its answer. The Lease's
+// mutex guards it.
 type core struct {
 	cfg     Config
 	rng     *rand.Rand
 	ledger  *ledger
 	tickets *tickets
 
-	open    int           // permits that led to a dial and were not released
-	known   bool          // the settings are
-	failing int           // reads of them in a row
-	pause   time.Duration // before the next one
-	// problem is why nothing is granted: the settings are not to be had. fatal
-	// is that this process cannot work by them.
+	open    int           // permits that led to a dial and were not released yet
+	known   bool          // the settings have been read
+	failing int           // consecutive failed reads of the settings
+	pause   time.Duration // no read of the settings before
+	// problem is the reason that nothing is granted: the settings cannot be read. fatal is set if
+	// this process cannot work with them.
 	problem, fatal error
-	differs        []Difference // of the settings from the configuration
-	unusable       error        // the newest settings, so that those before hold
+	differs        []Difference // between the settings and the configuration
+	unusable       error        // why the newest settings were refused, so that the earlier ones apply
 	troubles       troubles
 }
 
@@ -75,8 +75,8 @@ func newCore(cfg Config, process string, rng *rand.Rand) *core {
 	return &core{cfg: cfg, rng: rng, ledger: newLedger(cfg, process, rng), tickets: newTickets(cfg, rng)}
 }
 
-// next is the call that should be made now, or when to ask again. Renewals come
-// first, growth comes last. A call must come back before next is asked again.
+// next returns the call to make now, or the time to ask again. Renewals come first, growth comes
+// last. The caller reports a call's answer by done before it calls next again.
 func (c *core) next(now time.Duration) (*call, time.Duration) {
 	found, wake := c.decide(now)
 	if found != nil {
@@ -119,8 +119,8 @@ func (c *core) decide(now time.Duration) (*call, time.Duration) {
 	return nil, wake
 }
 
-// atHand is how many dials there are slots for: permits whose ticket is missing,
-// and slots without a permit.
+// atHand returns the number of dials that have slots: permits without a ticket, and slots without a
+// permit.
 func (c *core) atHand(now time.Duration) int {
 	if !c.cfg.Slots {
 		return ticketBatch
@@ -140,17 +140,17 @@ func (c *core) done(k *call, a answer, now time.Duration) {
 	}
 }
 
-// learn books the settings. They are read at the start, and once a heartbeat from
-// then on: what sluice lease init has changed since holds from then on.
+// learn handles an answer with the settings. They are read at the start and once a heartbeat, so
+// that changes by sluice lease init take effect.
 func (c *core) learn(k *call, a answer, now time.Duration) {
 	if a.err != nil {
 		c.pause = now + backoff(c.rng, c.failing, c.cfg.Heartbeat)
 		c.failing++
 		if c.known {
-			return // those that are known stay
+			return // the known settings still apply
 		}
 		c.problem = c.troubles[callSettings]
-		if !errors.Is(a.err, ErrNoSettings) { // nobody may dial by a share of nothing
+		if !errors.Is(a.err, ErrNoSettings) { // without settings nobody may dial, not even by the local share
 			c.tickets.failed(now)
 		}
 		return
@@ -185,8 +185,8 @@ func (c *core) learn(k *call, a answer, now time.Duration) {
 	c.ledger.start(s, now)
 }
 
-// takeSlot and takeTicket are what a permit consists of. What is not shared is
-// always there.
+// takeSlot and takeTicket take the two parts of a permit. A part that is not shared is always
+// granted.
 func (c *core) takeSlot(now time.Duration) bool {
 	if !c.cfg.Slots {
 		return !c.ledger.leaving
@@ -209,8 +209,7 @@ func (c *core) takeTicket(now time.Duration) (ok bool, wake time.Duration) {
 	return ok, wake
 }
 
-// releaseSlot gives back the slot of a permit that led to no dial, release a permit
-// that did.
+// releaseSlot returns the slot of a permit that led to no dial. release ends a permit that did.
 func (c *core) releaseSlot() {
 	if c.cfg.Slots {
 		c.ledger.release()
@@ -222,7 +221,7 @@ func (c *core) release() {
 	c.releaseSlot()
 }
 
-// valid reports whether a permit that is out may still be used for a dial.
+// valid reports whether an unused permit may still lead to a dial.
 func (c *core) valid(now time.Duration) bool {
 	return !c.cfg.Slots || c.ledger.valid(now)
 }

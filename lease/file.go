@@ -9,23 +9,20 @@ import (
 	"syscall"
 )
 
-// A place is where a record may stand.
+// A place is the location of a record.
 type place struct {
 	shard int
 	owner string
 }
 
-// File is the only thing that proves a process dead: a file under a lock that this
-// process takes before its first permit and that the kernel takes from it when it
-// ends, with its sockets. It names the places of the records of whoever holds it.
-// Whoever gets the lock may remove them: their process is gone, be it for an hour
-// or a second.
+// File proves that a process has ended: the process locks it before its first permit, and the
+// kernel releases the lock at the end of the process, with its sockets. The file names the places
+// of the process's records. The next process with the lock may remove them.
 //
-// A suspended process holds the lock, and so does a child that has inherited the
-// descriptor: then nothing is known, and records are reaped by time as ever. The
-// lock is of one file on one machine that has not started anew since, hence the
-// head names all three: a copy is no evidence, its original may be locked. A file
-// that was deleted or replaced is none either. A line stands before its record can.
+// A suspended process holds the lock, and so does a child that inherited the descriptor. Records
+// are then reaped by time. The lock belongs to one file on one machine during one start, so the
+// head of the file names all three. A copy proves nothing, because its original may be locked. A
+// deleted or replaced file proves nothing either. A line is written before its record.
 type File struct {
 	path string
 
@@ -35,7 +32,7 @@ type File struct {
 }
 
 const (
-	// mostPlaces bounds a file: predecessors that could not leave for theirs.
+	// mostPlaces bounds a file, which may also name records of earlier processes.
 	mostPlaces = 256
 	fileMost   = 64 << 10
 	fileEnd    = "end\n"
@@ -43,11 +40,11 @@ const (
 
 var errFileHeld = errors.New("another process has its lock: it may be suspended, or use the same file for itself")
 
-// NewFile names a file. It opens nothing yet.
+// NewFile returns a File at path. It opens nothing yet.
 func NewFile(path string) *File { return &File{path: path, fd: -1} }
 
-// take takes the lock, and returns the places that predecessors have left. It does
-// not wait. The descriptor is a number: no collector may close it.
+// take locks the file without waiting, and returns the places of predecessors' records. The
+// descriptor is a number, so that no finalizer closes it.
 func (f *File) take() ([]place, error) {
 	host := bootID()
 	if host == "" {
@@ -74,7 +71,7 @@ func (f *File) take() ([]place, error) {
 	return f.parse(string(text[:n])), nil
 }
 
-// lockRegular locks a file, and names it among those of the machine.
+// lockRegular locks a regular file and returns its device and inode.
 func lockRegular(fd int) (name string, err error) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {
@@ -90,8 +87,8 @@ func lockRegular(fd int) (name string, err error) {
 	return fmt.Sprintf("%d %d", stat.Dev, stat.Ino), err
 }
 
-// parse reads what write wrote to this very file: nothing of another one, and
-// nothing of one that is not whole.
+// parse returns the places in text. It returns none if another file was copied, or if the text is
+// not complete.
 func (f *File) parse(text string) (places []place) {
 	rest, ours := strings.CutPrefix(text, f.head)
 	lines, _, whole := strings.Cut(rest, fileEnd)
@@ -108,9 +105,8 @@ func (f *File) parse(text string) (places []place) {
 	return places
 }
 
-// write replaces the places, of which the last are the most important. A process
-// that is killed in between leaves the old ones or the new ones: what comes after
-// the end is not read.
+// write replaces the places; it drops the first ones above mostPlaces. A process killed during the
+// write leaves the old places or the new ones, because parse stops at the end marker.
 func (f *File) write(places []place) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,8 +135,8 @@ func (f *File) held() bool {
 	return f.fd >= 0
 }
 
-// Close gives the lock up, as the end of the process does. Sluice never calls it:
-// only the kernel knows when the last socket is closed. Tests end processes by it.
+// Close releases the lock, as the end of the process does. Sluice never calls it, because only the
+// kernel knows when the last socket is closed. Tests use it to end a process.
 func (f *File) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

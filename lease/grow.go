@@ -6,47 +6,46 @@ import (
 )
 
 const (
-	// settleTime after the start, a second block is taken only where hardly
-	// anything (1/settlePart) is taken: a fleet that starts together shares.
+	// Until settleTime after the start, a process takes a second block only where less than
+	// 1/settlePart of a shard is taken. A fleet that starts together shares that way.
 	settleTime = 10 * time.Second
 	settlePart = 8
-	// reserveTime after the start, those above the fair share leave a part of
-	// each shard (1/reservePart) for those who come later.
+	// Until reserveTime after the start, a process above the fair share leaves 1/reservePart of
+	// each shard to later ones.
 	reserveTime = time.Minute
 	reservePart = 20
-	// freshTime is how old an image may be to base a write on it. A look costs
-	// half a read, a refused write a whole one.
+	// freshTime is the greatest age of an image on which a write is based. A look costs half a read
+	// unit, a refused write a whole write unit.
 	freshTime = 2 * time.Second
-	// firstLooks are the shards that are compared before the first join, and
-	// huntLooks those that are looked at before giving up for a while: half as
-	// many after each hunt in vain, but one. The pause between hunts doubles, up
-	// to a heartbeat. Who has less than half of the fair share looks more, and
-	// more often.
+	// firstLooks is the number of shards that are compared before the first join. huntLooks is the
+	// number of shards that a hunt reads before it gives up for a while. Each failed hunt halves
+	// it, down to one, and doubles the pause up to a heartbeat. A process with less than half of
+	// the fair share reads more, and more often.
 	firstLooks   = 2
 	huntLooks    = 8
 	huntHalvings = 3
 	huntPause    = 250 * time.Millisecond
-	// looksPerBeat are the shards of others that are looked at per heartbeat at least,
-	// without any need, at half a read each: who comes late is noticed so much sooner.
+	// looksPerBeat is the least number of other shards that are read per heartbeat, at half a read
+	// unit each. It is the time within which a new process is noticed.
 	looksPerBeat = 3
-	// refusedPause is how long nothing grows after the cluster itself refused a
-	// connection for their number.
+	// refusedPause is the time without growth after the cluster refused a connection for the number
+	// of connections.
 	refusedPause = 30 * time.Second
 )
 
 // hunt is a search for free slots.
 type hunt struct {
-	looked []int         // shards
+	looked []int         // shards read by this hunt
 	again  time.Duration // not before
 	failed int
 }
 
-// refuse stops growth for a while: the cluster itself has no room.
+// refuse stops growth for refusedPause: the cluster has no room for a connection.
 func (l *ledger) refuse(now time.Duration) {
 	l.full = now + refusedPause + upTo(l.rng, refusedPause/3)
 }
 
-// need is how many slots are wanted and not there.
+// need returns the number of wanted slots that are missing.
 func (l *ledger) need(now time.Duration) int {
 	if l.leaving || l.demand == 0 {
 		return 0
@@ -54,8 +53,7 @@ func (l *ledger) need(now time.Duration) int {
 	return max(0, l.demand-max(0, l.spare(now)))
 }
 
-// grow looks for slots when they are needed. While the lease is not renewed
-// nothing grows.
+// grow looks for missing slots. Nothing grows while the lease is not renewed.
 func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	need := l.need(now)
 	if phase := l.phase(now); need == 0 || phase == Degraded || phase == Draining || l.giving > 0 {
@@ -80,7 +78,7 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	if shard, ok := l.unseen(fair, now); ok {
 		return &call{kind: callLook, look: shard}, now
 	}
-	// Nothing anywhere: wait, and say so where somebody could give.
+	// No shard has a free slot: wait, and ask processes that may return some.
 	c := l.wait(fair, now)
 	l.hunt.looked = nil
 	l.hunt.failed++
@@ -92,8 +90,8 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	return c, l.hunt.again
 }
 
-// best is the shard to take slots from, and how many; 0 when there is none. Own
-// shards come first: each other one costs a renewal per heartbeat.
+// best returns the shard to take slots from and their number, 0 for none. Own shards come first,
+// because each other one costs a renewal per heartbeat.
 func (l *ledger) best(need, fair int, now time.Duration) (shard, slots int) {
 	most := 0
 	for i, s := range l.sight {
@@ -116,7 +114,7 @@ func (l *ledger) best(need, fair int, now time.Duration) (shard, slots int) {
 	return shard, slots
 }
 
-// permitted is how many slots this process may take from a shard.
+// permitted returns the number of slots that this process may take from a shard.
 func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	held := l.held()
 	if held >= block && now-l.began < settleTime && (s.limit-s.free)*settlePart > s.limit {
@@ -137,7 +135,7 @@ func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	return max(0, min(n, s.free-kept))
 }
 
-// found ends the pause between hunts when a look happens on slots that may be taken.
+// found ends the pause between hunts when a look finds usable slots.
 func (l *ledger) found(shard int, now time.Duration) {
 	room := len(l.parts) < maxParts || l.partIn(shard) != nil
 	if need := l.need(now); room && need > 0 && l.permitted(l.sight[shard], need, l.fair(now), now) > 0 {
@@ -149,7 +147,7 @@ func (l *ledger) poor(now time.Duration) bool { return 2*l.held() < l.fair(now) 
 
 func (s *sight) fresh(now time.Duration) bool { return s != nil && now-s.at <= freshTime }
 
-// unseen is a shard that this hunt has not looked at: own ones first, then any.
+// unseen returns a shard that this hunt has not read: own ones first, then any.
 func (l *ledger) unseen(fair int, now time.Duration) (int, bool) {
 	for _, p := range l.parts {
 		if !slices.Contains(l.hunt.looked, p.shard) {
@@ -172,8 +170,8 @@ func (l *ledger) unseen(fair int, now time.Duration) (int, bool) {
 	return shard, true
 }
 
-// promising is a shard, not looked at in this hunt, where something was free or
-// somebody rich when it was last seen; or just any.
+// promising returns a shard that this hunt has not read. It prefers one with free slots, or with a
+// rich process, when last seen.
 func (l *ledger) promising(fair int) int {
 	start, n := l.rng.IntN(l.settings.Shards), l.settings.Shards
 	any := -1
@@ -192,8 +190,8 @@ func (l *ledger) promising(fair int) int {
 	return any
 }
 
-// wait makes it known that this process waits below its fair share. It joins a
-// shard without slots if nobody in its own has any to give.
+// wait announces that this process waits below its fair share. It joins a shard without slots if no
+// process in its own shards can return any.
 func (l *ledger) wait(fair int, now time.Duration) *call {
 	if l.held() >= fair {
 		l.waiting = false
@@ -220,11 +218,11 @@ func (l *ledger) wait(fair int, now time.Duration) *call {
 	return nil
 }
 
-// looks is how many shards this process looks at per heartbeat: so many that all who
-// live see each shard once in two of them, or its least. Few that are left then find
-// what many dead have held. How many live is told by the shards of its own, which it
-// sees with each renewal: elsewhere who has just died looks alive for a whole round.
-// Who has no record is counted by nobody, and looks the least: thousands may be idle.
+// looks returns the number of shards that this process reads per heartbeat. All living processes
+// together read each shard once in two heartbeats, so that a few find the slots of many dead ones.
+// The number of living processes is estimated from the process's own shards, which it sees with
+// each renewal. Elsewhere a dead process looks alive for a whole round. A process without a record
+// reads the least, because nobody counts it and thousands may be idle.
 func (l *ledger) looks() int {
 	if len(l.parts) == 0 {
 		return looksPerBeat
@@ -239,8 +237,8 @@ func (l *ledger) looks() int {
 	return max(looksPerBeat, l.settings.Shards/(2*living))
 }
 
-// look sees a shard of others now and then, one after the other: dead records lie
-// where nobody lives, and the fair share needs a sample.
+// look reads the shards of others one by one: dead records may be where no process lives, and the
+// fair share needs a sample.
 func (l *ledger) look(now time.Duration) (*call, time.Duration) {
 	if l.leaving || now < l.lookAt {
 		return nil, l.lookAt

@@ -10,8 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// raceTries is how often an administrator's write is tried that somebody else's
-// was faster than.
+// raceTries is how often an administrator's write is tried after another write was faster.
 const raceTries = 20
 
 var (
@@ -19,17 +18,15 @@ var (
 	errRaced     = errors.New("lease: somebody else writes this item all the time: try again")
 )
 
-// An intent is what a cluster is to become: the settings, and which change of them
-// that is. It stands in the table before the first shard follows it, and each
-// shard that has carries its epoch; so whoever comes next can finish it, however
-// the one who began it ended. A table from before there were epochs has 0 of them
-// everywhere.
+// An intent is a numbered change of the settings. It is written before the first shard follows it,
+// and each shard that follows it has its epoch. So any later process can finish a change that was
+// interrupted. Tables of versions without epochs have epoch 0 everywhere.
 type intent struct {
 	Settings
 	epoch int64
 }
 
-// intent reads the newest one; the zero intent if there is none.
+// intent returns the newest intent, or the zero intent if there is none.
 func (t *Table) intent(ctx context.Context) (intent, error) {
 	found, _, err := t.read(ctx, t.slots, t.address(itemSettings), true)
 	if err == nil {
@@ -40,11 +37,11 @@ func (t *Table) intent(ctx context.Context) (intent, error) {
 
 func (i item) intent() intent { return intent{i.settings(), i.number(attrEpoch)} }
 
-// declare replaces an intent by one of other settings. It fails to, without an
-// error, when old is not the newest one any more.
+// declare replaces the intent old by one with other settings. It returns false when old is no
+// longer the newest one.
 func (t *Table) declare(ctx context.Context, old intent, want Settings) (intent, bool, error) {
 	next := intent{want, old.epoch + 1}
-	// A version before epochs may have written settings without one.
+	// An older version may have written settings without an epoch.
 	for shard := range want.Shards {
 		found, _, err := t.locate(ctx, shard, true)
 		if err != nil {
@@ -56,9 +53,8 @@ func (t *Table) declare(ctx context.Context, old intent, want Settings) (intent,
 	return next, done, err
 }
 
-// put writes an intent in place of another, which does not expire. It says that it
-// did not when the other is not there any more, perhaps because an earlier sending
-// of this very call has arrived.
+// put replaces the intent old by next, in an item that does not expire. It returns false when old
+// is not in the table. That may be the effect of an earlier sending of the same call.
 func (t *Table) put(ctx context.Context, table string, old, next intent) (done bool, err error) {
 	u := update{}
 	fields := func(i intent) map[string]int64 {
@@ -89,8 +85,8 @@ func (t *Table) put(ctx context.Context, table string, old, next intent) (done b
 	return err == nil, nil
 }
 
-// follow makes the shards, and the settings of the table of tickets, follow an
-// intent. It stops when that is not the newest one any more.
+// follow applies an intent to the shards, and to the settings in the table of tickets. It stops
+// when the intent is no longer the newest one.
 func (t *Table) follow(ctx context.Context, now intent) (changed bool, err error) {
 	for shard := range now.Shards {
 		did, err := t.relimit(ctx, now, shard)
@@ -99,14 +95,14 @@ func (t *Table) follow(ctx context.Context, now intent) (changed bool, err error
 		}
 		changed = changed || did
 	}
-	did, err := t.retell(ctx, now)
+	did, err := t.followRate(ctx, now)
 	if err != nil {
 		return changed, err
 	}
 	return changed || did, t.newest(ctx, now)
 }
 
-// newest fails when an intent is not the newest one any more.
+// newest returns errOvertaken when an intent is no longer the newest one.
 func (t *Table) newest(ctx context.Context, now intent) error {
 	found, err := t.intent(ctx)
 	if err == nil && found != now {
@@ -115,18 +111,19 @@ func (t *Table) newest(ctx context.Context, now intent) error {
 	return err
 }
 
-// followed reports whether a shard's item is as an intent wants it.
+// followed reports whether a shard's item follows an intent.
 func (i item) followed(now intent, shard int) bool {
 	return len(i) > 0 && i.number(attrLimit) == int64(now.shardLimit(shard)) && i.number(attrEpoch) == now.epoch
 }
 
-// relimit makes a shard follow an intent, or makes the shard. The difference of the
-// limits comes from what is free, which may fall below 0: then nothing is granted
-// until enough came back. Changes of sidecars move free and records together, so
-// that the difference is right whatever they do meanwhile; twice it must not be
-// taken, and is not: the limit and the epoch that it was reckoned from are replaced
-// with it. Whether the intent is the newest is looked at after the shard: who has
-// moved the shard on since makes the write fail.
+// relimit applies an intent to a shard, or creates the shard. It adds the difference of the limits
+// to the free slots. These may fall below 0; nothing is granted then until enough slots have come
+// back.
+//
+// Sidecars change free slots and records together, so the difference stays right meanwhile. It is
+// applied once only, because the write requires the limit and the epoch from which it was
+// calculated. The newest intent is read after the shard: a later change of the shard then makes the
+// write fail.
 func (t *Table) relimit(ctx context.Context, now intent, shard int) (changed bool, err error) {
 	limit := int64(now.shardLimit(shard))
 	for range raceTries {
@@ -152,7 +149,7 @@ func (t *Table) relimit(ctx context.Context, now intent, shard int) (changed boo
 		u.set("%s = %s", u.name(attrLimit), u.number(limit))
 		if now.epoch > 0 {
 			u.set("%s = %s", u.name(attrEpoch), u.number(now.epoch))
-		} else { // of a version before epochs; none is not 0
+		} else { // the settings have no epoch: an absent attribute is not 0
 			u.remove(u.name(attrEpoch))
 		}
 		if _, done, _, err := t.write(ctx, &u); err != nil {
@@ -160,13 +157,13 @@ func (t *Table) relimit(ctx context.Context, now intent, shard int) (changed boo
 		} else if done {
 			return true, nil
 		}
-		changed = true // perhaps by an earlier sending of this very write
+		changed = true // perhaps an earlier sending of this write succeeded
 	}
 	return changed, errRaced
 }
 
-// retell makes the settings in a table of its own for the tickets follow an intent.
-func (t *Table) retell(ctx context.Context, now intent) (changed bool, err error) {
+// followRate applies an intent to the settings in the table of tickets, if that is a table of its own.
+func (t *Table) followRate(ctx context.Context, now intent) (changed bool, err error) {
 	for range raceTries {
 		found, _, err := t.read(ctx, t.rate, t.address(itemSettings), true)
 		if err != nil || found.intent() == now {

@@ -10,50 +10,51 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// Formats of the items. DynamoDB takes 1,000 write units per second for one
-// partition key at most.
+// These are the formats of the items. DynamoDB accepts at most 1,000 write units per second for one
+// partition key.
 const (
-	// formatOneKey has all items of a cluster under its own partition key.
+	// formatOneKey has all items of a cluster under one partition key.
 	formatOneKey = 1
-	// Format, the newest one, has each shard's item under a key of its own. The
-	// settings, which are read alone, and the next ticket's time stay where they were.
+	// Format, the newest one, has each shard's item under its own key. The settings and the time of
+	// the next ticket have the cluster's key in both formats.
 	Format = 2
 )
 
-// address of an item: its partition key and its sort key.
+// address is an item's partition key and sort key.
 type address struct{ partition, item string }
 
 func (a address) key() map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{attrCluster: text(a.partition), attrItem: text(a.item)}
 }
 
-// address of an item of the cluster that is no shard's.
+// address returns the address of an item of the cluster that belongs to no shard.
 func (t *Table) address(item string) address { return address{t.cluster, item} }
 
-// oneKey is where a shard's item is in format 1. In format 2 there is a closed one.
+// oneKey returns the address of a shard's item in format 1. A table of format 2 has a closed item
+// there.
 func (t *Table) oneKey(shard int) address { return t.address(shardItem(shard)) }
 
-// ownKey is where it is in format 2. A cluster's name has no # in it.
+// ownKey returns the address of a shard's item in format 2. A cluster's name contains no #.
 func (t *Table) ownKey(shard int) address {
 	return address{fmt.Sprintf("%s#%03d", t.cluster, shard), shardItem(shard)}
 }
 
 func shardItem(shard int) string { return fmt.Sprintf("S#%03d", shard) }
 
-// places is what a process knows of where the shards are.
+// places holds where the shards are, as far as this process knows.
 type places struct {
-	own     atomic.Bool            // the settings are of format 2: no shard is under the cluster's key
-	moved   [maxShards]atomic.Bool // if they are not: these are under their own all the same
+	own     atomic.Bool            // the settings are of format 2: all shards are under their own keys
+	moved   [maxShards]atomic.Bool // shards under their own keys while the settings are of format 1
 	follows atomic.Bool            // this process may use the shards' own keys
 }
 
 func (p *places) at(shard int) (own bool) { return p.own.Load() || p.moved[shard].Load() }
 
-// learn is told the format that the settings have just now. While they are of format
-// 1 it finds out, with a read, whether this process may use the shards' own keys.
+// learn records the format of newly read settings. While it is format 1, learn tries with a read
+// whether this process may use the shards' own keys.
 func (t *Table) learn(ctx context.Context, format int) {
 	own := format >= Format
-	if t.places.own.Swap(own) && !own { // an init of an older version, or another table
+	if t.places.own.Swap(own) && !own { // after an init by an older version, or with another table
 		for shard := range t.places.moved {
 			t.places.moved[shard].Store(false)
 		}
@@ -70,8 +71,7 @@ func (t *Table) learn(ctx context.Context, format int) {
 // Follows implements Store.
 func (t *Table) Follows() bool { return t.places.follows.Load() }
 
-// locate reads a shard's item, and says where it is. If it was closed and not moved
-// yet, it is moved first.
+// locate returns a shard's item and its address. It moves a closed item first.
 func (t *Table) locate(ctx context.Context, shard int, consistent bool) (item, address, error) {
 	if !t.places.at(shard) {
 		found, _, err := t.read(ctx, t.slots, t.oneKey(shard), consistent)
@@ -81,14 +81,14 @@ func (t *Table) locate(ctx context.Context, shard int, consistent bool) (item, a
 		if err := t.move(ctx, shard); err != nil {
 			return nil, address{}, err
 		}
-		consistent = true // it may be new
+		consistent = true // the item may be new
 	}
 	found, _, err := t.read(ctx, t.slots, t.ownKey(shard), consistent)
 	return found, t.ownKey(shard), err
 }
 
-// peek is locate that changes nothing: a shard that was closed and not moved yet is
-// shown as it will be.
+// peek returns a shard's item and changes nothing. It shows a closed item as it will be after its
+// move.
 func (t *Table) peek(ctx context.Context, shard int) (found item, moved bool, err error) {
 	if !t.places.own.Load() {
 		found, _, err = t.read(ctx, t.slots, t.oneKey(shard), true)
@@ -109,9 +109,8 @@ func (t *Table) Look(ctx context.Context, shard int) (Shard, error) {
 	return found.shard(), err
 }
 
-// Change implements Store. An item that was closed takes no change, whenever it was
-// sent: then the same change is for the item that it was moved to, where the record
-// stands as it stood.
+// Change implements Store. A closed item accepts no change, so the same change goes to the item at
+// the new key, which has the same record.
 func (t *Table) Change(ctx context.Context, c Change) (Shard, bool, error) {
 	if !t.places.at(c.Shard) {
 		found, done, err := t.change(ctx, c, t.oneKey(c.Shard), true)
@@ -122,7 +121,7 @@ func (t *Table) Change(ctx context.Context, c Change) (Shard, bool, error) {
 			return Shard{}, false, err
 		}
 	}
-	// Who knows of no format 2 yet must not make an item that expects to be moved.
+	// A process that has not read of format 2 must not create an item that expects to be moved.
 	begins := t.places.own.Load()
 	found, done, err := t.change(ctx, c, t.ownKey(c.Shard), begins)
 	if err == nil && !begins && len(found) == 0 {
@@ -132,8 +131,8 @@ func (t *Table) Change(ctx context.Context, c Change) (Shard, bool, error) {
 	return found.shard(), done, err
 }
 
-// change makes a change of the item at an address. If begins, and there is none, a
-// record that is new makes it.
+// change makes a change of the item at an address. With begins, a new record creates a missing
+// item.
 func (t *Table) change(ctx context.Context, c Change, at address, begins bool) (item, bool, error) {
 	u := update{table: t.slots, at: at}
 	u.require("attribute_not_exists(%s)", u.name(attrClosed))

@@ -14,37 +14,37 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// ErrClosed is returned by Admit once Run has been told to end.
+// ErrClosed is returned by Admit once Run ends.
 var ErrClosed = errors.New("lease: closed")
 
-// Clock is a time that only moves on, at the pace of real time, also while the
-// machine sleeps. Where it begins does not matter.
+// Clock returns a time that never goes back and that runs while the machine sleeps. Its zero is
+// arbitrary.
 type Clock func() time.Duration
 
-// Lease is a sidecar's dated right to a part of the cluster's connection count
-// and rate. It is safe for concurrent use and grants nothing until Run is called.
+// Lease is a sidecar's right, until a time, to a part of the cluster's connection count and rate.
+// It is safe for concurrent use, and grants nothing before Run is called.
 type Lease struct {
 	cfg     Config
 	store   Store
 	clock   Clock
 	metrics *metrics.Lease
 	log     *slog.Logger
-	kick    chan struct{} // capacity 1: Run has something to look at
+	kick    chan struct{} // capacity 1: wakes Run
 	file    *File         // nil for none
 
 	mu        sync.Mutex
 	core      *core
-	changed   chan struct{} // closed and replaced when there may be more to take
+	changed   chan struct{} // closed and replaced when Admit should try again
 	closed    bool
 	phase     Phase    // as last logged
-	barred    bool     // logged: nothing can be granted
-	warned    *Problem // the last one that was warned of
+	barred    bool     // logged that nothing can be granted
+	warned    *Problem // the last problem that was logged
 	warnedAt  time.Duration
 	differed  []Difference // as last logged
 	settings  Settings     // as last logged
 	unusable  bool         // logged
 	drifts    uint64
-	testified bool // the file has the lock, and where this process may leave records
+	testified bool // the file is locked and names the places of this process's records
 }
 
 // New returns a Lease on the table behind store. m may be nil.
@@ -63,10 +63,9 @@ func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logge
 	}, nil
 }
 
-// Run renews the lease and gets what Admit waits for, until ctx ends. Then it
-// gives back every slot that no permit covers, waiting shortly for those that
-// are still out, and returns. It returns a *MismatchError at once when it cannot
-// work by the table's settings. Run is called once.
+// Run renews the lease and gets slots and tickets for Admit, until ctx ends. It then returns every
+// slot that no permit covers, and waits up to leaveWait for the other permits. It returns a
+// *MismatchError at once when it cannot work with the table's settings. Run is called once.
 func (l *Lease) Run(ctx context.Context) error {
 	l.takeFile()
 	for ctx.Err() == nil {
@@ -85,7 +84,7 @@ func (l *Lease) Run(ctx context.Context) error {
 	return nil
 }
 
-// step makes one call, or says for how long there is none to make.
+// step makes one call, or returns the time until the next one.
 func (l *Lease) step(ctx context.Context) (pause time.Duration, err error) {
 	l.mu.Lock()
 	now := l.clock()
@@ -100,7 +99,7 @@ func (l *Lease) step(ctx context.Context) (pause time.Duration, err error) {
 		return wake - now, nil
 	}
 	l.testify(c)
-	// Not ctx: a renewal under way is let finish, its own limit is short.
+	// The end of ctx does not cancel a renewal: the call's own limit is short.
 	a := l.call(context.WithoutCancel(ctx), c)
 	l.mu.Lock()
 	l.core.done(c, a, l.clock())
@@ -130,7 +129,7 @@ func (l *Lease) call(ctx context.Context, c *call) (a answer) {
 	return a
 }
 
-// outcome is the label under which a call is counted.
+// outcome returns the label under which a call is counted.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -143,7 +142,7 @@ func outcome(err error) string {
 	return metrics.CallFailed
 }
 
-// sleep waits until there may be something to do.
+// sleep waits for the pause, or until Run is woken.
 func (l *Lease) sleep(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -154,10 +153,10 @@ func (l *Lease) sleep(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// leaveWait bounds the wait for permits at the end, and how long leaving takes.
+// leaveWait bounds the return of slots at the end, including the wait for permits.
 const leaveWait = 5 * time.Second
 
-// leave gives back what is held. What cannot be given back in time is reaped.
+// leave returns the held slots. Slots that are not returned in time are reaped by others.
 func (l *Lease) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
 	defer cancel()
@@ -181,7 +180,7 @@ func (l *Lease) leave() {
 	}
 }
 
-// close refuses whoever waits.
+// close makes all waiting Admits fail.
 func (l *Lease) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -190,13 +189,13 @@ func (l *Lease) close() {
 	l.mu.Unlock()
 }
 
-// wakeLocked makes everybody who waits look again.
+// wakeLocked makes all waiting Admits try again. l.mu is held.
 func (l *Lease) wakeLocked() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// poke makes Run look again.
+// poke makes Run ask for the next call.
 func (l *Lease) poke() {
 	select {
 	case l.kick <- struct{}{}:
@@ -204,8 +203,8 @@ func (l *Lease) poke() {
 	}
 }
 
-// note logs changes of the phase, and what an operator must see: above all what
-// will close every backend unless somebody acts, as soon as it is known.
+// note logs changes of the phase and problems that an operator must solve. A problem that will
+// close every backend is logged as soon as it is known.
 func (l *Lease) note() {
 	l.mu.Lock()
 	now := l.clock()
@@ -230,7 +229,7 @@ func (l *Lease) note() {
 	if s.Unusable != nil && !unusable {
 		l.log.Error("this process cannot work by the settings of the lease table now, and goes on by those before", slog.Any("error", s.Unusable))
 	}
-	l.tell(s, settings, changed, differ)
+	l.logSettings(s, settings, changed, differ)
 	if news {
 		l.log.Error("the lease grants nothing", append(trouble(s), reason(s)...)...)
 	}
@@ -257,9 +256,8 @@ func (l *Lease) note() {
 		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, trouble(s)...)...)
 }
 
-// tell logs once that the table's limits have changed, and that they are not the
-// configured ones.
-func (l *Lease) tell(s State, now Settings, changed, differ bool) {
+// logSettings logs changes of the table's limits, and differences from the configured ones.
+func (l *Lease) logSettings(s State, now Settings, changed, differ bool) {
 	if changed {
 		l.log.Info("the lease table has other limits now", slog.Int("limit", now.Limit), slog.Int("rate", now.Rate), slog.Int("burst", now.Burst))
 	}
@@ -275,12 +273,12 @@ func (l *Lease) tell(s State, now Settings, changed, differ bool) {
 	}
 }
 
-// warnEvery is how often a problem is warned of that stays. One of another cause is
-// warned of at once, but no more often than heartbeats are; one that will close
-// everything, where the one before did not, at any time.
+// warnEvery is the interval at which a lasting problem is logged again. A problem with another
+// cause is logged at once, but at most once a heartbeat. A problem that will close every backend is
+// logged at once in any case.
 const warnEvery = 10 * time.Minute
 
-// warnLocked decides whether a problem that does not pass by itself is to be warned of.
+// warnLocked reports whether a lasting problem should be logged now.
 func (l *Lease) warnLocked(s State, now time.Duration) bool {
 	if s.Reason != nil || s.Problem == nil || !s.Problem.lasting() {
 		return false
@@ -294,7 +292,7 @@ func (l *Lease) warnLocked(s State, now time.Duration) bool {
 	return true
 }
 
-// trouble is the problem as attributes of a log line: none when there is none.
+// trouble returns the problem as attributes of a log line.
 func trouble(s State) []any {
 	if s.Problem == nil {
 		return nil
@@ -302,7 +300,8 @@ func trouble(s State) []any {
 	return []any{slog.Any("problem", s.Problem)}
 }
 
-// reason is why nothing is granted as attributes of a log line, unless that is the problem.
+// reason returns why nothing is granted as attributes of a log line, unless the problem says the
+// same.
 func reason(s State) []any {
 	if p, ok := s.Reason.(*Problem); ok && p == s.Problem {
 		return nil
@@ -310,19 +309,18 @@ func reason(s State) []any {
 	return []any{slog.Any("error", s.Reason)}
 }
 
-// State is a snapshot for who owns the backends, to be read every StateEvery.
+// State returns a snapshot for the owner of the backends, which reads it every StateEvery.
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.core.state(l.clock())
 }
 
-// Paced reports whether Admit waits for the cluster's rate. If not, the caller
-// limits its dials itself.
+// Paced reports whether Admit waits for the cluster's rate. If not, the caller must limit its
+// dials.
 func (l *Lease) Paced() bool { return l.cfg.Rate }
 
-// Refused is told that the cluster itself refused a connection, for their number
-// or for their rate.
+// Refused records that the cluster refused a connection for the number or the rate of connections.
 func (l *Lease) Refused(q Quota) {
 	l.mu.Lock()
 	now := l.clock()

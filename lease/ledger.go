@@ -7,68 +7,68 @@ import (
 )
 
 const (
-	// block is how many slots are taken at once, and the last that are kept.
+	// block is the number of slots that are taken at once, and that a process does not return when
+	// idle.
 	block = 5
-	// maxParts bounds the shards that a process holds slots in.
+	// maxParts bounds the shards in which a process holds slots.
 	maxParts = 8
 )
 
-// ledger is a process's part in the cluster's connection count: what it holds in
-// which shard, and what should be written next. It does no I/O, starts nothing
-// and is told the time: a duration on a clock of its own that never stands still
-// nor steps. The Lease's mutex guards it.
+// ledger is a process's part in the cluster's connection count: its slots in each shard, and its
+// next write. It does no I/O and starts no goroutine. Its times are on a monotonic clock that runs
+// while the machine sleeps. The Lease's mutex guards it.
 type ledger struct {
 	cfg      Config
 	rng      *rand.Rand
-	process  string // begins the name of each of its records
-	follows  bool   // new records say that this process finds shards that are moved
+	process  string // prefix of the owner names of its records
+	follows  bool   // new owner names show that this process finds moved shards
 	settings Settings
 	began    time.Duration // when the settings were known
 
-	parts []*part // the first one is home
+	parts []*part // the first one is the home
 	joins int
 	seq   uint64
-	sight []*sight // by shard; nil for one not seen yet
-	// heard is when the table answered last, sightless when it did so after a
-	// time in which others could not be told from the dead.
+	sight []*sight // by shard; nil for a shard that was not read yet
+	// heard is the time of the table's last answer. sightless is the time of the last answer behind
+	// a long silence, in which living and dead could not be distinguished.
 	heard, sightless time.Duration
 
-	used   int // permits out
+	used   int // permits in use
 	demand int // permits that callers wait for
-	// giving slots of giveTo were promised to those who wait there.
+	// giving slots of the shard giveTo are promised to processes that wait there.
 	giving, giveTo int
 	giveAt         time.Duration // not before
-	waiting        bool          // below the fair share, and nothing free was found
-	lapsed         bool          // everything was lost and nothing came back yet
-	unrenewed      time.Duration // for so long when that happened
+	waiting        bool          // below the fair share without a free slot
+	lapsed         bool          // the lease was lost, and no slot was granted since
+	unrenewed      time.Duration // the age of the lost lease
 	leaving        bool
 
-	graves  []place       // where predecessors that are gone may have records
+	graves  []place       // possible places of ended predecessors' records
 	graveAt time.Duration // not before
 
 	hunt hunt
-	// levelUntil nobody takes more than the fair share, see raised.
+	// Until levelUntil no process takes more than the fair share; see raised.
 	levelUntil time.Duration
-	full       time.Duration // no growth before: the cluster itself had no room
-	lookAt     time.Duration // the next look at a shard of others
+	full       time.Duration // no growth before: the cluster had no room
+	lookAt     time.Duration // time of the next look at a shard of others
 	cursor     int
 	idle       idle
-	pause      time.Duration // after a failure: no call before
+	pause      time.Duration // no call before: the last one failed
 	failing    int
 
 	stats ledgerCounts
 }
 
-// ledgerCounts only grow.
+// ledgerCounts are counters.
 type ledgerCounts struct {
 	Granted, Returned      uint64 // slots
-	Refused                uint64 // changes whose condition did not hold
+	Refused                uint64 // changes whose condition was not met
 	Resolved               uint64 // changes whose outcome was unknown for a while
-	Reaped, ReapsLost      uint64 // records of others: taken, and found changed
-	Buried                 uint64 // records of predecessors that were removed
-	ReapedSelf, Lapsed     uint64 // records lost to others, and leases not renewed in time
-	GivenBack              uint64 // slots closed for those who wait
-	Drifts                 uint64 // shards seen whose numbers disagree
+	Reaped, ReapsLost      uint64 // records of others: removed, and found changed
+	Buried                 uint64 // removed records of predecessors
+	ReapedSelf, Lapsed     uint64 // own records taken by others; leases not renewed in time
+	GivenBack              uint64 // slots returned to waiting processes
+	Drifts                 uint64 // shards whose numbers disagree
 	Renewals, Looks, Fails uint64
 }
 
@@ -76,7 +76,7 @@ func newLedger(cfg Config, process string, rng *rand.Rand) *ledger {
 	return &ledger{cfg: cfg, rng: rng, process: process}
 }
 
-// start is called once, when the settings are known.
+// start is called once, with the first settings.
 func (l *ledger) start(s Settings, now time.Duration) {
 	l.settings, l.began, l.heard, l.sightless = s, now, now, now
 	l.sight = make([]*sight, s.Shards)
@@ -84,7 +84,7 @@ func (l *ledger) start(s Settings, now time.Duration) {
 	l.lookAt = now + l.jittered(l.cfg.Heartbeat)
 }
 
-// adopt goes on by other settings.
+// adopt replaces the settings.
 func (l *ledger) adopt(s Settings, now time.Duration) {
 	if s.Limit > l.settings.Limit {
 		l.hunt = hunt{}
@@ -93,11 +93,11 @@ func (l *ledger) adopt(s Settings, now time.Duration) {
 	l.settings = s
 }
 
-// raised is told that the limit, or a shard's, has become higher. It is shared before
-// anybody takes more than the fair share: soon all have read of it.
+// raised starts a time in which no process takes more than the fair share. The limit of the cluster
+// or of a shard has risen, and within that time all processes have read of it.
 func (l *ledger) raised(now time.Duration) { l.levelUntil = now + 2*l.cfg.Heartbeat }
 
-// next is the call that should be made now, or when to ask again.
+// next returns the call to make now, or the time to ask again.
 func (l *ledger) next(now time.Duration) (*call, time.Duration) {
 	l.expire(now)
 	if now < l.pause {
@@ -119,7 +119,7 @@ func (l *ledger) next(now time.Duration) (*call, time.Duration) {
 // never is later than any wake that matters.
 const never = time.Duration(1<<63 - 1)
 
-// done books the answer of a call.
+// done handles the answer of a call.
 func (l *ledger) done(c *call, a answer, now time.Duration) {
 	if a.err != nil {
 		l.stats.Fails++
@@ -139,12 +139,12 @@ func (l *ledger) done(c *call, a answer, now time.Duration) {
 		l.found(c.look, now)
 	case c.grave && a.done:
 		l.stats.Buried++
-	case c.grave: // it has changed meanwhile: again
+	case c.grave: // the record has changed: bury tries again
 	case c.part == nil && a.done:
 		l.stats.Reaped++
 	case c.part == nil:
 		l.stats.ReapsLost++
-	case slices.Contains(l.parts, c.part): // else given up meanwhile
+	case slices.Contains(l.parts, c.part): // else the part was dropped meanwhile
 		l.settle(c.part, a, now)
 		l.asked(c.part, now)
 	}
@@ -152,11 +152,11 @@ func (l *ledger) done(c *call, a answer, now time.Duration) {
 
 func (l *ledger) jittered(d time.Duration) time.Duration { return jittered(l.rng, d) }
 
-// jittered is d, give or take a tenth.
+// jittered returns d, longer or shorter by up to a tenth.
 func jittered(rng *rand.Rand, d time.Duration) time.Duration { return d - d/10 + upTo(rng, d/5) }
 
-// backoff is a jittered pause that doubles with each failure, from 100 ms to 5 s
-// or to most, if that is less.
+// backoff returns a random pause whose bound doubles with each failure, from 100 ms to the smaller
+// of 5 s and most.
 func backoff(rng *rand.Rand, failures int, most time.Duration) time.Duration {
 	most = min(most, 5*time.Second)
 	pause := most
@@ -166,7 +166,7 @@ func backoff(rng *rand.Rand, failures int, most time.Duration) time.Duration {
 	return pause/2 + upTo(rng, pause/2)
 }
 
-// upTo is a random duration from 0 to most.
+// upTo returns a random duration from 0 to most.
 func upTo(rng *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(max(0, int64(most)) + 1))
 }

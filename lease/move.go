@@ -9,39 +9,38 @@ import (
 	"strings"
 )
 
-// What a shard's item of format 1 has when it is closed, with one write and for good.
-// What was free, and the limit, are kept under other names: attrFree is a text then,
-// so that versions before cannot reckon with it, and attrLimit one that no shard has.
-// The records are put aside under asidePrefix before the item is moved: owners of
-// versions before, who know nothing of all this, find theirs gone, and have nothing there
-// to renew or to reap. Nobody can write to the item then.
+// These are the attributes of a closed item of format 1, which one write closes for good. Its free
+// slots and its limit move to other names. attrFree becomes a text, with which older versions
+// cannot calculate, and attrLimit becomes a limit that no shard has. Records are renamed with
+// asidePrefix before the item is copied. So their owners of older versions find them gone and renew
+// nothing there, and nobody can write to the item.
 const (
 	attrClosed, attrWasLimit, attrWasFree = "moved", "wlim", "wfree"
 
 	asidePrefix = "x"
 	closedFree  = "moved to a key of its own, in format 2"
 	closedLimit = -1
-	// tombstone is an owner for versions before: without any the item looks like
-	// none, and they would try to make it without a pause. It is never reaped.
+	// tombstone is a fake owner record, which is never reaped. An older version takes an item
+	// without owners for a missing one, and would try to create it without a pause.
 	tombstone     = "moved-to-format-2"
 	tombstoneText = "0|0|0|315360000000|"
 
-	// follower is part of the names of owners that follow a shard which is moved.
+	// follower is part of the owner names of processes that follow a moved shard.
 	follower = "~"
-	// movedAtOnce and asideAtOnce are how many records one write carries: an expression
-	// has 4 KB, and 300 operators.
+	// movedAtOnce and asideAtOnce bound the records of one write: an expression has at most 4 KB
+	// and 300 operators.
 	movedAtOnce = 100
 	asideAtOnce = 50
 )
 
 var errNotMoved = errors.New("a shard's item is gone: sluice lease init makes it")
 
-// closed reports whether an item was closed; whole, whether one has arrived under its
-// own key.
+// closed reports whether an item was closed. whole reports whether an item under a shard's own key
+// is complete.
 func (i item) closed() bool { return i.number(attrClosed) != 0 }
 func (i item) whole() bool  { return i[attrFree] != nil }
 
-// asMoved is what becomes of a closed item under its own key.
+// asMoved returns the content of a closed item as it is under its own key.
 func (i item) asMoved() item {
 	moved := item{attrLimit: i[attrWasLimit], attrFree: i[attrWasFree]}
 	for name, value := range i {
@@ -56,8 +55,8 @@ func (i item) asMoved() item {
 	return moved
 }
 
-// strays are the owners of records who do not follow a shard that is moved: they are
-// of a version before, or may not use the shards' own keys.
+// strays returns the owners that do not follow a moved shard. They run an older version, or may not
+// use the shards' own keys.
 func (i item) strays() (owners []string) {
 	for owner := range i.shard().Owners {
 		if owner != tombstone && !strings.Contains(owner, follower) {
@@ -68,9 +67,8 @@ func (i item) strays() (owners []string) {
 	return owners
 }
 
-// closeShard closes a shard's item of format 1. From then on nobody takes slots from
-// it or gives any back. An item that is not there has none, and is closed as well:
-// versions before must not make it.
+// closeShard closes a shard's item of format 1, so that no process takes or returns slots there. It
+// creates a missing item as a closed one, so that older versions do not create it.
 func (t *Table) closeShard(ctx context.Context, shard int) error {
 	u := update{table: t.slots, at: t.oneKey(shard), forever: true}
 	u.require("attribute_not_exists(%s)", u.name(attrClosed))
@@ -81,12 +79,12 @@ func (t *Table) closeShard(ctx context.Context, shard int) error {
 	u.set("%s = %s", u.name(attrLimit), u.number(closedLimit))
 	u.set("%s = %s", u.name(attrClosed), u.number(Format))
 	u.set("%s = %s", u.name(ownerPrefix+tombstone), u.text(tombstoneText))
-	_, _, _, err := t.write(ctx, &u) // not done: it is closed
+	_, _, _, err := t.write(ctx, &u) // a refused write means that it is closed already
 	return err
 }
 
-// move brings a closed item under its own key, unless somebody else has. Whoever
-// meets one does: the one who closed it may be gone.
+// move copies a closed item to its own key, unless another process has done so. Any process that
+// meets a closed item moves it, because the one that closed it may have ended.
 func (t *Table) move(ctx context.Context, shard int) error {
 	own, _, err := t.read(ctx, t.slots, t.ownKey(shard), true)
 	if err != nil {
@@ -101,8 +99,8 @@ func (t *Table) move(ctx context.Context, shard int) error {
 	return nil
 }
 
-// carry puts aside the records of a closed item, and copies it then. Those of versions
-// before may be renewed in between.
+// carry renames the records of a closed item and then copies it. Owners of older versions may renew
+// records in between.
 func (t *Table) carry(ctx context.Context, shard int) error {
 	for tries := 0; tries < raceTries; {
 		found, _, err := t.read(ctx, t.slots, t.oneKey(shard), true)
@@ -125,15 +123,15 @@ func (t *Table) carry(ctx context.Context, shard int) error {
 		if err != nil {
 			return err
 		}
-		if !done { // one was renewed, or somebody else was faster
+		if !done { // a record was renewed, or another process was faster
 			tries++
 		}
 	}
 	return errRaced
 }
 
-// copy makes an item under a shard's own key. What is free comes last: without it the
-// item is not there for anybody. Several may do it at once, since all write the same.
+// copy creates an item under a shard's own key. It writes the free slots last: without them the
+// item does not exist for others. Several processes may copy at once, since all write the same.
 func (t *Table) copy(ctx context.Context, shard int, what item) error {
 	free := what[attrFree]
 	delete(what, attrFree)
@@ -156,9 +154,9 @@ func (t *Table) copy(ctx context.Context, shard int, what item) error {
 	}
 }
 
-// begin prepares a cluster without settings: the places of format 1 are closed before
-// there is anything, so that no version before makes a second ledger there. If there
-// is one already, whose settings are gone, it goes on in its format.
+// begin prepares a cluster without settings. It closes the items of format 1 first, so that no
+// older version creates a second ledger. If there is a ledger of format 1 whose settings are gone,
+// begin returns that format.
 func (t *Table) begin(ctx context.Context, shards int) (format int, err error) {
 	for shard := range shards {
 		found, _, err := t.read(ctx, t.slots, t.oneKey(shard), true)
@@ -174,10 +172,10 @@ func (t *Table) begin(ctx context.Context, shards int) (format int, err error) {
 	return Format, nil
 }
 
-// A StraysError says whose records a migration would take away from them.
+// A StraysError names the owners that would lose their records by a migration.
 type StraysError struct {
 	Owners []string // as Status shows them
-	Moved  int      // shards that are moved already
+	Moved  int      // shards that were moved already
 }
 
 func (e *StraysError) Error() string {
@@ -194,12 +192,11 @@ func (e *StraysError) Error() string {
 // strayNames is how many owners an error names.
 const strayNames = 20
 
-// Migrate brings a table of format 1 to format 2, while sidecars run: one shard after
-// the other is closed and moved, and then the settings change. Sidecars find each shard
-// where it is and close nothing. It refuses, before it changes anything, while there are
-// records of some that cannot. It may be cut off anywhere, and run again, or twice at
-// once; a table that is migrated in part can be used like any other. It returns what it
-// did, in words.
+// Migrate brings a table of format 1 to format 2 while sidecars run. It closes and moves one shard
+// after the other, and changes the settings at the end. Sidecars follow each shard and close
+// nothing. Migrate fails before the first change while there are owners that cannot follow. It may
+// be interrupted, repeated, or run twice at once: a partly migrated table is usable. It returns its
+// result in words.
 func (t *Table) Migrate(ctx context.Context) (did string, err error) {
 	patient, err := t.admin(ctx)
 	if err != nil {
@@ -226,7 +223,7 @@ func (t *Table) migrate(ctx context.Context, heed bool) (did string, err error) 
 		if err != nil {
 			return "", fmt.Errorf("shard %d: %w", shard, err)
 		}
-		if strays := found.strays(); !moved && heed && len(strays) > 0 { // they came while others were moved
+		if strays := found.strays(); !moved && heed && len(strays) > 0 { // they joined while other shards were moved
 			return "", &StraysError{strays, shard}
 		}
 		if err := t.closeShard(ctx, shard); err != nil {
@@ -259,8 +256,7 @@ func (t *Table) migrate(ctx context.Context, heed bool) (did string, err error) 
 	return fmt.Sprintf("%d shards have keys of their own now: the table is of format 2", now.Shards), nil
 }
 
-// strays fails when there is a record in a shard that is not moved yet whose owner
-// cannot follow.
+// strays returns a *StraysError if an owner in a shard that was not moved yet cannot follow.
 func (t *Table) strays(ctx context.Context, shards int) error {
 	e := StraysError{}
 	for shard := range shards {
@@ -280,7 +276,7 @@ func (t *Table) strays(ctx context.Context, shards int) error {
 	return &e
 }
 
-// newestKnown is the newest intent. It is an error if it is of a later version.
+// newestKnown returns the newest intent. An intent of a later version is an error.
 func (t *Table) newestKnown(ctx context.Context) (intent, error) {
 	now, err := t.intent(ctx)
 	if err == nil && now.Format > Format {

@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// The records of this process in the shards, and their changes: each is sent until its outcome is
-// known, and renewed when it is due. What is held in which shard is theirs to say.
+// This file has the records of this process in the shards. Each change is sent until its outcome is
+// known, and each record is renewed when it is due.
 
 // part is a record of this process in one shard.
 type part struct {
 	shard   int
 	owner   string
-	text    string // as confirmed; "" while it joins
+	text    string // the confirmed record; "" while the part joins
 	rec     Record
 	renewed time.Duration // when the first attempt to write text was sent
 	due     time.Duration // of the next renewal
 	tried   time.Duration
 
 	pending *attempt
-	// doubt is a change that was refused, though an earlier sending of it may yet
-	// arrive. The next renewal fences it.
+	// doubt is a refused change of which an earlier sending may still arrive. The next renewal
+	// makes that impossible.
 	doubt *attempt
 }
 
-// attempt is a change that was sent and whose outcome is not known yet. It is
-// sent again unchanged until it is.
+// attempt is a change with an unknown outcome. It is sent again, unchanged, until the outcome is
+// known.
 type attempt struct {
 	change Change
 	rec    Record
-	sent   time.Duration // first
+	sent   time.Duration // the first time
 	tries  int
 }
 
@@ -41,8 +41,8 @@ func (p *part) held() int {
 	return p.rec.Slots
 }
 
-// renew sends again what is unresolved, and renews what is due. The record that
-// was tried longest ago comes first: a shard in trouble does not starve another.
+// renew sends unresolved changes again, and renews due records. The record that was tried longest
+// ago comes first, so that one shard in trouble does not delay the others.
 func (l *ledger) renew(now time.Duration) (*call, time.Duration) {
 	var best *part
 	wake := never
@@ -65,8 +65,8 @@ func (l *ledger) renew(now time.Duration) (*call, time.Duration) {
 	return l.change(best, now, 0), now
 }
 
-// superfluous reports whether a part without slots is of no use. The home moves
-// to one that has some.
+// superfluous reports whether a part without slots can be removed. The home moves to a part with
+// slots.
 func (l *ledger) superfluous(p *part) bool {
 	if p == l.parts[0] {
 		for i, q := range l.parts {
@@ -79,7 +79,7 @@ func (l *ledger) superfluous(p *part) bool {
 	return p != l.parts[0] && !l.waiting && p.doubt == nil
 }
 
-// change begins a change of a part: take slots, or give back when below 0.
+// change begins a change of a part: it takes slots, or returns some when take is below 0.
 func (l *ledger) change(p *part, now time.Duration, take int) *call {
 	l.seq++
 	rec := Record{Seq: l.seq, Slots: p.rec.Slots + take, Total: l.held() + take, ReapAfter: l.cfg.ReapAfter,
@@ -89,7 +89,7 @@ func (l *ledger) change(p *part, now time.Duration, take int) *call {
 	return l.send(p, now)
 }
 
-// leaveCall gives back all that a part holds and removes it.
+// leaveCall returns all slots of a part and removes its record.
 func (l *ledger) leaveCall(p *part, now time.Duration) *call {
 	p.pending = &attempt{sent: now,
 		change: Change{Shard: p.shard, Owner: p.owner, Old: p.text, Take: -p.rec.Slots}}
@@ -102,8 +102,8 @@ func (l *ledger) send(p *part, now time.Duration) *call {
 	return &call{kind: callChange, part: p, change: p.pending.change}
 }
 
-// settle finds out what became of a part's pending change. The record that the
-// table shows decides: it is the new one, the old one, or not ours any more.
+// settle decides the outcome of a part's pending change by the record in the table. It is the new
+// one, the old one, or no longer ours.
 func (l *ledger) settle(p *part, a answer, now time.Duration) {
 	at := p.pending
 	p.pending = nil
@@ -121,7 +121,7 @@ func (l *ledger) settle(p *part, a answer, now time.Duration) {
 		if at.tries > 1 {
 			p.doubt, p.due = at, now
 		}
-	case p.doubt != nil && found == p.doubt.change.New: // it has arrived after all
+	case p.doubt != nil && found == p.doubt.change.New: // the earlier change has arrived after all
 		l.applied(p, p.doubt, now)
 		p.due = now
 	default:
@@ -148,7 +148,7 @@ func (l *ledger) applied(p *part, at *attempt, now time.Duration) {
 	l.idle.note(l.spare(now))
 }
 
-// drop forgets a part. A home that is gone moves to the next one.
+// drop removes a part. The next part becomes the home.
 func (l *ledger) drop(p *part) {
 	l.parts = slices.DeleteFunc(l.parts, func(q *part) bool { return q == p })
 	if l.giveTo == p.shard {
@@ -156,7 +156,7 @@ func (l *ledger) drop(p *part) {
 	}
 }
 
-// leave gives back, at the end, all that no permit covers.
+// leave returns, at the end, all slots that no permit covers.
 func (l *ledger) leave(now time.Duration) (*call, time.Duration) {
 	if !l.leaving {
 		return nil, never
@@ -172,7 +172,7 @@ func (l *ledger) leave(now time.Duration) (*call, time.Duration) {
 	return nil, never
 }
 
-// partIn finds the part in a shard, or nil.
+// partIn returns the part in a shard, or nil.
 func (l *ledger) partIn(shard int) *part {
 	for _, p := range l.parts {
 		if p.shard == shard {
@@ -187,7 +187,7 @@ func (l *ledger) owns(owner string) bool {
 	return slices.ContainsFunc(l.parts, func(p *part) bool { return p.owner == owner })
 }
 
-// join begins a part in a shard with so many slots.
+// join creates a part in a shard with the given number of slots.
 func (l *ledger) join(shard, slots int, now time.Duration) *call {
 	l.joins++
 	p := &part{shard: shard, owner: fmt.Sprintf("%s.%d", l.process, l.joins)}
@@ -198,7 +198,7 @@ func (l *ledger) join(shard, slots int, now time.Duration) *call {
 	return l.change(p, now, slots)
 }
 
-// urgent reports whether a record waits to be renewed or resolved.
+// urgent reports whether a record is due for renewal or has an unknown outcome.
 func (l *ledger) urgent(now time.Duration) bool {
 	return now >= l.pause && slices.ContainsFunc(l.parts, func(p *part) bool { return p.pending != nil || now >= p.due })
 }

@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// sight is what was last seen of a shard.
+// sight is the last image of a shard.
 type sight struct {
 	at          time.Duration
 	limit, free int
 	peers       map[string]*peer // by owner; this process's own included
-	homes       int              // of others that live
-	lasting     int              // of those, of processes that did not just come
+	homes       int              // living processes of others
+	lasting     int              // those of homes that are older than a heartbeat
 	reapAt      time.Duration    // when the first record of others may be taken
 }
 
-// peer is a record, since when it has been seen unchanged, and since when its
-// owner has been seen at all.
+// peer is a record, the time since when it was seen unchanged, and the time when its owner was
+// first seen.
 type peer struct {
 	text         string
 	rec          Record
 	since, first time.Duration
 }
 
-// lasting reports whether a record's process did not just come: it says so, or, of
-// a version before that, was seen to change over a heartbeat.
+// lasting reports whether a record's process is older than a heartbeat. The record says so, or, if
+// an older version wrote it, was seen to change over a heartbeat.
 func (l *ledger) lasting(p *peer) bool { return p.rec.Lasting || p.since-p.first >= l.cfg.Heartbeat }
 
-// reapAt is when a record's slots may be taken, should it not change until then.
-// Clocks may run differently by one part in a thousand.
+// reapAt returns the time when the slots of an unchanged record may be taken. It allows for clocks
+// that differ by one part in a thousand.
 func (p *peer) reapAt() time.Duration { return p.since + p.rec.ReapAfter + p.rec.ReapAfter/1000 + 1 }
 
-// see books an image of a shard. An image may be older than the one before: then
-// a record that looks changed merely begins to age anew.
+// see records an image of a shard. An image may be older than the one before; a record that seems
+// changed then only starts to age again.
 func (l *ledger) see(shard int, image Shard, now time.Duration) {
-	if image.Limit == 0 && len(image.Owners) == 0 { // not there: the first join makes it
+	if image.Limit == 0 && len(image.Owners) == 0 { // no item: the first join creates it
 		image.Limit = l.settings.shardLimit(shard)
 		image.Free = image.Limit
 	}
@@ -49,7 +49,7 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 		if p == nil || p.text != text {
 			rec, err := ParseRecord(text)
 			if err != nil {
-				continue // no version of this wrote it; it counts as drift
+				continue // unreadable; it counts as drift
 			}
 			first := now
 			if p != nil {
@@ -83,22 +83,20 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 	l.sight[shard] = s
 }
 
-// quietBeats is for how many heartbeats a record that does not change counts as
-// alive. Its owner writes one each; one that fails is sent again within seconds.
+// quietBeats is the number of heartbeats for which an unchanged record counts as alive. Its owner
+// writes once a heartbeat, and sends a failed write again within seconds.
 const quietBeats = 2
 
-// lives reports whether a record was seen alive lately, as of the shard's sight:
-// it was new then, or had changed within the last heartbeats. Who is dead shares
-// nothing, waits for nothing and gives nothing back, though its slots are its own
-// until they are reaped. While this process itself could see nothing, nobody's
-// silence counts.
+// lives reports whether a record was new or had changed within the last heartbeats, as of the
+// shard's image. A dead owner has no share and no claim, though its slots are its own until they
+// are reaped. Silence does not count while this process itself could not reach the table.
 func (l *ledger) lives(s *sight, p *peer) bool {
 	return s.at-max(p.since, l.sightless) <= quietBeats*l.cfg.Heartbeat
 }
 
-// owed is what the others in a shard lack, who live and say that they wait for it:
-// of the share due to those that last, of one block for those that just came. They
-// may be about to crash, as they did before, and what they get would die with them.
+// owed returns the slots that living, waiting processes in a shard lack. Lasting ones have a claim
+// to the share due, new ones to one block. New ones may crash again, and their slots would be
+// blocked until they are reaped.
 func (l *ledger) owed(s *sight, due int) (lasting, new int) {
 	for owner, p := range s.peers {
 		switch {
@@ -112,8 +110,8 @@ func (l *ledger) owed(s *sight, due int) (lasting, new int) {
 	return lasting, new
 }
 
-// rich reports whether somebody else in a shard lives and has clearly more than the
-// fair share: to wait for what is just above it would take for ever.
+// rich reports whether another living process in a shard has at least a quarter more than the fair
+// share. One that is just above it would return too little to wait for.
 func (l *ledger) rich(s *sight, fair int) bool {
 	if s == nil {
 		return false
@@ -126,7 +124,7 @@ func (l *ledger) rich(s *sight, fair int) bool {
 	return false
 }
 
-// givers is how many others in a shard live and are above the fair share.
+// givers returns how many other living processes in a shard are above the fair share.
 func (l *ledger) givers(s *sight, fair int) int {
 	n := 0
 	for owner, p := range s.peers {
@@ -137,21 +135,21 @@ func (l *ledger) givers(s *sight, fair int) int {
 	return n
 }
 
-// sightAge is how long what was seen counts for the fair share.
+// sightBeats is the number of heartbeats for which an image counts for the fair share.
 const sightBeats = 10
 
-// fair is the share of each process: the limit over the number of the living,
-// which is estimated from the homes in the shards seen lately.
+// fair returns the share of each process: the limit divided by the number of living processes.
+// Their number is estimated from the homes in recent images.
 func (l *ledger) fair(now time.Duration) int {
 	return l.share(now, func(s *sight) int { return s.homes })
 }
 
-// due is the share above which this process gives to others that last. It is the
-// fair share among those: a pod that crashes again and again is a newcomer each
-// time, and its last few records still look alive.
+// due returns the share above which this process returns slots to lasting ones: the fair share
+// among lasting processes. A pod that crashes again and again is a new process each time, and its
+// last few records still look alive.
 func (l *ledger) due(now time.Duration) int {
 	return l.share(now, func(s *sight) int {
-		if now-s.at > l.cfg.Heartbeat { // who came then has lasted since, or never will
+		if now-s.at > l.cfg.Heartbeat { // processes that were new then have lasted since, or ended
 			return s.homes
 		}
 		return s.lasting
@@ -173,13 +171,12 @@ func (l *ledger) share(now time.Duration, count func(*sight) int) int {
 	return max(1, l.settings.Limit/(1+others))
 }
 
-// closePart (1/4) of what it holds is what a process gives back at most within a
-// heartbeat while the limit is being lowered.
+// closePart (1/4) of its slots is the most that a process returns within a heartbeat while the
+// limit is lowered.
 const closePart = 4
 
-// asked decides, after a renewal, whether slots must go back: because somebody who
-// waits there is owed them, or because the limit was lowered and the shard has given
-// out more than it has.
+// asked decides, after a renewal, whether slots must be returned. They must if a waiting process in
+// the shard has a claim, or if a lowered limit made the free slots negative.
 func (l *ledger) asked(p *part, now time.Duration) {
 	s := l.sight[p.shard]
 	fair, due := l.fair(now), l.due(now)
@@ -196,14 +193,14 @@ func (l *ledger) asked(p *part, now time.Duration) {
 		}
 		if n = min(n, p.held()); n > 0 {
 			l.giving, l.giveTo = n, p.shard
-			l.giveAt = now + l.cfg.Heartbeat*4/5 // a renewal that is a little early counts
+			l.giveAt = now + l.cfg.Heartbeat*4/5 // a renewal may be a little early
 		}
 	}
 }
 
-// portion is this process's part of what a shard has given out too much of, where
-// nobody is above the fair share: as large as its part in the shard. What it lacks
-// then is free in another one.
+// portion returns this process's part of a shard's negative free slots, where no process is above
+// the fair share. It is proportional to its slots in the shard. Other shards then have free slots
+// for it.
 func (l *ledger) portion(s *sight, p *part, over, fair int) int {
 	if l.givers(s, fair) > 0 {
 		return 0
@@ -212,13 +209,13 @@ func (l *ledger) portion(s *sight, p *part, over, fair int) int {
 	return (over*p.held() + all - 1) / all
 }
 
-// part is this process's part of what is owed in a shard, if all above a share give
+// part returns this process's part of the claims in a shard, if all processes above a share return
 // theirs.
 func (l *ledger) part(s *sight, owed, share int) int {
 	return min(max(block, owed/(1+l.givers(s, share))), l.held()-share, owed)
 }
 
-// give gives back what was promised, as far as no permit covers it.
+// give returns promised slots that no permit covers.
 func (l *ledger) give(now time.Duration) (*call, time.Duration) {
 	free := l.held() - l.used
 	if l.giving == 0 || free <= 0 || l.leaving {
@@ -235,7 +232,7 @@ func (l *ledger) give(now time.Duration) (*call, time.Duration) {
 	return l.change(p, now, -n), now
 }
 
-// idle watches how many slots were unused all the time since it began.
+// idle records the least number of unused slots since a time.
 type idle struct {
 	since time.Duration
 	least int
@@ -243,7 +240,7 @@ type idle struct {
 
 func (i *idle) note(spare int) { i.least = min(i.least, spare) }
 
-// shrink gives back slots that were not used for long; the last block stays.
+// shrink returns slots that were unused for IdleRelease; the last block stays.
 func (l *ledger) shrink(now time.Duration) (*call, time.Duration) {
 	l.idle.note(l.spare(now))
 	end := l.idle.since + l.cfg.IdleRelease
@@ -255,12 +252,12 @@ func (l *ledger) shrink(now time.Duration) (*call, time.Duration) {
 	if n <= 0 || l.phase(now) != OK || l.leaving {
 		return nil, now + l.cfg.IdleRelease
 	}
-	// The part with the fewest slots: it may become superfluous.
+	// Take them from the part with the fewest slots, which may become superfluous.
 	p := slices.MinFunc(l.parts, func(a, b *part) int { return cmpSlots(a, b) })
 	return l.change(p, now, -min(n, p.rec.Slots)), now
 }
 
-// cmpSlots orders parts by their slots, those that have none last.
+// cmpSlots orders parts by their slots; those without slots come last.
 func cmpSlots(a, b *part) int {
 	size := func(p *part) int {
 		if p.rec.Slots == 0 {
@@ -271,9 +268,8 @@ func cmpSlots(a, b *part) int {
 	return size(a) - size(b)
 }
 
-// reap takes the slots of a record that has not changed for as long as it said.
-// That its owner has closed everything by then follows from its own clock, which
-// started earlier.
+// reap takes the slots of a record that has not changed for its ReapAfter. Its owner has closed all
+// backends by then, because its own clock started earlier.
 func (l *ledger) reap(now time.Duration) (*call, time.Duration) {
 	if l.leaving {
 		return nil, never
@@ -288,7 +284,7 @@ func (l *ledger) reap(now time.Duration) (*call, time.Duration) {
 			continue
 		}
 		if owner, p := l.ripest(s, now); p != nil {
-			s.reapAt = now + l.cfg.Heartbeat // again, should this call fail
+			s.reapAt = now + l.cfg.Heartbeat // try again if this call fails
 			return &call{kind: callChange, change: Change{Shard: shard, Owner: owner, Old: p.text, Take: -p.rec.Slots}}, now
 		}
 		s.reapAt = now + l.cfg.Heartbeat
@@ -296,7 +292,7 @@ func (l *ledger) reap(now time.Duration) (*call, time.Duration) {
 	return nil, wake
 }
 
-// ripest is the record of others that may be taken and was seen first.
+// ripest returns the record of another process that may be taken and was seen first.
 func (l *ledger) ripest(s *sight, now time.Duration) (owner string, ripest *peer) {
 	for name, p := range s.peers {
 		if now < p.reapAt() || l.owns(name) {

@@ -2,10 +2,11 @@ package lease
 
 import "time"
 
-// The permits of this process: how many may be out while its lease is renewed, and while it is not.
+// This file has the permits of this process: their number while its lease is renewed, and while it
+// is not.
 
-// held is how many slots are surely this process's, whatever becomes of the
-// changes under way.
+// held returns the number of slots that this process certainly has, whatever the outcome of pending
+// changes.
 func (l *ledger) held() int {
 	held := 0
 	for _, p := range l.parts {
@@ -14,7 +15,7 @@ func (l *ledger) held() int {
 	return held
 }
 
-// age is the time since the oldest of the records that hold slots was renewed.
+// age returns the time since the oldest renewal among the records with slots.
 func (l *ledger) age(now time.Duration) (age time.Duration, any bool) {
 	for _, p := range l.parts {
 		if p.rec.Slots > 0 {
@@ -25,8 +26,8 @@ func (l *ledger) age(now time.Duration) (age time.Duration, any bool) {
 	return age, any
 }
 
-// allowed is how many permits may be out: what is held, less what was promised
-// to others, falling to nothing while the lease is not renewed.
+// allowed returns the number of permits that may be in use: held slots less promised ones. It falls
+// to 0 while the lease is not renewed.
 func (l *ledger) allowed(now time.Duration) int {
 	allowed := max(0, l.held()-l.giving)
 	age, _ := l.age(now)
@@ -56,7 +57,7 @@ func (l *ledger) phase(now time.Duration) Phase {
 	return OK
 }
 
-// take takes a permit, if one is to be had.
+// take takes a permit if one is free.
 func (l *ledger) take(now time.Duration) bool {
 	l.expire(now)
 	if l.leaving || l.spare(now) <= 0 {
@@ -67,7 +68,7 @@ func (l *ledger) take(now time.Duration) bool {
 	return true
 }
 
-// valid reports whether a permit that has not led to a dial yet may do so.
+// valid reports whether an unused permit may still lead to a dial.
 func (l *ledger) valid(now time.Duration) bool {
 	l.expire(now)
 	return l.spare(now) >= 0
@@ -79,8 +80,8 @@ func (l *ledger) release() {
 	}
 }
 
-// expire gives up everything when the lease was not renewed for too long. The
-// records stay in the table, for others to reap.
+// expire drops all parts when the lease was not renewed for too long. The records stay in the table
+// for others to reap.
 func (l *ledger) expire(now time.Duration) {
 	if age, any := l.age(now); any && age >= l.cfg.lostAfter() {
 		l.parts, l.giving, l.lapsed, l.unrenewed = nil, 0, true, age

@@ -6,21 +6,19 @@ import (
 	"time"
 )
 
-// gravePause is how long after the lock was had nothing of a predecessor is removed.
-// The kernel ends a process's descriptors one after the other: the lock's may be the
-// first and a socket's the last.
+// gravePause is the time between getting the lock and the first removal of a predecessor's record.
+// The kernel closes a process's descriptors one by one: the lock may be the first and a socket the
+// last.
 const gravePause = time.Second
 
-// inherit is told, before the first call, where processes that are gone may have left
-// records.
+// inherit sets, before the first call, the possible places of ended processes' records.
 func (l *ledger) inherit(graves []place, now time.Duration) {
 	l.graves, l.graveAt = graves, now+gravePause
 }
 
-// bury leaves for predecessors: it removes exactly the record that is found and frees
-// its slots, as the predecessor would have done. It never continues one: a request
-// that is still on its way may write it until it is gone. One that arrives later
-// still, and makes a record anew, is reaped by time.
+// bury removes the records of predecessors and frees their slots. It never continues a record,
+// because a late request of the predecessor may still change it. A request that arrives even later
+// and creates the record again is reaped by time.
 func (l *ledger) bury(now time.Duration) (*call, time.Duration) {
 	if len(l.graves) == 0 || l.leaving {
 		return nil, never
@@ -39,12 +37,12 @@ func (l *ledger) bury(now time.Duration) (*call, time.Duration) {
 				return &call{kind: callChange, grave: true, change: Change{Shard: g.shard, Owner: g.owner, Old: p.text, Take: -p.rec.Slots}}, now
 			}
 		}
-		l.graves = slices.Delete(l.graves, 0, 1) // gone, or of another table
+		l.graves = slices.Delete(l.graves, 0, 1) // gone, or in another table
 	}
 	return nil, never
 }
 
-// estate is where this process may leave records: its predecessors' and its own.
+// estate returns the possible places of records of this process and its predecessors.
 func (l *ledger) estate() []place {
 	places := slices.Clone(l.graves)
 	for _, p := range l.parts {
@@ -53,11 +51,10 @@ func (l *ledger) estate() []place {
 	return places
 }
 
-// Hold makes the lease keep a file that proves to whoever starts after this process
-// that it is gone. It is called before Run.
+// Hold sets a file that proves the end of this process to its successor. It is called before Run.
 func (l *Lease) Hold(f *File) { l.file = f }
 
-// takeFile takes the file's lock, which ends with the process.
+// takeFile locks the file. The lock ends with the process.
 func (l *Lease) takeFile() {
 	if l.file == nil || !l.cfg.Slots {
 		return
@@ -78,7 +75,7 @@ func (l *Lease) takeFile() {
 	l.mu.Unlock()
 }
 
-// bequeath writes down, at the end, what could not be given back: mostly nothing.
+// bequeath writes, at the end, the places of records that could not be removed: mostly none.
 func (l *Lease) bequeath() {
 	if !l.file.held() {
 		return
@@ -86,10 +83,10 @@ func (l *Lease) bequeath() {
 	l.mu.Lock()
 	places := l.core.ledger.estate()
 	l.mu.Unlock()
-	_ = l.file.write(places) // what it says already is true as well, and does no harm
+	_ = l.file.write(places) // on failure the file keeps its earlier content, which is harmless
 }
 
-// testify writes down where records may stand, before one is made.
+// testify writes the place of a new record to the file before the record is created.
 func (l *Lease) testify(c *call) {
 	if !l.file.held() || c.kind != callChange || c.part == nil || c.change.Old != "" {
 		return

@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// errCredentials marks a call that was not made for want of credentials.
+// errCredentials marks a call that was not made because there were no credentials.
 var errCredentials = errors.New("no AWS credentials")
 
-// A TableError is why a call of DynamoDB failed.
+// A TableError explains why a call of DynamoDB failed.
 type TableError struct {
 	Cause         string // one of metrics.LeaseCauses
 	Code          string // AWS's, "" where none was given
@@ -35,12 +35,12 @@ func (e *TableError) Error() string {
 
 func (e *TableError) Unwrap() error { return e.Err }
 
-// Is makes a throttled call known to those who know nothing of DynamoDB.
+// Is makes a throttled call equal to ErrThrottled, for callers that know nothing of DynamoDB.
 func (e *TableError) Is(target error) bool {
 	return target == ErrThrottled && e.Cause == metrics.CauseThrottled
 }
 
-// codes of AWS by cause. All others of throttling are the SDK's to know.
+// codes maps AWS error codes to causes. The SDK knows the other codes of throttling.
 var codes = map[string]string{
 	"ResourceNotFoundException":       metrics.CauseTableMissing,
 	"AccessDeniedException":           metrics.CauseAccessDenied,
@@ -59,7 +59,7 @@ var codes = map[string]string{
 	"ServiceUnavailable":              metrics.CauseServerError,
 }
 
-// remedies are what ends a cause, one sentence or half of one.
+// remedies says, for each cause, what ends it.
 var remedies = map[string]string{
 	metrics.CauseTableMissing:   "run sluice lease init, or name the right one in distributed.conn_lease_table, distributed.rate_limiter_table or AWS_REGION",
 	metrics.CauseNotInitialised: "run sluice lease init for this endpoint and port",
@@ -74,10 +74,10 @@ var remedies = map[string]string{
 	metrics.CauseOther:          "the log has the error",
 }
 
-// noCode is the SDK's word for an answer without a code, such as a proxy's.
+// noCode is the SDK's code for an answer without a code, for example from a proxy.
 const noCode = "UnknownError"
 
-// tableError finds out why a call of a table failed.
+// tableError returns the error of a call with its cause.
 func tableError(table, region string, err error) *TableError {
 	e := &TableError{Cause: metrics.CauseOther, Table: table, Region: region, Err: err}
 	if named, ok := errors.AsType[interface {
@@ -117,8 +117,8 @@ func isTimeout(err error) bool {
 	return ok && n.Timeout()
 }
 
-// A Problem is a step of the lease that fails, and what to do about it. Its text
-// holds nothing of AWS's own, which names accounts and roles: it is for clients too.
+// A Problem is a failing step of the lease, and its remedy. Clients see its text, so it contains
+// nothing of AWS's messages, which name accounts and roles.
 type Problem struct {
 	Step          string
 	Cause         string // one of metrics.LeaseCauses
@@ -146,14 +146,14 @@ func (p *Problem) Error() string {
 
 func (p *Problem) Unwrap() error { return p.Err }
 
-// LogValue is the problem as a group of a log line.
+// LogValue returns the problem as a group for a log line.
 func (p *Problem) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("cause", p.Cause), slog.String("step", p.Step), slog.String("code", p.Code), slog.String("table", p.Table),
 		slog.String("region", p.Region), slog.String("remedy", p.Remedy), slog.String("error", p.Err.Error()))
 }
 
-// lasting reports whether a problem does not pass by itself. If it is one of
-// changes, everything closes, in time, unless somebody acts.
+// lasting reports whether a problem needs an operator. A lasting problem of changes closes every
+// backend in time.
 func (p *Problem) lasting() bool {
 	switch p.Cause {
 	case metrics.CauseAccessDenied, metrics.CauseCredentials, metrics.CauseTableMissing, metrics.CauseNotInitialised, metrics.CauseTwoLedgers:
@@ -162,7 +162,7 @@ func (p *Problem) lasting() bool {
 	return false
 }
 
-// problemOf says what an error of a call means.
+// problemOf returns the problem that an error of a call means.
 func problemOf(k *call, err error) *Problem {
 	p := &Problem{Step: k.step(), Cause: metrics.CauseOther, Err: err, kind: k.kind}
 	e, ok := errors.AsType[*TableError](err)
@@ -180,14 +180,13 @@ func problemOf(k *call, err error) *Problem {
 	return p
 }
 
-// suspended is the problem of a lease that has ended unrenewed for so long, although no call of
-// the table has failed.
+// suspended returns the problem of a lease that ran out although no call of the table failed.
 func suspended(unrenewed time.Duration) *Problem {
 	return &Problem{Step: (&call{kind: callChange, part: &part{}}).step(), Cause: metrics.CauseSuspended, Remedy: remedies[metrics.CauseSuspended],
 		Err: fmt.Errorf("nothing was renewed for %v", unrenewed.Round(time.Millisecond)), kind: callChange}
 }
 
-// step names what a call is for.
+// step returns the purpose of a call in words.
 func (c *call) step() string {
 	switch {
 	case c.kind == callSettings:
@@ -206,14 +205,13 @@ func (c *call) step() string {
 	return "renewing the lease"
 }
 
-// troubles are the kinds of calls whose last one failed.
+// troubles holds, for each kind of call, the problem of the last one if it failed.
 type troubles [callReserve + 1]*Problem
 
-// note books what came of a call; apart says that tickets have a table of their own.
-// That a call succeeded ends what failed for a reason that concerns all calls. A
-// right may be missing for reads or for writes alone, and a table may be missing
-// beside another: these a write ends, for its own table. What still fails comes back
-// with the next call of its kind.
+// note records the outcome of a call. apart says that tickets have their own table. A success ends
+// problems whose cause concerns all calls. A right may be missing for reads or writes alone, and a
+// table may be missing beside another: a write ends these for its own table. A problem that
+// persists comes back with the next call of its kind.
 func (t *troubles) note(k *call, err error, apart bool) {
 	if err != nil {
 		t[k.kind] = problemOf(k, err)
@@ -222,7 +220,7 @@ func (t *troubles) note(k *call, err error, apart bool) {
 	t[k.kind] = nil
 	for kind, p := range t {
 		if p == nil || p.Cause == metrics.CauseNotInitialised {
-			continue // only settings that were read end it
+			continue // only a read of the settings ends it
 		}
 		own := p.Cause == metrics.CauseAccessDenied || p.Cause == metrics.CauseTableMissing
 		wrote := k.kind == callChange || k.kind == callReserve
@@ -233,7 +231,7 @@ func (t *troubles) note(k *call, err error, apart bool) {
 	}
 }
 
-// worst is the problem to tell of: of what keeps the lease alive first.
+// worst returns the problem to report. Problems of the calls that renew the lease come first.
 func (t *troubles) worst() *Problem {
 	for _, kind := range []callKind{callChange, callSettings, callReserve, callLook} {
 		if t[kind] != nil {

@@ -7,31 +7,29 @@ import (
 	"time"
 )
 
-// A Record is what one owner says of itself in one shard. It stands in the table
-// as text, and every change names the whole text that it replaces: whoever is
-// late, or sends twice, changes nothing.
+// A Record is an owner's entry in one shard. The table holds it as text, and every change names the
+// whole text that it replaces. So a late or repeated change has no effect.
 type Record struct {
-	// Seq grows with every record that the owner's process writes, so that no
-	// text ever comes again.
+	// Seq grows with every record of the owner's process, so that no text occurs twice.
 	Seq uint64
-	// Slots that the owner holds in this shard.
+	// Slots is what the owner holds in this shard.
 	Slots int
-	// Total is what its process holds in all shards, as of this writing.
+	// Total is what its process held in all shards when the record was written.
 	Total int
-	// ReapAfter is how long the record must have stood unchanged before others
-	// may take its slots. In milliseconds.
+	// ReapAfter is the time after which others may take the slots of the unchanged record. The text
+	// has it in milliseconds.
 	ReapAfter time.Duration
-	// Home marks one record of each process, so that they can be counted.
+	// Home marks one record of each process, so that processes can be counted.
 	Home bool
-	// Waiting: the process is below its fair share and finds no free slot.
+	// Waiting means that the process is below its fair share and finds no free slot.
 	Waiting bool
-	// Lasting: it is older than a heartbeat, and not likely to crash as soon as
-	// it has what it waits for. Shown with Home or Waiting only.
+	// Lasting means that the process is older than a heartbeat, and so not likely to crash as soon
+	// as it starts to work. The text shows it with Home or Waiting only.
 	Lasting bool
 }
 
-// String is the record's text in the table. Who lasts writes each flag twice:
-// versions that know nothing of it read the same flags.
+// String returns the record's text in the table. A lasting process writes each flag twice, which
+// older versions read as one flag.
 func (r Record) String() string {
 	flags, times := "", 1
 	if r.Lasting {
@@ -46,7 +44,7 @@ func (r Record) String() string {
 	return fmt.Sprintf("%d|%d|%d|%d|%s", r.Seq, r.Slots, r.Total, r.ReapAfter.Milliseconds(), flags)
 }
 
-// ParseRecord reads what String wrote.
+// ParseRecord parses a text written by String.
 func ParseRecord(text string) (Record, error) {
 	parts := strings.Split(text, "|")
 	if len(parts) != 5 || strings.Trim(parts[4], "hw") != "" {
@@ -73,18 +71,17 @@ func badRecord(text string) error {
 	return fmt.Errorf("lease: record %q: want seq|slots|total|milliseconds|flags", text)
 }
 
-// A Shard is one item of the table: a part of the cluster's limit, and who holds
-// of it.
+// A Shard is one item of the table: a part of the cluster's limit, and the records of its owners.
 type Shard struct {
 	Limit int
-	// Free slots. Below 0 after the limit was lowered: nothing is granted then
-	// until enough came back.
+	// Free is the number of free slots. It may be below 0 after the limit was lowered; nothing is
+	// granted then until enough slots have come back.
 	Free int
-	// Owners' records as they stand in the table.
+	// Owners maps each owner to the text of its record.
 	Owners map[string]string
 }
 
-// Held is the sum of all records. A record that cannot be read counts as 0.
+// Held returns the sum of all records' slots. An unreadable record counts as 0.
 func (s Shard) Held() int {
 	held := 0
 	for _, text := range s.Owners {
@@ -95,26 +92,25 @@ func (s Shard) Held() int {
 	return held
 }
 
-// Drift is by how many slots the shard's numbers disagree: 0, unless somebody
-// edited the table.
+// Drift returns by how many slots the shard's numbers disagree: 0, unless somebody edited the
+// table.
 func (s Shard) Drift() int { return s.Limit - s.Free - s.Held() }
 
-// A Change is one conditional write of one shard, the only kind there is. It
-// happens if the owner's record is Old and, where it takes slots, enough of them
-// are free; then the record becomes New and Take moves from free to the record.
+// A Change is one conditional write of one shard. It happens if the owner's record is Old and,
+// where it takes slots, enough of them are free. The record then becomes New, and Take slots move
+// from free to the record.
 type Change struct {
 	Shard    int
 	Owner    string
 	Old, New string // "" for no record
-	Take     int    // slots, below 0 to give back
-	// Limit makes the shard when it does not exist and Old is "": a table whose
-	// items have all expired begins anew.
+	Take     int    // number of slots; below 0 returns some
+	// Limit is the limit of a shard that does not exist yet: if Old is "", the change creates it,
+	// for example after all items have expired.
 	Limit int
 }
 
-// Apply is the definition of what a Store does with a Change: nil for a shard
-// that does not exist. It returns the shard afterwards, and whether the change
-// happened.
+// Apply defines the effect of a Change on a shard, nil for one that does not exist. It returns the
+// shard afterwards, and whether the change happened.
 func (c Change) Apply(s *Shard) (*Shard, bool) {
 	if s == nil {
 		if c.Old != "" {
@@ -136,23 +132,23 @@ func (c Change) Apply(s *Shard) (*Shard, bool) {
 	return after, true
 }
 
-// A Reservation asks for tickets: the right to dial once each, one Interval
+// A Reservation asks for tickets. A ticket is the right to dial once, and two are one Interval
 // apart. Times are microseconds of the table's clock.
 type Reservation struct {
 	Tickets  int
 	Interval int64
-	// The first ticket is due at Floor at the earliest: what was not used until
-	// then is the burst. Nothing is reserved when it would be due after Ceiling,
-	// which is not before Floor.
+	// Floor is the earliest time of the first ticket: unused tickets since then are the burst.
+	// Nothing is reserved if the first ticket would be due after Ceiling, which is not before
+	// Floor.
 	Floor, Ceiling int64
-	// Wrong, unless 0, is a next-ticket time that cannot be right. If it still
-	// stands, it is replaced by Floor.
+	// Wrong, unless 0, is an impossible time of the next ticket. If the table still has it, Floor
+	// replaces it.
 	Wrong int64
 }
 
-// Apply is the definition of what a Store does with a Reservation, given the
-// time at which the next ticket is due: that time afterwards, and whether the
-// tickets were reserved. They are due at next - Tickets*Interval and on.
+// Apply defines the effect of a Reservation on the time of the next ticket. It returns that time
+// afterwards, and whether the tickets were reserved. The first of them is due at after -
+// Tickets*Interval.
 func (r Reservation) Apply(next int64) (after int64, reserved bool) {
 	if r.Wrong != 0 {
 		if next != r.Wrong {

@@ -6,21 +6,21 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// Phase is how well a lease stands.
+// Phase is the condition of a lease.
 type Phase int
 
 const (
-	// Starting: no slot was granted yet.
+	// Starting: no slot has been granted yet.
 	Starting Phase = iota
-	// OK: renewed in time.
+	// OK: the lease was renewed in time.
 	OK
-	// Degraded: it was not renewed lately. What is open stays open, nothing
-	// grows, a backend that ended may be replaced, none is retired for its age.
+	// Degraded: the lease was not renewed lately. Open backends stay open. Nothing grows, an ended
+	// backend may be replaced, and none is retired for its age.
 	Degraded
-	// Draining: it must be renewed soon. Idle backends close, a few at a time,
-	// and none is replaced.
+	// Draining: the lease is about to run out. Idle backends close, a few at a time, and none is
+	// replaced.
 	Draining
-	// Lost: nothing is held any more.
+	// Lost: the lease has run out, and no slot is held.
 	Lost
 )
 
@@ -28,54 +28,53 @@ func (p Phase) String() string {
 	return [...]string{"starting", "ok", "degraded", "draining", "lost"}[p]
 }
 
-// Quota is one of the cluster's two.
+// Quota is one of the cluster's two quotas of connections.
 type Quota int
 
 const (
-	Count Quota = iota // of connections, SQLSTATE 53300
-	Rate               // of new connections, SQLSTATE 53400
+	Count Quota = iota // number of connections, SQLSTATE 53300
+	Rate               // rate of new connections, SQLSTATE 53400
 )
 
 // State is a snapshot of a Lease. The zero State is Starting.
 type State struct {
 	Phase Phase
-	// Held slots, and the permits that are out.
+	// Held is the number of slots, InUse that of permits in use.
 	Held, InUse int
-	// Waiting dials, for a slot; Unticketed ones have it and wait for the rate.
+	// Waiting is the number of dials that wait for a slot. Unticketed ones have a slot and wait for
+	// the rate.
 	Waiting, Unticketed int
-	// Excess is how many backends must close, idle ones at once and others when
-	// they come back, and none of them is to be lent. Others are owed their
-	// slots, or the lease runs out.
+	// Excess is the number of backends that must close: idle ones at once, and others when they are
+	// returned. None of them may be lent. The reason is a claim of other processes, or a lease that
+	// runs out.
 	Excess int
-	// Revoked of them must close now, lent or not: their slots are lost.
+	// Revoked of Excess must close now, even if lent: their slots are lost.
 	Revoked int
-	// Postpone: do not retire backends for their age as long as the server's own
-	// limit allows; they could not be replaced.
+	// Postpone means that backends should not retire for their age while the server's limit allows,
+	// because they could not be replaced.
 	Postpone bool
-	// Local: dials go by the share that is reserved for sidecars that cannot
-	// reach the table.
+	// Local means that dials use the share that is reserved for sidecars that cannot reach the
+	// table.
 	Local bool
 	// Age is the time since the lease was last renewed.
 	Age time.Duration
-	// Queue is how far ahead the cluster's tickets were given out, when last seen.
+	// Queue is how far ahead the cluster's tickets are reserved, as of the last answer.
 	Queue time.Duration
-	// Limit of the cluster and this process's fair share of it; 0 if unknown.
+	// Limit is the cluster's number of slots, Fair this process's share of it; 0 if unknown.
 	Limit, Fair int
 	// Reason is why nothing can be granted, nil if nothing is wrong.
 	Reason error
-	// Differences of the table's settings, which hold, from the configured ones.
+	// Differences between the table's settings, which apply, and the configured ones.
 	Differences []Difference
-	// Unusable is why this process goes on by settings that are not the newest, nil
-	// if it does not.
+	// Unusable is why this process works with earlier settings than the newest, nil if it does not.
 	Unusable error
-	// Problem is why calls of the table fail just now, nil if they do not; and in the
-	// phase Lost that none was made, since this process did not run. In the phase OK it
-	// may pass without anybody's notice.
+	// Problem is why calls of the table fail now, nil if they do not. In the phase Lost it may say
+	// that this process did not run. In the phase OK it may pass unnoticed.
 	Problem *Problem
 }
 
-// Trouble is why the lease stands as it does, to be told to whoever suffers from
-// it: nil while it is well, and where no call of the table fails.
+// Trouble returns why the lease grants less than it should, for an error to a client. It is nil
+// while the lease is well, or where no call of the table fails.
 func (s State) Trouble() error {
 	switch {
 	case s.Reason != nil:
@@ -86,7 +85,7 @@ func (s State) Trouble() error {
 	return nil
 }
 
-// Gauges is the snapshot that metrics shows.
+// Gauges returns a snapshot for metrics.
 func (l *Lease) Gauges() metrics.LeaseGauges {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,11 +2,11 @@ package lease
 
 import "context"
 
-// Static stands in for a Lease where nothing is shared: every dial is admitted.
-// The caller limits its dials itself. The zero Static is ready for use.
+// Static replaces a Lease where nothing is shared: every dial is admitted. The caller must limit
+// its dials. The zero Static is ready for use.
 type Static struct{}
 
-// Admit admits at once.
+// Admit returns a permit at once.
 func (Static) Admit(ctx context.Context, _ int) (*Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -14,11 +14,11 @@ func (Static) Admit(ctx context.Context, _ int) (*Permit, error) {
 	return &Permit{}, nil
 }
 
-// Paced is false: Admit does not wait for a rate.
+// Paced returns false: Admit does not wait for a rate.
 func (Static) Paced() bool { return false }
 
 // Refused does nothing.
 func (Static) Refused(Quota) {}
 
-// State is OK, with nothing to be done.
+// State returns the phase OK, with nothing to do.
 func (Static) State() State { return State{Phase: OK} }

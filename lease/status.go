@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Status is what stands in the table.
+// Status is the content of the table for one cluster.
 type Status struct {
 	Settings Settings
 	Shards   []Shard
-	// Queue is how far ahead tickets were given out, by DynamoDB's clock.
+	// Queue is how far ahead tickets are reserved, by DynamoDB's clock.
 	Queue time.Duration
 
-	intent intent
-	told   intent // in the table of the tickets
-	moved  int    // shards that are under their own keys
-	next   int64  // ticket's time
+	intent     intent
+	rateIntent intent // the intent in the table of tickets
+	moved      int    // shards that are under their own keys
+	next       int64  // time of the next ticket
 }
 
-// Status reads all of a cluster's items.
+// Status reads all items of a cluster.
 func (t *Table) Status(ctx context.Context) (Status, error) {
 	t, err := t.admin(ctx)
 	if err != nil {
@@ -49,17 +49,17 @@ func (t *Table) Status(ctx context.Context) (Status, error) {
 			s.moved++
 		}
 		one := found.shard()
-		if len(found) == 0 { // expired unused; the first join makes it
+		if len(found) == 0 { // the item expired unused; the first join creates it
 			one.Limit = settings.shardLimit(shard)
 			one.Free = one.Limit
 		}
 		s.Shards = append(s.Shards, one)
 	}
-	told, _, err := t.read(ctx, t.rate, t.address(itemSettings), true)
+	rateIntent, _, err := t.read(ctx, t.rate, t.address(itemSettings), true)
 	if err != nil {
 		return Status{}, err
 	}
-	s.told = told.intent()
+	s.rateIntent = rateIntent.intent()
 	found, _, err := t.read(ctx, t.rate, t.address(itemTickets), true)
 	if s.next = found.number(attrNext); s.next > 0 {
 		s.Queue = time.Duration(s.next-time.Time(at).UnixMicro()) * time.Microsecond
@@ -70,8 +70,8 @@ func (t *Table) Status(ctx context.Context) (Status, error) {
 // half reports whether shards are moved and the settings do not say so.
 func (s Status) half() bool { return s.Settings.Format < Format && s.moved > 0 }
 
-// Problems says what is wrong, in a line each: limits that are not those of the
-// settings, as an unfinished Init leaves them, and shards whose numbers disagree.
+// Problems returns the faults of the table, one line each. Faults are limits that are not those of
+// the settings, as an interrupted Init leaves them, and shards whose numbers disagree.
 func (s Status) Problems() []string {
 	var problems []string
 	sum := 0
@@ -90,15 +90,15 @@ func (s Status) Problems() []string {
 	if sum != s.Settings.Limit {
 		problems = append(problems, fmt.Sprintf("the shards together have %d slots, the settings %d", sum, s.Settings.Limit))
 	}
-	if s.told.Settings != s.intent.Settings {
+	if s.rateIntent.Settings != s.intent.Settings {
 		problems = append(problems, fmt.Sprintf("the table of the tickets has %d per second, %d at once, the settings are %d and %d: a change of them was not finished",
-			s.told.Rate, s.told.Burst, s.intent.Rate, s.intent.Burst))
+			s.rateIntent.Rate, s.rateIntent.Burst, s.intent.Rate, s.intent.Burst))
 	}
 	return problems
 }
 
-// Unchanged are the owners whose records stand as they did before. Some renew theirs
-// rarely or cannot, so that it proves nothing.
+// Unchanged returns the owners whose records are the same as before. Some owners renew rarely or
+// cannot renew, so that it proves nothing.
 func (s Status) Unchanged(before Status) (owners []string) {
 	for shard, one := range s.Shards {
 		if shard >= len(before.Shards) {
@@ -114,16 +114,16 @@ func (s Status) Unchanged(before Status) (owners []string) {
 	return owners
 }
 
-// A Repair is one thing that is wrong with a table, and what would be done.
+// A Repair is one fault of a table with its correction.
 type Repair struct {
 	Text string
 	do   func(context.Context, *Table) error
 }
 
-// Repairs are what is wrong: shards and settings that have not followed the newest
-// change of the settings, shards whose numbers disagree, a ticket time that cannot
-// be right, and the records of the owners given, which are known to be dead. An
-// owner is named as Status shows it.
+// Repairs returns the corrections of a table. They concern shards and settings that have not
+// followed the newest intent, shards whose numbers disagree, and an impossible time of the next
+// ticket. They also remove the records of the given owners, which the caller knows to be dead. An
+// owner has the name that Status shows.
 func (t *Table) Repairs(s Status, owners []string) []Repair {
 	var repairs []Repair
 	for shard, one := range s.Shards {
@@ -146,9 +146,9 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 			}})
 		}
 	}
-	if s.told.Settings != s.intent.Settings {
+	if s.rateIntent.Settings != s.intent.Settings {
 		repairs = append(repairs, Repair{"the table of the tickets gets the settings", func(ctx context.Context, t *Table) error {
-			_, err := t.retell(ctx, s.intent)
+			_, err := t.followRate(ctx, s.intent)
 			return err
 		}})
 	}
@@ -156,7 +156,7 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 		repairs = append(repairs, Repair{fmt.Sprintf("tickets: given out %v ahead, which cannot be; begin anew", s.Queue),
 			func(ctx context.Context, t *Table) error { return t.rewind(ctx, s.next) }})
 	}
-	if s.half() { // the last: it is a new intent
+	if s.half() { // the last one, because it makes a new intent
 		repairs = append(repairs, Repair{"the migration to format 2 is finished", func(ctx context.Context, t *Table) error {
 			_, err := t.migrate(ctx, true)
 			return err
@@ -165,8 +165,8 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 	return repairs
 }
 
-// Repair does it. It changes nothing, and says so, when the item is no longer as
-// it was seen.
+// Repair performs a correction. It returns an error and changes nothing when the item has changed
+// since Status.
 func (t *Table) Repair(ctx context.Context, r Repair) error {
 	patient, err := t.admin(ctx)
 	if err != nil {
@@ -175,16 +175,15 @@ func (t *Table) Repair(ctx context.Context, r Repair) error {
 	return r.do(ctx, patient)
 }
 
-// namedRecords is how many records a condition names at most: DynamoDB takes 300
-// operators.
+// namedRecords bounds the records that a condition names: DynamoDB allows 300 operators.
 const namedRecords = 100
 
 var errChanged = errors.New("it has changed meanwhile: look again")
 
-// removal removes a record and frees what it holds. A record's text never comes
-// again: the condition holds once at most.
+// removal returns the correction that removes a record and frees its slots. No text of a record
+// occurs twice, so the condition is met once at most.
 func removal(shard int, owner, text string) Repair {
-	record, _ := ParseRecord(text) // one that cannot be read holds nothing
+	record, _ := ParseRecord(text) // an unreadable record holds nothing
 	return Repair{fmt.Sprintf("shard %d: remove owner %s, which frees %d slots", shard, owner, record.Slots),
 		func(ctx context.Context, t *Table) error {
 			_, at, err := t.locate(ctx, shard, true)
@@ -204,12 +203,11 @@ func removal(shard int, owner, text string) Repair {
 		}}
 }
 
-// level adds to a shard's free slots what its numbers lacked when they were seen,
-// if they still lack it. Changes of sidecars and of the limit move two of the
-// numbers together and leave the difference as it is; only another repair would
-// make it wrong, also one after which free is by chance what it was. Hence each
-// leaves a name of its own, which the next one names; for versions that leave none
-// the records must be those that the difference was reckoned from as well.
+// level adds drift to a shard's free slots, if its numbers still disagree by drift. Changes of
+// sidecars and of the limit move two of the numbers together and leave drift as it is. Only another
+// repair could make it wrong, even one that restores the same number of free slots. Hence each
+// repair writes a unique name, which the next one requires. Older versions write no name, so the
+// records must be unchanged as well.
 func (t *Table) level(ctx context.Context, shard, drift int) error {
 	name := crand.Text()
 	for range raceTries {
@@ -244,7 +242,7 @@ func (t *Table) level(ctx context.Context, shard, drift int) error {
 	return errRaced
 }
 
-// rewind begins the tickets anew, unless somebody has moved their time since.
+// rewind starts the tickets again from now, unless their time has changed since it was read.
 func (t *Table) rewind(ctx context.Context, next int64) error {
 	u := update{table: t.rate, at: t.address(itemTickets)}
 	u.require("%s = %s", u.name(attrNext), u.number(next))

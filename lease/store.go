@@ -7,43 +7,37 @@ import (
 	"time"
 )
 
-// Store is the table. A call that fails may have happened, may happen later, and
-// may happen twice; it returns in bounded time. Change.Apply and
-// Reservation.Apply define the rest.
+// Store is the table. A call that fails may have happened, may happen later, and may happen twice.
+// Each call returns in bounded time. Change.Apply and Reservation.Apply define the effects.
 type Store interface {
-	// Settings reads what the table was initialised with; ErrNoSettings when it
-	// was not.
+	// Settings returns the cluster's settings, or ErrNoSettings if there are none.
 	Settings(ctx context.Context) (Settings, Stamp, error)
-	// Look reads a shard, perhaps not its newest state. A shard that does not
-	// exist is empty.
+	// Look returns a shard, perhaps not in its newest state. A missing shard is empty.
 	Look(ctx context.Context, shard int) (Shard, error)
-	// Change returns the shard after the change, or, when its condition did not
-	// hold, as it was found.
+	// Change returns the shard after the change, or as it was found when the condition was not met.
 	Change(ctx context.Context, c Change) (after Shard, done bool, err error)
-	// Reserve returns the next-ticket time after the reservation, or, when it was
-	// refused, as it was found.
+	// Reserve returns the time of the next ticket after the reservation, or as it was found when
+	// the reservation was refused.
 	Reserve(ctx context.Context, r Reservation) (next int64, done bool, at Stamp, err error)
-	// Follows reports whether this process finds shards whose items are moved, as of
-	// the last Settings. It makes no call.
+	// Follows reports whether this process finds moved shards, as of the last Settings. It makes no
+	// call.
 	Follows() bool
 }
 
-// Stamp is the table's clock as an answer showed it: the whole second in which
-// it was given. The zero Stamp is none.
+// Stamp is the table's clock in an answer, in whole seconds. The zero Stamp is none.
 type Stamp time.Time
 
-// Settings are the truth about a cluster, kept in the table: they hold for all
-// sidecars, however these are configured.
+// Settings are a cluster's limits. They are stored in the table and apply to all sidecars, whatever
+// their configuration.
 type Settings struct {
 	Format int // of the items, at most Format
 	Shards int
 	Limit  int // slots of the whole cluster
 	Rate   int // tickets per second
-	Burst  int // tickets that may be saved up
+	Burst  int // unused tickets that may accumulate
 }
 
-// ErrNoSettings is returned by a Store whose table was not initialised for the
-// cluster.
+// ErrNoSettings is returned by a Store whose table was not initialised for the cluster.
 var ErrNoSettings = errors.New("not initialised for this cluster: run sluice lease init")
 
 // A MismatchError says that this process cannot work by the table's settings.
@@ -60,7 +54,7 @@ func (e *MismatchError) Error() string {
 		e.Key, e.Table, e.Configured)
 }
 
-// shardLimit is a shard's part of the limit; the first ones have the remainder.
+// shardLimit returns a shard's part of the limit. The first shards get the remainder.
 func (s Settings) shardLimit(shard int) int {
 	limit := s.Limit / s.Shards
 	if shard < s.Limit%s.Shards {

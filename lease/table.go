@@ -23,9 +23,9 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// The names of what stands in the table. Each cluster has three kinds of items: its
-// settings and the next ticket's time under the cluster's partition key, and its
-// shards; see keys.go.
+// These are the names in the table. Each cluster has three kinds of items: its settings, the time
+// of the next ticket, and its shards. The first two are under the cluster's partition key; see
+// keys.go.
 const (
 	attrCluster = "pk"
 	attrItem    = "sk"
@@ -37,58 +37,57 @@ const (
 	attrFormat, attrShards, attrLimit = "format", "shards", "lim"
 	attrRate, attrBurst               = "rate", "burst"
 	attrFree, attrNext                = "free", "tat"
-	// attrEpoch counts the changes of the settings: the item of the settings names
-	// the newest one, each shard the one that it has followed. attrRepair is a name
-	// of its own for each repair of a shard. Neither begins as an owner does.
+	// attrEpoch counts the changes of the settings. The settings have the newest epoch, and each
+	// shard the one that it has followed. attrRepair is a unique name for each repair of a shard.
+	// No owner's attribute begins like either.
 	attrEpoch, attrRepair = "epoch", "fix"
 	ownerPrefix           = "o"
 )
 
-// expiry after the last write, DynamoDB may remove an item: whoever uses it
-// writes it every few seconds. The time is DynamoDB's own.
+// DynamoDB may remove an item after expiry without a write; in use it is written every few seconds.
+// The time is DynamoDB's own.
 const expiry = 30 * 24 * time.Hour
 
 const (
 	connectTimeout = time.Second
 	idleConns      = 4
-	// adminAttempts of a call by an administrator, with pauses between them that
-	// double from adminPause to maxAdminPause.
+	// adminAttempts bounds the attempts of an administrator's call. The pause between them doubles
+	// from adminPause to maxAdminPause.
 	adminAttempts = 12
 	adminPause    = 100 * time.Millisecond
 	maxAdminPause = 4 * time.Second
 )
 
-// Table is a Store in DynamoDB. Each of its calls is sent once: the outcome of a
-// call without an answer is found out by the ledger, which a retry in between
-// could deceive.
+// Table is a Store in DynamoDB. It sends each call once: the ledger resolves a call without an
+// answer, and a hidden retry could deceive it.
 type Table struct {
-	api, patient *dynamodb.Client // patient sends again: for administration
-	items        itemAPI          // one of the two
-	slots, rate  string           // tables
-	cluster      string           // the ledger's key
-	earlier      string           // where versions before may have it, "" once that is settled
+	api, patient *dynamodb.Client // patient retries, for administration
+	items        itemAPI          // api or patient
+	slots, rate  string           // names of tables
+	cluster      string           // partition key of the ledger
+	earlier      string           // the key that older versions used, "" once that is settled
 	transport    *http.Transport
 	server       *serverTime
 	places       *places
 }
 
-// itemAPI is what of DynamoDB changes and reads items.
+// itemAPI is the part of DynamoDB that reads and changes items.
 type itemAPI interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 }
 
-// serverTime is what is known of DynamoDB's clock.
+// serverTime is the last known time of DynamoDB.
 type serverTime struct {
-	now   atomic.Int64 // at the last answer, in seconds
-	known atomic.Int64 // when that was, on the machine's clock
+	now   atomic.Int64 // in the last answer, in seconds
+	known atomic.Int64 // the machine's clock at that answer
 }
 
-// NewTable returns the Store that cfg names, with the given AWS configuration.
-// It connects to nothing yet.
+// NewTable returns the Store that cfg names, with the given AWS configuration. It does not connect
+// yet.
 func NewTable(cfg Config, chain aws.Config) *Table {
-	base, ok := chain.HTTPClient.(*awshttp.BuildableClient) // with the authorities of AWS_CA_BUNDLE, if set
+	base, ok := chain.HTTPClient.(*awshttp.BuildableClient) // it trusts the authorities of AWS_CA_BUNDLE, if set
 	if !ok {
 		base = awshttp.NewBuildableClient()
 	}
@@ -130,9 +129,9 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	return t
 }
 
-// admin is the table for who administers it: its calls are sent again while it is
-// throttled or out of reach, some 20 seconds long. Every write of an administrator
-// may be sent twice. It is an error that the cluster has two ledgers.
+// admin returns the table for administration: throttled or failed calls are repeated for some 20
+// seconds. So every write of an administrator may be sent twice. Two ledgers for the cluster are an
+// error.
 func (t *Table) admin(ctx context.Context) (*Table, error) {
 	patient := t.again()
 	return patient, patient.settle(ctx)
@@ -147,11 +146,11 @@ func (t *Table) again() *Table {
 	return &patient
 }
 
-// noRedirect hands a redirect to the caller, who takes it for an error: the
-// endpoint is the one that was signed for.
+// noRedirect returns a redirect as the answer, which is an error: requests are signed for one
+// endpoint.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (t *Table) Close() { t.transport.CloseIdleConnections() }
 
 func number(n int64) types.AttributeValue {
@@ -160,10 +159,10 @@ func number(n int64) types.AttributeValue {
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// item is what DynamoDB returned of an item.
+// item holds the attributes of an item.
 type item map[string]types.AttributeValue
 
-// number reads an attribute; 0 if it is missing or no integer.
+// number returns an attribute, or 0 if it is missing or no integer.
 func (i item) number(name string) int64 {
 	if a, ok := i[name].(*types.AttributeValueMemberN); ok {
 		n, _ := strconv.ParseInt(a.Value, 10, 64)
@@ -172,7 +171,7 @@ func (i item) number(name string) int64 {
 	return 0
 }
 
-// text reads an attribute; "" if it is missing or no text.
+// text returns an attribute, or "" if it is missing or no text.
 func (i item) text(name string) string {
 	if a, ok := i[name].(*types.AttributeValueMemberS); ok {
 		return a.Value
@@ -180,7 +179,7 @@ func (i item) text(name string) string {
 	return ""
 }
 
-// settings reads a cluster's settings.
+// settings returns a cluster's settings from their item.
 func (i item) settings() Settings {
 	return Settings{
 		Format: int(i.number(attrFormat)), Shards: int(i.number(attrShards)), Limit: int(i.number(attrLimit)),
@@ -188,7 +187,7 @@ func (i item) settings() Settings {
 	}
 }
 
-// shard reads a shard's item.
+// shard returns a shard from its item.
 func (i item) shard() Shard {
 	s := Shard{Limit: int(i.number(attrLimit)), Free: int(i.number(attrFree)), Owners: make(map[string]string)}
 	for name, value := range i {
@@ -225,15 +224,15 @@ func (t *Table) settings(ctx context.Context, table string) (Settings, Stamp, er
 	return found.settings(), at, err
 }
 
-// noSettings is ErrNoSettings with what an init would have to be told: by another endpoint or port it makes
-// another ledger.
+// noSettings returns ErrNoSettings with the key that has none. An init for another endpoint or port
+// would create another ledger.
 func (t *Table) noSettings(table string) error {
 	return &TableError{Cause: metrics.CauseNotInitialised, Table: table, Region: t.api.Options().Region,
 		Err: fmt.Errorf("no settings under the key %s: %w", t.address(itemSettings).partition, ErrNoSettings)}
 }
 
-// Reserve implements Store: with one write when the bucket is in use, with a
-// second one when it was idle.
+// Reserve implements Store, with one write when the bucket is in use, and with two when it was
+// idle.
 func (t *Table) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp, error) {
 	u := update{table: t.rate, at: t.address(itemTickets)}
 	tickets := int64(r.Tickets) * r.Interval
@@ -259,7 +258,7 @@ func (t *Table) reserve(ctx context.Context, u *update) (int64, bool, Stamp, err
 	return found.number(attrNext), done, at, err
 }
 
-// read gets an item; an absent one is nil.
+// read returns an item, or nil if it is missing.
 func (t *Table) read(ctx context.Context, table string, from address, consistent bool) (item, Stamp, error) {
 	out, err := t.items.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: from.key(), ConsistentRead: &consistent})
 	if err != nil {
@@ -270,8 +269,8 @@ func (t *Table) read(ctx context.Context, table string, from address, consistent
 	return out.Item, Stamp(at), nil
 }
 
-// write makes a conditional update and returns the item after it; or, when its
-// condition did not hold, as it was found.
+// write makes a conditional update. It returns the item after it, or as it was found when the
+// condition was not met.
 func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error) {
 	if now := t.time(); u.forever {
 		u.remove(u.name(attrExpiry))
@@ -297,17 +296,17 @@ func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error)
 	if failed.Item != nil {
 		return failed.Item, false, Stamp{}, nil
 	}
-	// Absent, or a server that does not return it.
+	// The item is missing, or this server does not return it.
 	found, at, err := t.read(ctx, u.table, u.at, true)
 	return found, false, at, err
 }
 
-// explain says what an error of a call means.
+// explain returns the error of a call with its cause.
 func (t *Table) explain(table string, err error) error {
 	return tableError(table, t.api.Options().Region, err)
 }
 
-// heard remembers DynamoDB's time.
+// heard records DynamoDB's time.
 func (t *Table) heard(at time.Time) {
 	if !at.IsZero() {
 		t.server.now.Store(at.Unix())
@@ -315,7 +314,7 @@ func (t *Table) heard(at time.Time) {
 	}
 }
 
-// time is DynamoDB's, in seconds; 0 before its first answer.
+// time returns DynamoDB's time in seconds, or 0 before its first answer.
 func (t *Table) time() int64 {
 	now := t.server.now.Load()
 	if now == 0 {

@@ -6,82 +6,82 @@ import (
 )
 
 const (
-	// ticketBatch is how many tickets are reserved with one write. A process goes
-	// to the end of the queue with each batch, which shares the rate.
+	// ticketBatch is the number of tickets reserved with one write. A process goes to the end of
+	// the queue with each batch, so that processes share the rate.
 	ticketBatch = 10
-	// queuePart of MaxWait (1/3) is how far ahead those reserve who have some backends,
-	// half as far who have queueHalf, and so on, down to queueLeast, which keeps the rate
-	// in use: who has fewer goes ahead.
+	// MaxWait/queuePart is how far ahead a process with a few backends reserves. With queueHalf
+	// backends it is half of that, and so on, down to queueLeast, which uses the full rate. So
+	// processes with fewer backends go first.
 	queuePart  = 3
 	queueHalf  = 8
 	queueLeast = time.Second
-	// youngTime after its start, a process that has a backend leaves others that start
-	// with it what was saved up, less and less of it.
+	// Until youngTime after its start, a process with a backend leaves saved tickets to others that
+	// start with it, fewer and fewer of them.
 	youngTime = 10 * time.Second
-	// youngBatch is how many tickets it reserves at once until then.
+	// youngBatch is the number of tickets that it reserves at once until then.
 	youngBatch = 4
-	// modestMost is how many backends a process has before it may want to wait: the next one is reserved by
-	// itself, behind those who reserved their first one meanwhile. Who met a queue when it was young waits
-	// until it is not, and until that queue has dialled, for which firstDial is left: two clocks that are
-	// misread by half a second each, and a dial. Who is young and not alone waits until there has been no
-	// queue for so long. There is one at that time where a fleet is larger than the burst: it finds use for
-	// the rate all the same.
+	// modestMost is the number of backends after which a process may wait. The next ticket is
+	// reserved by itself, behind the first tickets of other processes. A process that met a queue
+	// while young waits until it is no longer young and that queue has dialled. firstDial is the
+	// allowance for the dial and for two clocks, each misread by up to half a second. A young
+	// process that is not alone waits until there has been no queue for firstDial. A fleet larger
+	// than the burst has a queue then, and uses the full rate all the same.
 	modestMost = 9
 	firstDial  = clockError + 500*time.Millisecond
-	// Who was refused comes back after a time that is drawn from up to retryLeast, four
-	// times that after the next refusal and so on, or up to the time that it had to wait
-	// anyhow.
+	// After a refusal a process waits for a random time up to retryLeast. Each further refusal
+	// multiplies it by four. It is at least the time until the queue is short enough.
 	retryLeast   = 100 * time.Millisecond
 	mostRefusals = 4
-	// poisoned is how far ahead the next ticket's time cannot be: some clock or
-	// hand was wrong, and it is set back.
+	// poisoned is an impossible distance of the next ticket's time. A clock or a person was wrong,
+	// and the time is reset.
 	poisoned = 10 * time.Minute
-	// localAfter failures in a row, the table is considered out of reach.
+	// localAfter is the number of consecutive failures after which the table counts as out of
+	// reach.
 	localAfter = 2
-	// raceMost is the longest pause after an idle bucket was found busy.
+	// raceMost is the longest pause after an idle bucket turned out to be in use.
 	raceMost = 50 * time.Millisecond
-	// Pauses after the cluster itself refused a connection for their rate.
+	// These bound the pause after the cluster refused a connection for the rate.
 	refusedRateLeast = time.Second
 	refusedRateMost  = 5 * time.Second
 )
 
-// tickets is a process's part in the cluster's connection rate. Like ledger it
-// does no I/O and is told the time.
+// tickets is a process's part in the cluster's connection rate. Like ledger it does no I/O and
+// receives the time as a parameter.
 type tickets struct {
 	cfg      Config
 	rng      *rand.Rand
 	rate     int // per second; 0 while the settings are not known
 	burst    int
 	clock    tableClock
-	due      []time.Duration // of the tickets at hand, ascending
+	due      []time.Duration // times of the reserved tickets, ascending
 	demand   int             // tickets that callers wait for
-	holders  int             // callers of those that have their slot
+	holders  int             // callers that have a slot and wait for a ticket
 	batch    int
-	keep     time.Duration // how late those at hand may be used
+	keep     time.Duration // how long a due ticket stays valid
 	pause    time.Duration // no reservation before
-	refused  time.Duration // no dial before: the cluster said so
+	refused  time.Duration // no dial before: the cluster refused one for the rate
 	wrong    int64
-	queue    time.Duration // how far ahead the next ticket was, at the last answer
+	queue    time.Duration // how far ahead the next ticket was at the last answer
 	failing  int
-	localAt  time.Duration // the next dial without a ticket
-	refusals int           // since the last success, in short
-	young    time.Duration // until then this process has just started
-	last     int64         // the next ticket's time, at the last answer; 0: none yet
-	others   bool          // took tickets while it was young
-	firstAt  time.Duration // no ticket ahead of others before
-	modest   time.Duration // until then this process takes no more than modestMost
-	// thrifty until then: nothing of what was saved up is used, see adopt.
+	localAt  time.Duration // time of the next dial without a ticket
+	refusals int           // recent refusals of a reservation
+	young    time.Duration // until then this process counts as just started
+	last     int64         // time of the next ticket at the last answer; 0 for none yet
+	others   bool          // other processes took tickets while it was young
+	firstAt  time.Duration // no ticket ahead of the queue before
+	modest   time.Duration // until then this process reserves no more than modestMost
+	// Until thrifty no saved ticket is used; see adopt.
 	thrifty time.Duration
 	stats   ticketCounts
 }
 
-// ticketCounts only grow.
+// ticketCounts are counters.
 type ticketCounts struct {
 	Reserved, Used  uint64
 	Stale           uint64 // not used in time
-	Local           uint64 // dials of the local share
+	Local           uint64 // dials by the local share
 	Reservations    uint64
-	Refused, Resets uint64 // queue too long; poisoned times set back
+	Refused, Resets uint64 // refused for a long queue; impossible times reset
 	Fails, Refusals uint64 // calls that failed; refusals by the cluster
 }
 
@@ -91,12 +91,12 @@ func newTickets(cfg Config, rng *rand.Rand) *tickets {
 
 func (t *tickets) start(s Settings) { t.rate, t.burst = s.Rate, s.Burst }
 
-// thriftyBeats is for how many heartbeats after a change of the rate nothing that was
-// saved up is used: by then all have read of it.
+// thriftyBeats is the number of heartbeats after a change of the rate in which no saved ticket is
+// used. All processes read the change within that time.
 const thriftyBeats = 3
 
-// adopt goes on by other settings. Who has not read of them yet may still use what it
-// counts as saved up; both together could be more than a cluster takes at once.
+// adopt replaces the settings. A process that has not read them may still use tickets that it
+// counts as saved. Both together could exceed the burst of the cluster.
 func (t *tickets) adopt(s Settings, now time.Duration) {
 	if t.rate != s.Rate || t.burst != s.Burst {
 		t.start(s)
@@ -104,7 +104,7 @@ func (t *tickets) adopt(s Settings, now time.Duration) {
 	}
 }
 
-// saved is how many unused tickets of the past may be reserved.
+// saved returns the number of unused past tickets that may be reserved.
 func (t *tickets) saved(now time.Duration) int64 {
 	if now < t.thrifty {
 		return 0
@@ -112,25 +112,23 @@ func (t *tickets) saved(now time.Duration) int64 {
 	return int64(t.burst)
 }
 
-// interval between two tickets, in microseconds of the table's clock.
+// interval returns the time between two tickets, in microseconds of the table's clock.
 func (t *tickets) interval() int64 { return int64(time.Second/time.Microsecond) / int64(t.rate) }
 
-// burstTime is how much time of unused tickets is kept.
+// burstTime returns the time for which unused tickets are saved.
 func (t *tickets) burstTime() time.Duration {
 	return time.Duration(int64(t.burst)*t.interval()) * time.Microsecond
 }
 
-// local reports whether the table is out of reach and dials go by the share that
-// is kept in reserve for that.
+// local reports whether the table is out of reach, so that dials use the reserved share.
 func (t *tickets) local() bool { return t.failing >= localAfter }
 
-// localInterval is the time between two dials of one process by its local share.
+// localInterval returns the time between two dials of one process by its local share.
 func (t *tickets) localInterval() time.Duration {
 	return time.Second * time.Duration(t.cfg.MaxInstances) / time.Duration(max(1, t.cfg.Reserve))
 }
 
-// take uses a ticket, if one is due. Otherwise it says when to ask again, should
-// nothing else happen.
+// take uses a due ticket. Without one it returns the time to ask again, should nothing else happen.
 func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
 	if now < t.refused {
 		return false, t.refused
@@ -159,10 +157,10 @@ func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
 	return false, wake
 }
 
-// next is the reservation that should be made now, or when to ask again. It is made
-// when the last batch is used up, for as many as slots are at hand. Who has no backend
-// takes one ticket, ahead of those who have some: these join the queue only where it is
-// short. A process whose backends fail at once has that right once a heartbeat.
+// next returns the reservation to make now, or the time to ask again. A reservation follows when
+// the last batch is used up, and is at most for the slots at hand. A process without backends
+// reserves one ticket and passes the queue. Others join the queue only while it is short. A process
+// whose backends fail at once may pass the queue once a heartbeat.
 func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration) {
 	want := min(t.demand, t.batch, most)
 	if t.rate == 0 || want <= 0 || len(t.due) > 0 {
@@ -200,15 +198,14 @@ func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration)
 	return &call{kind: callReserve, reserve: r, first: first}, now
 }
 
-// maxWait is how far ahead a ticket is reserved. The table's rate may be lower than the
-// one that MaxWait was configured for: a queue must not be taken for a mistake.
+// maxWait returns how far ahead a ticket is reserved. The table's rate may be lower than the one
+// for which MaxWait was configured, and its queue must not count as poisoned.
 func (t *tickets) maxWait() time.Duration {
 	longest := poisoned - ticketBatch*time.Duration(t.interval())*time.Microsecond - 2*clockError - time.Second
 	return min(t.cfg.MaxWait, longest)
 }
 
-// done books the answer of a reservation. One whose answer is lost costs its
-// tickets and nothing else.
+// done handles the answer of a reservation. A lost answer costs its tickets and nothing else.
 func (t *tickets) done(c *call, a answer, now time.Duration) {
 	if a.err != nil {
 		t.failed(now)
@@ -240,7 +237,7 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 		}
 	case t.queue > poisoned:
 		t.wrong = a.next
-	case r.Wrong != 0: // somebody else was faster
+	case r.Wrong != 0: // another process was faster
 		t.wrong = 0
 	case a.next <= r.Ceiling:
 		t.pause = now + upTo(t.rng, raceMost)
@@ -248,7 +245,7 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 		t.stats.Refused++
 		wait := time.Duration(a.next-r.Ceiling) * time.Microsecond
 		if left := t.young - now; left > 0 {
-			wait = min(wait, left) // then the ceiling is another
+			wait = min(wait, left) // the ceiling rises then
 		}
 		spread := max(wait, retryLeast<<(2*t.refusals))
 		t.pause = now + wait + upTo(t.rng, min(spread, t.maxWait()/2))
@@ -256,7 +253,8 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 	}
 }
 
-// notice learns from the answers that a young process gets whether others take tickets, and whether they queue.
+// notice records, while this process is young, whether others take tickets and whether there is a
+// queue.
 func (t *tickets) notice(r Reservation, a answer, now time.Duration) {
 	alone := t.last
 	if a.done {
@@ -271,9 +269,8 @@ func (t *tickets) notice(r Reservation, a answer, now time.Duration) {
 	t.last = a.next
 }
 
-// failed books a call that failed, of the settings or of a reservation. Out of
-// reach of the table, the first dial comes at a random time: all others may be
-// out of reach as well.
+// failed records a failed call for the settings or for a reservation. Without the table, the first
+// dial comes at a random time, because all other processes may have lost the table as well.
 func (t *tickets) failed(now time.Duration) {
 	t.stats.Fails++
 	t.pause = now + backoff(t.rng, t.failing, 5*time.Second)
@@ -282,23 +279,22 @@ func (t *tickets) failed(now time.Duration) {
 	}
 }
 
-// slow is told that the cluster refused a connection for their rate: somebody
-// who takes no tickets uses it too.
+// slow delays dials after the cluster refused a connection for the rate: something without tickets
+// uses the rate too.
 func (t *tickets) slow(now time.Duration) {
 	t.stats.Refusals++
 	t.refused = max(t.refused, now+refusedRateLeast+upTo(t.rng, refusedRateMost-refusedRateLeast))
 	t.batch = max(1, t.batch/2)
 }
 
-// tableClock estimates the table's clock. Its answers show the second in which
-// they were given, and each narrows down by how much that clock is ahead of the
-// process's own.
+// tableClock estimates the table's clock. Each answer shows the second in which it was given, and
+// so narrows the difference between that clock and the process's own.
 type tableClock struct {
 	low, high time.Duration // bounds of the difference
-	at        time.Duration // when they were last narrowed; 0: never
+	at        time.Duration // when they were last narrowed; 0 for never
 }
 
-// drift is by how much (1/drift) the two clocks may diverge.
+// Two clocks diverge by at most 1/drift.
 const drift = 1000
 
 func (c *tableClock) observe(sent, received time.Duration, at Stamp) {
@@ -318,7 +314,7 @@ func (c *tableClock) observe(sent, received time.Duration, at Stamp) {
 	c.low, c.high, c.at = low, high, max(received, 1)
 }
 
-// read is the table's time now, in microseconds; when is the reverse.
+// read returns the table's time at now, in microseconds. when is the reverse.
 func (c *tableClock) read(now time.Duration) int64 { return (now + c.ahead()).Microseconds() }
 
 func (c *tableClock) when(micros int64) time.Duration {

@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// update is a conditional UpdateItem in the making. Names and values all go by
-// placeholders: some of the names are reserved words.
+// update builds a conditional UpdateItem. All names and values use placeholders, because some names
+// are reserved words.
 type update struct {
 	table     string
 	at        address
@@ -47,7 +47,7 @@ func (u *update) value(v types.AttributeValue) string {
 func (u *update) number(n int64) string { return u.value(number(n)) }
 func (u *update) text(s string) string  { return u.value(text(s)) }
 
-// require adds a condition to those that are there.
+// require adds a condition.
 func (u *update) require(format string, args ...any) {
 	if u.condition != "" {
 		u.condition += " AND "
@@ -55,7 +55,7 @@ func (u *update) require(format string, args ...any) {
 	u.condition += fmt.Sprintf(format, args...)
 }
 
-// demand requires that a number is as it was seen; 0 is none.
+// demand requires that a number is unchanged; 0 means that it is absent.
 func (u *update) demand(attribute string, n int64) {
 	if n == 0 {
 		u.require("attribute_not_exists(%s)", u.name(attribute))
