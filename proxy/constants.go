@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // PostgreSQL reads the constants of a statement when it parses it, and parses it anew
@@ -27,7 +28,7 @@ func (t *template) readOtherwise(p settings.Parsing) bool {
 	if others == 0 || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
 		return false
 	}
-	return rewrite.ReadBy([]byte(t.sql))&others != 0
+	return parse.ReadBy([]byte(t.sql))&others != 0
 }
 
 // asParsed is onBackend for a statement that would be read otherwise: only the one will do

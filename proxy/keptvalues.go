@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Values that the server made and the client was told: the keys of INSERT ... RETURNING, and
@@ -235,7 +236,7 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	}
 	// The texts of the turn in progress count as well: what they read, they read behind the
 	// values that are kept. A parameter may say now as a constant does.
-	k.clock = k.clock && (f.Type != wire.Bind || !rewrite.TimeText(s.payload(f)))
+	k.clock = k.clock && (f.Type != wire.Bind || !parse.TimeText(s.payload(f)))
 	text := s.clientText(f)
 	if s.drawnBy(text) != rewrite.Settled {
 		return true // its answer stands, or it is drawn anew

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // The time of a transaction. A transaction that is run again has a later one, and a client that
@@ -384,7 +385,7 @@ func (s *session) bindAtTime(b *binding, st *serverStatement) (*serverStatement,
 	}
 	t, names := b.cs.tmpl, s.mapped.planned
 	p, ok := wire.ParseParams(b.rest)
-	if !ok || t.own || rewrite.TimeText(b.rest) {
+	if !ok || t.own || parse.TimeText(b.rest) {
 		return nil, s.refuseTime()
 	}
 	made, err := s.atTime([]byte(t.sql), 1, names, writtenIn(&p))

@@ -43,7 +43,7 @@ type turn struct {
 	writing
 	output
 	clock
-	parse
+	parseSettings
 	attempt
 	inside // inside.go
 
@@ -196,8 +196,8 @@ type clock struct {
 	leftAt time.Time
 }
 
-// parse is about settings that texts are parsed under.
-type parse struct {
+// parseSettings is about settings that texts are parsed under.
+type parseSettings struct {
 	// rereads: a statement of the turn may have changed how the server reads texts.
 	rereads bool
 	// reported is what the backend had reported when it was lent or the turn began;

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // The settings that a text is parsed under, as a key of templates (settings.Parsing). A
@@ -13,7 +14,7 @@ import (
 
 // parsingAfter is what the transaction's next texts are parsed under, once it has changed
 // settings; constants are those of them that constants are read by. Each call makes a new key.
-func (s *session) parsingAfter(constants rewrite.Readers) settings.Parsing {
+func (s *session) parsingAfter(constants parse.Readers) settings.Parsing {
 	p, n := s.parsing(), s.srv.txParsings.Add(1)<<1|1
 	p.All = n
 	p.Constants.Set(constants, n)
@@ -22,19 +23,19 @@ func (s *session) parsingAfter(constants rewrite.Readers) settings.Parsing {
 
 // rereads returns which of the settings that constants are read by may be changed. A change without
 // a name is one of anything.
-func rereads(changes []rewrite.Change) (by rewrite.Readers) {
+func rereads(changes []rewrite.Change) (by parse.Readers) {
 	for i := range changes {
 		c := &changes[i]
 		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" {
 			return allReaders
 		}
-		by |= rewrite.ReadersOf(c.Name)
+		by |= parse.ReadersOf(c.Name)
 	}
 	return by
 }
 
 // allReaders are all settings that constants are read by.
-var allReaders = rewrite.ReadersOf(settings.ConstantSettings...)
+var allReaders = parse.ReadersOf(settings.ConstantSettings...)
 
 // parsing is the hash of the settings under which the session's next Parse runs. A
 // transaction that changed one of them has a hash of its own, up to its end.
@@ -55,7 +56,7 @@ func (s *session) noteParsing(plan *rewrite.Plan) {
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return
 	}
-	calls, changes, constants := false, false, rewrite.Readers(0)
+	calls, changes, constants := false, false, parse.Readers(0)
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
 		s.t.movesNames = s.t.movesNames || st.Calls || movesNames(st.Changes)

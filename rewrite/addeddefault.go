@@ -72,7 +72,7 @@ func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) boo
 	}
 	for _, span := range spans {
 		n := len(adds)
-		if constraintIs(span.constraint, parse.CONSTR_NOTNULL) {
+		if parse.ConstraintIs(span.constraint, parse.CONSTR_NOTNULL) {
 			adds = append(adds, holdsNotNull(a.table, a.relation, a.Adding()))
 		} else if span.column = a.Adding(); !reader.add(&adds, span) {
 			return false
@@ -102,7 +102,7 @@ func (a *Alteration) names(hold *Addition, span constraintSpan, ph *parse.Phrase
 		case i < 0 || len(names) != len(ref.Values("fields")):
 			return false
 		case len(names) == 1 && names[0] == a.Column:
-			edits = append(edits, parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: identifier(a.Adding())})
+			edits = append(edits, parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: parse.Identifier(a.Adding())})
 		case names[len(names)-1] == a.Column:
 			return false
 		}
@@ -166,7 +166,7 @@ func (a *Alteration) verified() bool {
 	}
 	value := set.Child("stmts").Child("stmt").Child("cmds").Child("def")
 	for constraint := range was.List("constraints") {
-		if constraintIs(constraint, parse.CONSTR_DEFAULT) {
+		if parse.ConstraintIs(constraint, parse.CONSTR_DEFAULT) {
 			return (parse.Intents{}).Equal(constraint.Child("raw_expr"), value)
 		}
 	}
@@ -174,7 +174,7 @@ func (a *Alteration) verified() bool {
 }
 
 // maxAdded bounds the name of a column that is added under another one first.
-const maxAdded = maxName - len(addingSuffix) - 8
+const maxAdded = parse.MaxName - len(addingSuffix) - 8
 
 // addingSuffix stands between the name of a column and a number of its type and default,
 // and what it is held to, while its rows do not have the default yet. By this name a statement finds what another
@@ -197,24 +197,24 @@ func (a *Alteration) Adding() string {
 
 // Add adds it under its name for the time being.
 func (a *Alteration) Add() string {
-	return fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", a.table, identifier(a.Adding()), a.Type)
+	return fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", a.table, parse.Identifier(a.Adding()), a.Type)
 }
 
 // SetDefault gives rows to come the default.
 func (a *Alteration) SetDefault() string {
-	return fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, identifier(a.Adding()), a.Default)
+	return fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, parse.Identifier(a.Adding()), a.Default)
 }
 
 // Fill gives the default to so many rows that do not have it, in the order of the table's
 // key, or to all where that has no columns.
 func (a *Alteration) Fill(key []string, rows int) string {
-	name := identifier(a.Adding())
+	name := parse.Identifier(a.Adding())
 	if len(key) == 0 {
 		return fmt.Sprintf("UPDATE %s SET %s = DEFAULT WHERE %s IS NULL", a.table, name, name)
 	}
 	columns := make([]string, len(key))
 	for i, column := range key {
-		columns[i] = identifier(column)
+		columns[i] = parse.Identifier(column)
 	}
 	list := strings.Join(columns, ", ")
 	return fmt.Sprintf("UPDATE %s SET %s = DEFAULT WHERE (%s) IN (SELECT %s FROM %s WHERE %s IS NULL ORDER BY %s LIMIT %d)",
@@ -223,10 +223,10 @@ func (a *Alteration) Fill(key []string, rows int) string {
 
 // Rename gives the column its name.
 func (a *Alteration) Rename() string {
-	return fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s", a.table, identifier(a.Adding()), a.column)
+	return fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s", a.table, parse.Identifier(a.Adding()), a.column)
 }
 
 // Undo drops the column while it has not got its name.
 func (a *Alteration) Undo() string {
-	return fmt.Sprintf("ALTER TABLE %s DROP COLUMN %s", a.table, identifier(a.Adding()))
+	return fmt.Sprintf("ALTER TABLE %s DROP COLUMN %s", a.table, parse.Identifier(a.Adding()))
 }

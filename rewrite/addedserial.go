@@ -76,14 +76,14 @@ func identityAdded(column parse.Message, spans []constraintSpan, ph *parse.Phras
 	kind := column.Child("type_name")
 	bits, small := narrowOf(kind)
 	switch {
-	case isType(kind, "int8"):
+	case parse.IsType(kind, "int8"):
 		of = "bigint"
 	case !small:
 		return "", "", false
 	default:
 		of = map[narrow]string{32: "integer", 16: "smallint"}[bits]
 	}
-	i := slices.IndexFunc(spans, func(s constraintSpan) bool { return constraintIs(s.constraint, parse.CONSTR_IDENTITY) })
+	i := slices.IndexFunc(spans, func(s constraintSpan) bool { return parse.ConstraintIs(s.constraint, parse.CONSTR_IDENTITY) })
 	if i < 0 || spans[i].constraint.Text("generated_when") != "d" {
 		return "", "", false
 	}
@@ -119,7 +119,7 @@ func (a *Alteration) ownVerified() bool {
 // Drawing is the statement with a default that draws from a sequence, whose name is SQL.
 func (a *Alteration) Drawing(name string) *Alteration {
 	drawing := *a
-	drawing.Default = "nextval(" + literal(name) + "::regclass)"
+	drawing.Default = "nextval(" + parse.Literal(name) + "::regclass)"
 	return &drawing
 }
 

@@ -118,7 +118,7 @@ func advisoryCall(m parse.Message) *Advisory {
 		return nil
 	}
 	call, column := loneCall(m)
-	verb, ok := advisoryVerbs[functionOf(call)]
+	verb, ok := advisoryVerbs[parse.FunctionOf(call)]
 	if !ok {
 		return nil
 	}

@@ -49,8 +49,8 @@ func saysNothing(column parse.Message) bool {
 	for constraint := range column.List("constraints") {
 		any = true
 		switch {
-		case constraintIs(constraint, parse.CONSTR_NULL):
-		case constraintIs(constraint, parse.CONSTR_DEFAULT) && isNull(constraint.Child("raw_expr")) && isNoDomain(column.Child("type_name")):
+		case parse.ConstraintIs(constraint, parse.CONSTR_NULL):
+		case parse.ConstraintIs(constraint, parse.CONSTR_DEFAULT) && isNull(constraint.Child("raw_expr")) && isNoDomain(column.Child("type_name")):
 		default:
 			return false
 		}

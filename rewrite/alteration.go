@@ -95,9 +95,9 @@ func (r *rewriter) alterationOf(p *part) *Alteration {
 		return nil
 	}
 	end := ph.Qualified(i)
-	a := &Alteration{Text: text, table: ph.Span(i, end), Table: identifier(relation.Text("relname")), relation: relation.Text("relname")}
+	a := &Alteration{Text: text, table: ph.Span(i, end), Table: parse.Identifier(relation.Text("relname")), relation: relation.Text("relname")}
 	if schema := relation.Text("schemaname"); schema != "" {
-		a.Table = identifier(schema) + "." + a.Table
+		a.Table = parse.Identifier(schema) + "." + a.Table
 	}
 	if ph.Punctuated(end, "*") {
 		end++

@@ -15,7 +15,7 @@ func (a *Alteration) NotNullHint() string { return a.checked(a.column, a.Column)
 
 // checked are the statements by which a column holds no NULL.
 func (a *Alteration) checked(column, name string) string {
-	name = identifier(name + "_not_null")
+	name = parse.Identifier(name + "_not_null")
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s CHECK (%s IS NOT NULL) NOT VALID; ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s",
 		a.table, name, column, a.table, name)
 }
@@ -29,7 +29,7 @@ func (a *Alteration) addHint() string {
 		"UPDATE %s SET %s = DEFAULT WHERE %s IS NULL, at most 3,000 rows at a time.",
 		a.table, a.column, a.Type, a.table, a.column, a.Default, a.table, a.column, a.column)
 	if a.Held != nil {
-		hint += " Then " + strings.ReplaceAll(strings.Join(a.Held.steps(), "; "), identifier(a.Adding()), a.column) + "."
+		hint += " Then " + strings.ReplaceAll(strings.Join(a.Held.steps(), "; "), parse.Identifier(a.Adding()), a.column) + "."
 	}
 	if a.NotNull && (a.Held == nil || !a.Held.hasNotNull()) {
 		hint += " In the place of NOT NULL, behind these: " + a.NotNullHint() + "."
@@ -81,9 +81,9 @@ func (a *Alteration) Rebuild(facts ColumnFacts) string {
 	if facts.InKey {
 		return fmt.Sprintf("The column is in the primary key, and cannot be dropped. Make the table anew while nothing writes to it, "+eachAlone+
 			"CREATE TABLE %s with %s %s and all else as it is; INSERT INTO it SELECT ... FROM %s, at most 3,000 rows at a time; DROP TABLE %s; ALTER TABLE ... RENAME TO it; its indexes.",
-			identifier(a.TableName()+"_new"), a.column, a.Type, a.table, a.table)
+			parse.Identifier(a.TableName()+"_new"), a.column, a.Type, a.table, a.table)
 	}
-	made := identifier(a.Column + "_new")
+	made := parse.Identifier(a.Column + "_new")
 	steps := []string{
 		fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", a.table, made, a.Type),
 		fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s IS NULL AND %s IS NOT NULL, at most 3,000 rows at a time", a.table, made, a.column, made, a.column),

@@ -239,7 +239,7 @@ func (m *mapper) pair(i int) int {
 
 // rename gives a name in the tree, which stands at token i, the one that the server has.
 func (m *mapper) rename(node parse.Message, field string, i int, name string) {
-	m.edit(i, i, written(name))
+	m.edit(i, i, parse.Written(name))
 	m.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
 }
 

@@ -14,7 +14,7 @@ import (
 // of a text that depends on it, any value but hex is an error and never other digits.
 func TestConversions(t *testing.T) {
 	t.Parallel()
-	conn := sessionIn(t, pgtest.Start(t))
+	conn := pgtest.Start(t).Connect(t)
 	ask := func(expression string) string {
 		t.Helper()
 		results, err := conn.Exec(t.Context(), "SELECT "+expression).ReadAll()

@@ -1,10 +1,6 @@
 package rewrite
 
-import (
-	"slices"
-
-	"github.com/sluice-proxy/sluice/rewrite/parse"
-)
+import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // ddl is the mapping of one statement that changes the schema.
 type ddl struct {
@@ -129,7 +125,7 @@ func (d *ddl) write(i int, name string) {
 		d.refuse("The place of a name was not found in the text.")
 		return
 	}
-	d.r.edit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: written(name)})
+	d.r.edit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: parse.Written(name)})
 }
 
 // before puts text in front of token i.
@@ -175,9 +171,4 @@ func (d *ddl) rewriteName(node parse.Message, field string, i int, name string) 
 }
 
 // isBytea reports whether a type is bytea, as a column's definition has it.
-func isBytea(kind parse.Message) bool { return isType(kind, "bytea") }
-
-// constraintIs reports the kind of a constraint.
-func constraintIs(constraint parse.Message, kinds ...parse.ConstrType) bool {
-	return slices.Contains(kinds, parse.ConstrType(constraint.Integer("contype")))
-}
+func isBytea(kind parse.Message) bool { return parse.IsType(kind, "bytea") }

@@ -83,7 +83,7 @@ func wholeRows(node parse.Message, names map[string]bool) {
 		}
 		if !child.Is("ColumnRef") {
 			wholeRows(child, names)
-			if child.Is("FuncCall") && functionOf(child) == rowTypeOf {
+			if child.Is("FuncCall") && parse.FunctionOf(child) == rowTypeOf {
 				asked := map[string]bool{}
 				wholeRows(child, asked)
 				for name := range asked {
@@ -135,7 +135,7 @@ func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
 		return
 	}
 	if !known || unqualified && hidden[name] {
-		m.refuse("Nobody can tell which table the name " + written(name) + " stands for.")
+		m.refuse("Nobody can tell which table the name " + parse.Written(name) + " stands for.")
 		return
 	}
 	var columns []attribute
@@ -150,7 +150,7 @@ func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
 	text, as := m.r.conversion().naturally(node, columns), ""
 	alias := node.Values("alias")
 	if len(alias) == 0 {
-		as = " AS " + inQuotes(name)
+		as = " AS " + parse.Identifier(name)
 	}
 	// A row of the table has its own names of columns, and a row of the query those of the alias.
 	renamed := false
@@ -158,11 +158,11 @@ func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
 		name, renamed = node.Child("alias").Text("aliasname"), len(node.Child("alias").Values("colnames")) > 0
 	}
 	if m.wholes[rowTypeOf+name] || renamed && m.wholes[name] {
-		m.refuse("The whole row of " + written(name) + " is read, by its type or by names of columns that it has beside its own.")
+		m.refuse("The whole row of " + parse.Written(name) + " is read, by its type or by names of columns that it has beside its own.")
 		return
 	}
 	m.edit(first, m.lastOf(at), "("+text+")"+as)
-	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + inQuotes(name)).Wrapped("from_clause") {
+	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + parse.Identifier(name)).Wrapped("from_clause") {
 		m.meant.Replace(n, from)
 		if len(alias) > 0 {
 			m.meant.Set(from.Kind(), "alias", alias...)
@@ -180,7 +180,7 @@ func (m *mapper) deriveName(ref parse.Message) {
 		return
 	}
 	if m.aliases[names[1]] { // without its schema the name could mean what has the alias
-		m.refuse("Nobody can tell which table the name " + written(names[1]) + " stands for.")
+		m.refuse("Nobody can tell which table the name " + parse.Written(names[1]) + " stands for.")
 		return
 	}
 	at := m.token(ref)

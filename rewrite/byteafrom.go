@@ -249,7 +249,7 @@ func leftNames(query parse.Message) outputs {
 			if val := target.Node("val"); isStar(val.Kind()) {
 				return outputs{unknown: true}
 			}
-			name, _ = figure(target.Node("val"))
+			name, _ = parse.Figure(target.Node("val"))
 		}
 		o.names = append(o.names, name)
 	}

@@ -29,7 +29,7 @@ func (d *ddl) createIndex(index parse.Message) {
 	d.natural(t, index, "where_clause")
 	if touched && index.Text("idxname") == "" {
 		name := newChooser().choose(t.name, d.indexColumns(index), "idx")
-		d.before(at, written(name)+" ")
+		d.before(at, parse.Written(name)+" ")
 		d.r.meant.Set(index, "idxname", parse.Value{Bytes: []byte(name)})
 	}
 }

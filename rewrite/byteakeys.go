@@ -23,7 +23,7 @@ func (d *ddl) constraintNames(t *table, create parse.Message) givenNames {
 		same := merged(create)
 		for constraint, keys := range constraintsOf(create) {
 			switch name := constraint.Text("conname"); {
-			case !constraintIs(constraint, kind):
+			case !parse.ConstraintIs(constraint, kind):
 			case name != "":
 				taken.taken[name] = true
 			case !same[&constraint.Wire[0]]:
@@ -41,7 +41,7 @@ func merged(create parse.Message) map[*byte]bool {
 	deferred := deferrals(create)
 	for _, kind := range []parse.ConstrType{parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE} {
 		for constraint, keys := range constraintsOf(create) {
-			if !constraintIs(constraint, kind) {
+			if !parse.ConstraintIs(constraint, kind) {
 				continue
 			}
 			id := &constraint.Wire[0]
@@ -133,7 +133,7 @@ func (d *ddl) constraintToken(constraint parse.Message) int {
 // constraint rewrites a constraint of a table, or of a column of it, which is over keys.
 func (d *ddl) constraint(t *table, constraint parse.Message, keys []string, given givenNames) {
 	if name, ok := given[&constraint.Wire[0]]; ok {
-		d.before(d.token(constraint.Integer("location")), "CONSTRAINT "+written(name)+" ")
+		d.before(d.token(constraint.Integer("location")), "CONSTRAINT "+parse.Written(name)+" ")
 		d.r.meant.Set(constraint, "conname", parse.Value{Bytes: []byte(name)})
 	}
 	switch parse.ConstrType(constraint.Integer("contype")) {

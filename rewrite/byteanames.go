@@ -4,23 +4,12 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // physicalName is the name under which the server has a mapped column.
 func physicalName(name string) string { return Column{Name: name, Mapped: true}.Physical() }
-
-// written is a name as a text may have it: in quotes where it needs them. It is for names
-// of two words or more, none of which is a keyword.
-func written(name string) string {
-	for i := range len(name) {
-		c := name[i]
-		if 'a' <= c && c <= 'z' || c == '_' || i > 0 && '0' <= c && c <= '9' {
-			continue
-		}
-		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
-	}
-	return name
-}
 
 // chooser gives constraints and indexes the names that PostgreSQL gives them where the
 // statement does not, from the names of columns that clients know. It knows only the names
@@ -53,14 +42,14 @@ func (c chooser) choose(table string, columns []string, label string) string {
 // distinct are the names of an index's columns with a number behind each that is there twice,
 // as PostgreSQL's ChooseIndexColumnNames has them. More than have room in a name are left out.
 func distinct(columns []string) []string {
-	columns = columns[:min(len(columns), maxName)]
+	columns = columns[:min(len(columns), parse.MaxName)]
 	taken := make(map[string]bool, len(columns))
 	all := make([]string, 0, len(columns))
 	for _, column := range columns {
 		name := column
 		for i := 1; taken[name]; i++ {
 			number := strconv.Itoa(i)
-			name = clipped(column, min(len(column), maxName-len(number))) + number
+			name = clipped(column, min(len(column), parse.MaxName-len(number))) + number
 		}
 		taken[name] = true
 		all = append(all, name)
@@ -76,7 +65,7 @@ func joined(columns []string) string {
 			b.WriteByte('_')
 		}
 		b.WriteString(column)
-		if b.Len() > maxName {
+		if b.Len() > parse.MaxName {
 			break
 		}
 	}
@@ -86,7 +75,7 @@ func joined(columns []string) string {
 // objectName is PostgreSQL's makeObjectName: the longer one of both names is cut until
 // the whole fits.
 func objectName(first, second, label string) string {
-	room := maxName - len(label) - 1
+	room := parse.MaxName - len(label) - 1
 	if second != "" {
 		room--
 	}

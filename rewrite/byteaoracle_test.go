@@ -38,7 +38,7 @@ func playWorlds(t *testing.T, how ByteaMapping) {
 	t.Parallel()
 	pg := pgtest.Start(t)
 	const perWorld = 50
-	stock, mapped := sessionIn(t, pg), sessionIn(t, pg)
+	stock, mapped := pg.Connect(t), pg.Connect(t)
 	o := &bytea.Oracle{Statements: perWorld, Shrink: 300, Most: *byteaMost}
 	o.Begin = func(ctx context.Context, w *bytea.World) (*bytea.Client, *bytea.Client, error) {
 		err := errors.Join(makeWorld(ctx, stock, w, (*bytea.Table).DDL), makeWorld(ctx, mapped, w, (*bytea.Table).MappedDDL))
@@ -62,20 +62,6 @@ func playWorlds(t *testing.T, how ByteaMapping) {
 	if excess := o.Tally.Excess(); excess != "" {
 		t.Error(excess)
 	}
-}
-
-// sessionIn is a session in a database of its own.
-func sessionIn(t *testing.T, pg *pgtest.Server) *pgconn.PgConn {
-	config, err := pgconn.ParseConfig("sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Host, config.Port, config.User, config.Database = pg.SocketDir, uint16(pg.Port), pg.User, pg.NewDatabase(t)
-	conn, err := pgconn.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn
 }
 
 // makeWorld makes a world in the place of what the database has.
@@ -149,7 +135,7 @@ var ofConstraint = regexp.MustCompile(`CONSTRAINT (\w+|"(""|[^"])+") `)
 func TestByteaTables(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Start(t)
-	stock, byHand, planned := sessionIn(t, pg), sessionIn(t, pg), sessionIn(t, pg)
+	stock, byHand, planned := pg.Connect(t), pg.Connect(t), pg.Connect(t)
 	unnamed := func(table *bytea.Table) string { return ofConstraint.ReplaceAllString(table.DDL(), "") }
 	for n := range uint64(40) {
 		w := bytea.NewWorld(*byteaSeed, n)

@@ -138,7 +138,7 @@ func (m *mapper) unqualified(s *scope, name string) (attribute, bool) {
 			m.ambiguous(name)
 			return attribute{}, false
 		case perhaps:
-			m.refuse("The name " + written(name) + " may belong to a function or a table whose columns are not known, or to a mapped column of a query around: write the table before it.")
+			m.refuse("The name " + parse.Written(name) + " may belong to a function or a table whose columns are not known, or to a mapped column of a query around: write the table before it.")
 			return attribute{}, false
 		}
 		return found, true
@@ -147,7 +147,7 @@ func (m *mapper) unqualified(s *scope, name string) (attribute, bool) {
 		for _, it := range level.items {
 			if it.name == name {
 				if mapsAny(it.columns) {
-					m.cannot("The whole row of " + written(name) + " is read.")
+					m.cannot("The whole row of " + parse.Written(name) + " is read.")
 				}
 				return attribute{}, false
 			}
@@ -224,7 +224,7 @@ func (m *mapper) relation(node parse.Message) view {
 	rel, known := m.r.names.find(schema, name)
 	switch {
 	case !known:
-		m.refuse("The search path is not known, so that nobody can tell which table the name " + written(name) + " stands for.")
+		m.refuse("The search path is not known, so that nobody can tell which table the name " + parse.Written(name) + " stands for.")
 		it.unknown = true
 	case rel == nil:
 		it.unknown = true

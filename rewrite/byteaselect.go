@@ -133,7 +133,7 @@ func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bo
 		o.column, o.mapped = m.bare(s, val)
 		leaf := parse.Message{}
 		if o.name == "" {
-			o.name, leaf = figure(val)
+			o.name, leaf = parse.Figure(val)
 		}
 		digits[i] = m.loose(s, node, val.Kind(), len(out), o.name)
 		if digits[i] {
@@ -143,7 +143,7 @@ func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bo
 			end := m.targetEnd(target)
 			m.value(s, val, m.token(target), end)
 			if target.Text("name") == "" && node.Has("sort_clause") {
-				m.behind(end, " AS "+written(o.name))
+				m.behind(end, " AS "+parse.Written(o.name))
 				m.meant.Set(target, "name", parse.Value{Bytes: []byte(o.name)})
 			}
 		} else {
@@ -174,7 +174,7 @@ func (m *mapper) name(s *scope, target, leaf parse.Message) {
 		c, _ = m.rowField(s, leaf)
 	}
 	if c.mapped {
-		m.behind(m.targetEnd(target), " AS "+written(c.name))
+		m.behind(m.targetEnd(target), " AS "+parse.Written(c.name))
 		m.meant.Set(target, "name", parse.Value{Bytes: []byte(c.name)})
 	}
 }
@@ -240,7 +240,7 @@ func (m *mapper) spelt(s *scope, ref parse.Message, columns []attribute, before 
 		text := c.written()
 		switch {
 		case c.mapped && !digits:
-			text = m.r.conversion().bytea(text) + " AS " + written(c.name)
+			text = m.r.conversion().bytea(text) + " AS " + parse.Written(c.name)
 		case digits && !c.mapped:
 			text = m.r.conversion().hex(text)
 		}
@@ -257,18 +257,15 @@ func (m *mapper) spelt(s *scope, ref parse.Message, columns []attribute, before 
 
 // written is a column as a text may name it anywhere in its query.
 func (c attribute) written() string {
-	name := written(c.server)
+	name := parse.Written(c.server)
 	if c.of != nil && c.of.name != "" {
-		return inQuotes(c.of.name) + "." + name // behind a dot a keyword is a name
+		return parse.Identifier(c.of.name) + "." + name // behind a dot a keyword is a name
 	}
 	if !c.mapped {
-		return inQuotes(c.server)
+		return parse.Identifier(c.server)
 	}
 	return name
 }
-
-// inQuotes is a name that may be a keyword, as a text may have it.
-func inQuotes(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // outputNamed finds the output column that a bare name or a number means; n is -1 for none and
 // -2 for several.

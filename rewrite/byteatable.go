@@ -53,19 +53,19 @@ func (r *rewriter) tableMade(create parse.Message) *table {
 		}
 	}
 	for constraint, keys := range constraintsOf(create) {
-		if constraintIs(constraint, parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE) {
+		if parse.ConstraintIs(constraint, parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE) {
 			for _, key := range keys {
 				if bytea[key] {
 					t.mapped[key] = true
 				}
 			}
 		}
-		if constraintIs(constraint, parse.CONSTR_PRIMARY) {
+		if parse.ConstraintIs(constraint, parse.CONSTR_PRIMARY) {
 			t.key = keys
 		}
 	}
 	for constraint, keys := range constraintsOf(create) {
-		if !constraintIs(constraint, parse.CONSTR_FOREIGN) {
+		if !parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) {
 			continue
 		}
 		for i, to := range r.referred(t, constraint) {
@@ -116,7 +116,7 @@ func constraintsOf(create parse.Message) func(yield func(constraint parse.Messag
 
 // keysOf are the columns that a table's constraint is over.
 func keysOf(constraint parse.Message) []string {
-	if constraintIs(constraint, parse.CONSTR_FOREIGN) {
+	if parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) {
 		return constraint.Names("fk_attrs")
 	}
 	return constraint.Names("keys")
@@ -177,7 +177,7 @@ func (d *ddl) column(t *table, column parse.Message, given givenNames) {
 	if !t.maps(name) {
 		for constraint := range column.List("constraints") {
 			d.constraint(t, constraint, []string{name}, given)
-			if constraintIs(constraint, parse.CONSTR_GENERATED) {
+			if parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) {
 				d.natural(t, constraint, "raw_expr")
 			}
 		}
@@ -200,15 +200,15 @@ func (d *ddl) column(t *table, column parse.Message, given givenNames) {
 	for n, constraint := range constraints {
 		d.constraint(t, constraint, []string{name}, given)
 		switch {
-		case constraintIs(constraint, parse.CONSTR_DEFAULT):
+		case parse.ConstraintIs(constraint, parse.CONSTR_DEFAULT):
 			last := end
 			if n+1 < len(constraints) {
 				last = d.token(constraints[n+1].Integer("location")) - 1
 			}
 			d.wrap(t, constraint, "raw_expr", d.constraintToken(constraint)+1, last)
-		case constraintIs(constraint, parse.CONSTR_GENERATED) && d.r.conversion().unsteady:
+		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) && d.r.conversion().unsteady:
 			d.refuse("The digits of a generated column would depend on a setting (bytea_output) where they are made by casts.")
-		case constraintIs(constraint, parse.CONSTR_GENERATED):
+		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED):
 			open := d.constraintToken(constraint) + 3 // GENERATED ALWAYS AS (
 			d.wrap(t, constraint, "raw_expr", open+1, ph.Closing(open)-1)
 		}
@@ -242,7 +242,7 @@ func (d *ddl) textColumn(column parse.Message) {
 // each byte. Its name, which is the column's when the table is made, tells such a column
 // from one of the client's.
 func (by *conversion) checkOf(physical string) string {
-	c := written(physical)
+	c := parse.Written(physical)
 	return "CONSTRAINT " + c + " CHECK (" + strings.ReplaceAll(by.check, "%c", c) + ")"
 }
 

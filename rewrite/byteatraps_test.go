@@ -27,7 +27,7 @@ func trapNames() *Names {
 func TestByteaTraps(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Start(t)
-	stock, mapped := &bytea.Client{Conn: sessionIn(t, pg)}, &bytea.Client{Conn: sessionIn(t, pg)}
+	stock, mapped := &bytea.Client{Conn: pg.Connect(t)}, &bytea.Client{Conn: pg.Connect(t)}
 	for _, c := range []*bytea.Client{stock, mapped} {
 		plan := planIn(t, trapNames(), ByteaHex)
 		for _, text := range strings.Split(bytea.TrapTables, ";\n") {

@@ -141,14 +141,14 @@ func (by *conversion) naturally(relation parse.Message, columns []attribute) str
 	var all []string
 	for _, c := range columns {
 		if c.mapped {
-			all = append(all, by.bytea(written(c.server))+" AS "+written(c.name))
+			all = append(all, by.bytea(parse.Written(c.server))+" AS "+parse.Written(c.name))
 		} else {
-			all = append(all, inQuotes(c.server))
+			all = append(all, parse.Identifier(c.server))
 		}
 	}
-	from := inQuotes(relation.Text("relname"))
+	from := parse.Identifier(relation.Text("relname"))
 	if schema := relation.Text("schemaname"); schema != "" {
-		from = inQuotes(schema) + "." + from
+		from = parse.Identifier(schema) + "." + from
 	}
 	if !relation.Flag("inh") {
 		from = "ONLY " + from

@@ -137,9 +137,9 @@ func chunkedOf(text string) *Chunked {
 	if !plainDelete(node, table) || !lasting(node.Child("where_clause"), table.Text("relname")) {
 		return nil
 	}
-	c := &Chunked{tree: tree, Table: identifier(table.Text("relname"))}
+	c := &Chunked{tree: tree, Table: parse.Identifier(table.Text("relname"))}
 	if schema := table.Text("schemaname"); schema != "" {
-		c.Table = identifier(schema) + "." + c.Table
+		c.Table = parse.Identifier(schema) + "." + c.Table
 	}
 	ph := parse.LexPhrase([]byte(text), st.Start, st.End)
 	for i := range ph.Tokens {
@@ -256,16 +256,13 @@ func Momentary(text []byte) bool {
 	return false
 }
 
-// identifier is a name as SQL.
-func identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
 // Batches is told the columns of the table's primary key, and returns the text of a batch of
 // so many rows, with the parameters of the client's. ok is false where that text would not
 // mean the client's condition, and nothing may be run.
 func (c *Chunked) Batches(key []string) (batch func(rows int) string, ok bool) {
 	columns := make([]string, len(key))
 	for i, name := range key {
-		columns[i] = identifier(name)
+		columns[i] = parse.Identifier(name)
 	}
 	list := strings.Join(columns, ", ")
 	batch = func(rows int) string {

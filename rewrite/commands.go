@@ -321,7 +321,7 @@ func addOrder(cmd command) int {
 	switch {
 	case cmd.kind() == parse.AT_AddColumn:
 		return 0
-	case constraintIs(cmd.Child("def"), parse.CONSTR_UNIQUE):
+	case parse.ConstraintIs(cmd.Child("def"), parse.CONSTR_UNIQUE):
 		return 1
 	}
 	return 2

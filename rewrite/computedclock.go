@@ -3,48 +3,26 @@ package rewrite
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // A text that is computed may be a word for the time when it is cast: ('no' || 'w')::timestamptz. Whatever cannot be
-// known to be constant, or to be no text, is taken for a clock. Constants are looked at by their bytes (clockText),
+// known to be constant, or to be no text, is taken for a clock. Constants are looked at by their bytes (TimeText),
 // and so are the values of parameters (TimeText).
 
-// settledTypes are types whose input reads no clock, beside those of readers.
-var settledTypes = wordSet("interval regclass regtype regproc regprocedure regnamespace regrole xid tid void record tsvector tsquery")
-
-// readsClock reports whether the input of a type may read the clock: of dates and times, of arrays and ranges of
-// these, and of types that nobody knows.
-func readsClock(typ parse.Message) bool {
-	names := typ.Names("names")
-	if len(names) == 0 || len(names) > 1 && names[0] != "pg_catalog" {
-		return true
-	}
-	last := names[len(names)-1]
-	by, known := readers[last]
-	return !settledTypes[last] && (!known || by != 0)
-}
-
-// clockTypes are the types that are called like a function: date(x).
-var clockTypes = wordSet("date time timetz timestamp timestamptz daterange tsrange tstzrange datemultirange tsmultirange tstzmultirange")
-
-// timeMakers are functions that return a time, and no text.
-var timeMakers = wordSet(`date_trunc date_bin date_add date_subtract to_timestamp to_date make_date make_time make_timestamp make_timestamptz timezone
-	now transaction_timestamp statement_timestamp clock_timestamp extract date_part justify_days justify_hours justify_interval make_interval age isfinite`)
-
 // recordMakers are functions that read values of any type out of a text.
-var recordMakers = wordSet("json_populate_record json_populate_recordset json_to_record json_to_recordset jsonb_populate_record jsonb_populate_recordset jsonb_to_record jsonb_to_recordset")
+var recordMakers = parse.WordSet("json_populate_record json_populate_recordset json_to_record json_to_recordset jsonb_populate_record jsonb_populate_recordset jsonb_to_record jsonb_to_recordset")
 
 // computes reports whether a node of a statement may read the clock out of a text that is no constant.
 func (v *surveyor) computes(m parse.Message) bool {
 	switch m.Name() {
 	case "TypeCast":
-		return readsClock(m.Child("type_name")) && v.computed(m.Child("arg"), 0)
+		return parse.ReadsClock(m.Child("type_name")) && v.computed(m.Child("arg"), 0)
 	case "FuncCall":
 		names := m.Names("funcname")
 		last := names[len(names)-1]
-		return recordMakers[last] || clockTypes[last] && len(m.Values("args")) == 1 && v.computed(m.Child("args"), 0)
+		return recordMakers[last] || parse.ClockTypes[last] && len(m.Values("args")) == 1 && v.computed(m.Child("args"), 0)
 	case "JsonTable", "JsonFuncExpr", "JsonOutput", "RangeTableFunc", "RangeTableFuncCol":
 		return true
 	case "RangeFunction":
 		for column := range m.List("coldeflist") {
-			if readsClock(column.Child("type_name")) {
+			if parse.ReadsClock(column.Child("type_name")) {
 				return true
 			}
 		}
@@ -65,7 +43,7 @@ func (v *surveyor) computed(m parse.Message, depth int) bool {
 		return !v.timeColumn(m)
 	case "TypeCast": // of another type it is no text, and of a text the constant is what counts
 		names := m.Child("type_name").Names("names")
-		by, known := readers[names[len(names)-1]]
+		by, known := parse.TypeReaders(names[len(names)-1])
 		return !(known && by != 0) && any("arg")
 	case "CollateClause", "NamedArgExpr":
 		return any("arg")
@@ -103,7 +81,7 @@ func makesTime(call parse.Message) bool {
 	names := call.Names("funcname")
 	last := names[len(names)-1]
 	own := len(names) == 1 || names[0] == "pg_catalog"
-	return own && (timeMakers[last] || clockTypes[last] && len(call.Values("args")) == 1)
+	return own && (parse.TimeMakers[last] || parse.ClockTypes[last] && len(call.Values("args")) == 1)
 }
 
 // addsTimes reports an operator that no text has.

@@ -120,7 +120,7 @@ func (r *rewriter) freed(p *part) {
 // holdsNotNull is the CHECK that stands for NOT NULL. A name that the statement gives to NOT NULL is nobody's:
 // PostgreSQL 16, as which clusters act, forgets it, and takes it twice.
 func holdsNotNull(table, relation, column string) Addition {
-	return Addition{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + identifier(column) + " IS NOT NULL)", second: column}
+	return Addition{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.Identifier(column) + " IS NOT NULL)", second: column}
 }
 
 // constraintsOf reads an ALTER TABLE; nil for one that is no Constraints, or of which the
@@ -175,9 +175,9 @@ func order(k ConstraintKind) int {
 
 // regclass is the name of a RangeVar for a cast to regclass.
 func regclass(relation parse.Message) string {
-	name := identifier(relation.Text("relname"))
+	name := parse.Identifier(relation.Text("relname"))
 	if schema := relation.Text("schemaname"); schema != "" {
-		name = identifier(schema) + "." + name
+		name = parse.Identifier(schema) + "." + name
 	}
 	return name
 }
@@ -230,7 +230,7 @@ func (r *constraintReader) column(cmd parse.Message, i, last int) bool {
 	if !ok {
 		return false
 	}
-	added := AddedColumn{Name: name, Drop: "ALTER TABLE " + r.c.table + " DROP COLUMN " + identifier(name)}
+	added := AddedColumn{Name: name, Drop: "ALTER TABLE " + r.c.table + " DROP COLUMN " + parse.Identifier(name)}
 	added.Add = "ALTER TABLE " + r.c.table + " ADD COLUMN " + r.ph.Span(at, until)
 	meant := parse.Intents{}
 	if len(spans) > 0 {
@@ -327,7 +327,7 @@ func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
 		a.Kind, a.Keys = ForeignKey, constraint.Names("fk_attrs")
 		if span.column != "" {
 			a.Keys = []string{span.column}
-			a.body = "FOREIGN KEY (" + identifier(span.column) + ") " + a.body
+			a.body = "FOREIGN KEY (" + parse.Identifier(span.column) + ") " + a.body
 		}
 		a.Referred, a.MatchFull, a.second = regclass(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", joined(a.Keys)
 		if constraint.Child("pktable").Text("catalogname") != "" {

@@ -15,32 +15,32 @@ import (
 
 // NotValid adds a FOREIGN KEY or CHECK that holds for rows to come.
 func (a *Addition) NotValid(name string) string {
-	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s %s NOT VALID", a.table, identifier(name), a.body)
+	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s %s NOT VALID", a.table, parse.Identifier(name), a.body)
 }
 
 // Validate begins the job that looks at the rows that are there.
 func (a *Addition) Validate(name string) string {
-	return fmt.Sprintf("ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s", a.table, identifier(name))
+	return fmt.Sprintf("ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s", a.table, parse.Identifier(name))
 }
 
 // Drop takes a constraint back, with its index.
 func (a *Addition) Drop(name string) string {
-	return fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s", a.table, identifier(name))
+	return fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s", a.table, parse.Identifier(name))
 }
 
 // Rename gives a constraint another name.
 func (a *Addition) Rename(from, to string) string {
-	return fmt.Sprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", a.table, identifier(from), identifier(to))
+	return fmt.Sprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", a.table, parse.Identifier(from), parse.Identifier(to))
 }
 
 // RenameIndex gives an index that is no constraint's yet another name.
 func (a *Addition) RenameIndex(schema, from, to string) string {
-	return "ALTER INDEX " + identifier(schema) + "." + identifier(from) + " RENAME TO " + identifier(to)
+	return "ALTER INDEX " + parse.Identifier(schema) + "." + parse.Identifier(from) + " RENAME TO " + parse.Identifier(to)
 }
 
 // CreateIndex begins the job that makes the index of a UNIQUE constraint.
 func (a *Addition) CreateIndex(name string) string {
-	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", identifier(name), a.table, identifiers(a.Keys, ""))
+	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", parse.Identifier(name), a.table, identifiers(a.Keys, ""))
 	if len(a.Including) > 0 {
 		sql += " INCLUDE (" + identifiers(a.Including, "") + ")"
 	}
@@ -52,19 +52,19 @@ func (a *Addition) CreateIndex(name string) string {
 
 // UsingIndex makes a constraint of an index, which gets its name.
 func (a *Addition) UsingIndex(name, index string) string {
-	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, identifier(name), identifier(index), a.timing)
+	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, parse.Identifier(name), parse.Identifier(index), a.timing)
 }
 
 // DropIndex takes an index back that is no constraint's yet.
 func (a *Addition) DropIndex(schema, name string) string {
-	return "DROP INDEX " + identifier(schema) + "." + identifier(name)
+	return "DROP INDEX " + parse.Identifier(schema) + "." + parse.Identifier(name)
 }
 
 // identifiers are names in a list, each with a prefix.
 func identifiers(names []string, prefix string) string {
 	all := make([]string, len(names))
 	for i, name := range names {
-		all[i] = prefix + identifier(name)
+		all[i] = prefix + parse.Identifier(name)
 	}
 	return strings.Join(all, ", ")
 }
@@ -75,8 +75,8 @@ func (a *Addition) Duplicate() string {
 	var nulls, present, names []string
 	for _, key := range a.Keys {
 		names = append(names, "quote_ident('"+strings.ReplaceAll(key, "'", "''")+"')")
-		nulls = append(nulls, identifier(key)+" IS NULL")
-		present = append(present, identifier(key)+" IS NOT NULL")
+		nulls = append(nulls, parse.Identifier(key)+" IS NULL")
+		present = append(present, parse.Identifier(key)+" IS NOT NULL")
 	}
 	where := ""
 	if !a.NullsNotDistinct {
@@ -91,8 +91,8 @@ func (a *Addition) Duplicate() string {
 func (a *Addition) Orphan(referred []string) string {
 	var present, same []string
 	for i, key := range a.Keys {
-		present = append(present, "f."+identifier(key)+" IS NOT NULL")
-		same = append(same, "p."+identifier(referred[i])+" = f."+identifier(key))
+		present = append(present, "f."+parse.Identifier(key)+" IS NOT NULL")
+		same = append(same, "p."+parse.Identifier(referred[i])+" = f."+parse.Identifier(key))
 	}
 	return fmt.Sprintf("SELECT %s FROM %s f WHERE %s AND NOT EXISTS (SELECT 1 FROM %s p WHERE %s) LIMIT 1",
 		identifiers(a.Keys, "f."), a.table, strings.Join(present, " AND "), a.Referred, strings.Join(same, " AND "))
@@ -130,7 +130,7 @@ func (a *Addition) Is(shown string) bool {
 	if ours.Child("pk_attrs").Shape == nil {
 		meant.Set(ours, "pk_attrs", theirs.Values("pk_attrs")...)
 	}
-	if constraintIs(ours, parse.CONSTR_CHECK) {
+	if parse.ConstraintIs(ours, parse.CONSTR_CHECK) {
 		if !saysSame(ours.Child("raw_expr"), theirs.Child("raw_expr")) {
 			return false
 		}

@@ -90,5 +90,5 @@ func characteristic(option parse.Message, action Action) Change {
 			text = "on"
 		}
 	}
-	return Change{Action: action, Name: "default_" + option.Text("defname"), SQL: literal(text), Text: text}
+	return Change{Action: action, Name: "default_" + option.Text("defname"), SQL: parse.Literal(text), Text: text}
 }

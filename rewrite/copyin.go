@@ -103,9 +103,9 @@ func readCopyIn(m parse.Message) (*CopyIn, *Refusal) {
 	case m.Child("where_clause").Shape != nil:
 		return nil, notCarried("WHERE")
 	}
-	c.Table = identifier(c.Name)
+	c.Table = parse.Identifier(c.Name)
 	if c.Schema != "" {
-		c.Table = identifier(c.Schema) + "." + c.Table
+		c.Table = parse.Identifier(c.Schema) + "." + c.Table
 	}
 	for option := range m.List("options") {
 		if refusal := c.option(option); refusal != nil {

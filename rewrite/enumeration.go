@@ -35,7 +35,7 @@ func domainOf(m parse.Message) (text string, ordered bool) {
 	}
 	var values []string
 	for _, label := range labels {
-		values = append(values, literal(label))
+		values = append(values, parse.Literal(label))
 	}
 	return "CREATE DOMAIN " + typeName(m) + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + "))", slices.IsSorted(labels)
 }
@@ -44,7 +44,7 @@ func domainOf(m parse.Message) (text string, ordered bool) {
 func typeName(m parse.Message) string {
 	var name []string
 	for _, part := range m.Names("type_name") {
-		name = append(name, identifier(part))
+		name = append(name, parse.Identifier(part))
 	}
 	return strings.Join(name, ".")
 }
@@ -89,16 +89,16 @@ const AnotherDomain = "Make a domain of all values under another name (CREATE DO
 // taken before.
 func addedByHand(of, value string) string {
 	domain := "ALTER DOMAIN " + of
-	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + literal(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
+	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + parse.Literal(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
 }
 
 // renamedByHand are those by which one is renamed. Rows are written before the old value is refused, and
 // once more behind it, since others may have written it meanwhile.
 func renamedByHand(of, old, value string) string {
 	domain := "ALTER DOMAIN " + of
-	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + literal(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +
-		literal(of) + "::regtype): UPDATE <table> SET <column> = " + literal(value) + " WHERE <column> = " + literal(old) + ", at most 3,000 rows at a time, and its default where that is the old value; then " + domain +
-		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + literal(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more. Where the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain
+	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + parse.Literal(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +
+		parse.Literal(of) + "::regtype): UPDATE <table> SET <column> = " + parse.Literal(value) + " WHERE <column> = " + parse.Literal(old) + ", at most 3,000 rows at a time, and its default where that is the old value; then " + domain +
+		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + parse.Literal(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more. Where the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain
 }
 
 // isEnum reports whether PostgreSQL would make the type: values that it refuses are the server's to

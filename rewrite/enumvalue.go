@@ -118,7 +118,7 @@ func textsOf(check parse.Message) (values []string, ok bool) {
 // Next is the name of the CHECK that takes the place of this one.
 func (d *DomainValues) Next() string {
 	number, stem := strconv.Itoa(d.number+1), d.stem
-	for len(stem)+len(number) > maxName {
+	for len(stem)+len(number) > parse.MaxName {
 		_, last := utf8.DecodeLastRuneInString(stem)
 		stem = stem[:len(stem)-last]
 	}
@@ -163,17 +163,17 @@ func (e *EnumValue) TooLong() bool { return len(e.Value) > mostLabel }
 func (e *EnumValue) Add(name string, values []string) string {
 	list := make([]string, len(values))
 	for i, value := range values {
-		list[i] = literal(value)
+		list[i] = parse.Literal(value)
 	}
-	return "ALTER DOMAIN " + e.Type + " ADD CONSTRAINT " + identifier(name) + " CHECK (VALUE IN (" + strings.Join(list, ", ") + ")) NOT VALID"
+	return "ALTER DOMAIN " + e.Type + " ADD CONSTRAINT " + parse.Identifier(name) + " CHECK (VALUE IN (" + strings.Join(list, ", ") + ")) NOT VALID"
 }
 
 // Drop takes a CHECK from the domain, and DropAny one that need not be there.
 func (e *EnumValue) Drop(name string) string {
-	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT " + identifier(name)
+	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT " + parse.Identifier(name)
 }
 func (e *EnumValue) DropAny(name string) string {
-	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT IF EXISTS " + identifier(name)
+	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT IF EXISTS " + parse.Identifier(name)
 }
 
 // Hint says how the value is added by hand.

@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -64,7 +63,7 @@ func (r *fillReader) take(kind parse.Token) bool {
 	case parse.OperatorToken:
 		r.computed = r.computed || len(r.Lexeme()) > 1 // ||, ->>
 	case parse.StringToken:
-		if clockText(r.Lexeme()) {
+		if parse.TimeText(r.Lexeme()) {
 			r.fill = max(r.fill, Clock)
 		}
 	case parse.PunctToken:
@@ -79,12 +78,11 @@ func (r *fillReader) take(kind parse.Token) bool {
 // takeWord is take for a word.
 func (r *fillReader) takeWord() bool {
 	r.word = strings.ToLower(string(r.Lexeme()))
-	by, known := readers[r.word]
-	r.cast = r.cast || r.was == parse.CastToken && (!known || by != 0) && !settledTypes[r.word]
+	r.cast = r.cast || r.was == parse.CastToken && parse.TypeReadsClock(r.word)
 	switch {
-	case clocks[r.word]:
+	case parse.Clocks[r.word]:
 		r.fill = max(r.fill, Clock)
-	case drawers[r.word]:
+	case parse.Drawers[r.word]:
 		r.fill = max(r.fill, Drawn)
 	case generators[r.word]:
 		return false
@@ -94,10 +92,10 @@ func (r *fillReader) takeWord() bool {
 
 // takeCall is take for a parenthesis, in front of which the name of a function may be.
 func (r *fillReader) takeCall() bool {
-	if r.word != "" && !clocks[r.word] && !drawers[r.word] && parse.RoleNamed(r.word)&parse.Callable == 0 {
+	if r.word != "" && !parse.Clocks[r.word] && !parse.Drawers[r.word] && parse.RoleNamed(r.word)&parse.Callable == 0 {
 		return false
 	}
-	r.computed = r.computed || parse.RoleNamed(r.word)&parse.Harmless != 0 && !timeMakers[r.word] && !clocks[r.word]
+	r.computed = r.computed || parse.RoleNamed(r.word)&parse.Harmless != 0 && !parse.TimeMakers[r.word] && !parse.Clocks[r.word]
 	return true
 }
 
@@ -115,7 +113,7 @@ func TimeOf(kind, expression string) string {
 			return kind + " " + expression
 		case parse.WordToken:
 			word := strings.ToLower(string(l.Lexeme()))
-			if timed = timed || periods[word] && word != "age"; !forms[word] && (!periods[word] || word == "age") {
+			if timed = timed || parse.Periods[word] && word != "age"; !forms[word] && (!parse.Periods[word] || word == "age") {
 				return ""
 			}
 		case parse.QuotedToken:
@@ -123,7 +121,7 @@ func TimeOf(kind, expression string) string {
 				return ""
 			}
 		case parse.StringToken:
-			if clockText(l.Lexeme()) {
+			if parse.TimeText(l.Lexeme()) {
 				return ""
 			}
 		case parse.BadToken:
@@ -133,45 +131,5 @@ func TimeOf(kind, expression string) string {
 }
 
 // forms are the words that stand beside the time in a default.
-var forms = wordSet(`timezone date_trunc timestamp timestamptz date time with without zone at interval text
+var forms = parse.WordSet(`timezone date_trunc timestamp timestamptz date time with without zone at interval text
 	extract epoch from numeric integer bigint`)
-
-// drawers are the words for values that nobody else gets.
-var drawers = wordSet(`nextval random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
-	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4`)
-
-// clocks are the words for the time.
-var clocks = wordSet(`now clock_timestamp statement_timestamp transaction_timestamp timeofday
-	current_timestamp current_time current_date localtimestamp localtime age`)
-
-func wordSet(words string) map[string]bool {
-	m := map[string]bool{}
-	for word := range strings.FieldsSeq(words) {
-		m[word] = true
-	}
-	return m
-}
-
-// clockText reports whether a constant may be read as the time: 'now', 'today'. It looks for
-// the words wherever they stand, since a constant may be an array or a range of such.
-func clockText(b []byte) bool {
-	if len(b) > 1 && (b[0]|0x20 == 'e' || b[0]|0x20 == 'u') && (b[1] == '\'' || b[1] == '&') && bytes.IndexByte(b, '\\') >= 0 {
-		return true // it says another word than it shows: E'n\x6fw'
-	}
-	for i := 0; i < len(b); {
-		j := i
-		for j < len(b) && isLetter(b[j]) {
-			j++
-		}
-		switch j - i {
-		case 3, 5, 8, 9:
-			if w := b[i:j]; parse.IsWord(w, "now") || parse.IsWord(w, "today") || parse.IsWord(w, "tomorrow") || parse.IsWord(w, "yesterday") {
-				return true
-			}
-		}
-		i = max(j, i+1)
-	}
-	return false
-}
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

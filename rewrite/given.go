@@ -161,7 +161,7 @@ func (in *Insertion) inFront(token int, text string) parse.Edit {
 func (in *Insertion) named(columns []int) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
-		names[i] = identifier(in.relation.Columns[c].Name)
+		names[i] = parse.Identifier(in.relation.Columns[c].Name)
 	}
 	return strings.Join(names, ", ")
 }
@@ -184,7 +184,7 @@ func (in *Insertion) Survey(g Given) Survey {
 	if !ok {
 		return all
 	}
-	v := surveyor{names: in.names, withs: withs(in.node, 0, in.withs), root: in.node, Survey: Survey{Time: saysWord(left, clocks, false)}}
+	v := surveyor{names: in.names, withs: withs(in.node, 0, in.withs), root: in.node, Survey: Survey{Time: saysWord(left, parse.Clocks, false)}}
 	for child := range in.node.Nodes() { // what it fills in is looked at here
 		v.visit(child, 0)
 	}

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // The constraints of a column with a default call it by its name for the time being, and have
@@ -37,7 +39,7 @@ func TestHeldColumns(t *testing.T) {
 		got := "none"
 		if a := st.Alteration; a != nil {
 			if got = ""; a.Held != nil {
-				got = strings.ReplaceAll(strings.Join(a.Held.steps(), "; "), identifier(a.Adding()), "NEW")
+				got = strings.ReplaceAll(strings.Join(a.Held.steps(), "; "), parse.Identifier(a.Adding()), "NEW")
 			}
 		}
 		if got != test.want {

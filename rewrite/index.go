@@ -84,12 +84,12 @@ const (
 
 // usualClasses are operator classes of B-trees that order as their type does without them,
 // under the collation C: each is its type's own, or compares bytes.
-var usualClasses = wordSet(`text_pattern_ops varchar_pattern_ops text_ops varchar_ops int2_ops int4_ops int8_ops float4_ops float8_ops
+var usualClasses = parse.WordSet(`text_pattern_ops varchar_pattern_ops text_ops varchar_ops int2_ops int4_ops int8_ops float4_ops float8_ops
 	numeric_ops bool_ops uuid_ops date_ops time_ops timetz_ops timestamp_ops timestamptz_ops interval_ops bytea_ops`)
 
 // paddedClasses are those that leave out the blanks at the end. Over text they would keep
 // values apart otherwise than text does.
-var paddedClasses = wordSet("bpchar_pattern_ops bpchar_ops")
+var paddedClasses = parse.WordSet("bpchar_pattern_ops bpchar_ops")
 
 // usualClass reports whether a key's operator class means nothing on DSQL.
 func usualClass(key parse.Message, unique bool) bool {

@@ -253,7 +253,7 @@ func fills(n parse.Message) bool {
 		return true
 	case "FuncCall":
 		names := n.Names("funcname")
-		return len(names) > 0 && drawers[names[len(names)-1]]
+		return len(names) > 0 && parse.Drawers[names[len(names)-1]]
 	}
 	return false
 }

@@ -68,7 +68,7 @@ var periodTypes = map[string]string{"now": "timestamptz", "transaction_timestamp
 // name that time, or where a column would get another name and cannot be given its own, and where rows
 // are locked.
 func (p *Planner) AtInstant(sql string, instant func() string) string {
-	if !saysWord(sql, periods, false) {
+	if !saysWord(sql, parse.Periods, false) {
 		return ""
 	}
 	statements := p.statements(sql)
@@ -144,8 +144,8 @@ func (a *instants) target(target parse.Message) {
 	case isPeriod(val), (val.Is("TypeCast") || val.Is("CollateClause") || val.Is("CaseExpr")) && a.within(val, 0):
 		end := a.itemEnd(target.Integer("location"))
 		if a.lost = end < 0; !a.lost {
-			name, _ := figure(val)
-			a.edits = append(a.edits, parse.Edit{Start: end, End: end, Text: " AS " + identifier(name)})
+			name, _ := parse.Figure(val)
+			a.edits = append(a.edits, parse.Edit{Start: end, End: end, Text: " AS " + parse.Identifier(name)})
 		}
 	case val.Is("FuncCall"), val.Is("A_Expr"), val.Is("BoolExpr"), val.Is("NullTest"), val.Is("CoalesceExpr"), val.Is("SubLink"):
 	default:
@@ -178,7 +178,7 @@ func (a *instants) itemEnd(start int) int {
 }
 
 // clauses are the words, all reserved, that may stand behind the list of what a query returns.
-var clauses = wordSet("from where group having window union intersect except order limit offset fetch for into")
+var clauses = parse.WordSet("from where group having window union intersect except order limit offset fetch for into")
 
 // token is the word of a node that is the time, and the last token that belongs to it; -1 where that is
 // not plain to see.

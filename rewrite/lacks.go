@@ -84,7 +84,7 @@ type relationNames struct {
 	depth uint
 	// in is the name that is being read, with the schema's.
 	in struct {
-		schema, name         [maxName]byte
+		schema, name         [parse.MaxName]byte
 		schemaLen, nameLen   int
 		reading, dot, called bool
 	}
@@ -164,16 +164,16 @@ func (s *relationNames) take(kind parse.Token, lexeme []byte) bool {
 				return false
 			}
 		}
-		if len(lexeme) > maxName {
+		if len(lexeme) > parse.MaxName {
 			return false
 		}
 		s.in.nameLen = copy(s.in.name[:], lexeme)
 		return true
 	}
-	if len(lexeme) > maxName {
+	if len(lexeme) > parse.MaxName {
 		return false
 	}
-	s.in.nameLen = len(lowered(s.in.name[:0], lexeme))
+	s.in.nameLen = len(parse.Fold(s.in.name[:0], lexeme))
 	return true
 }
 

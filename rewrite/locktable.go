@@ -28,10 +28,10 @@ func (r *rewriter) lockTable(p *part) {
 		}
 		text.WriteString(" AND EXISTS (SELECT 1 FROM ")
 		if schema := relation.Text("schemaname"); schema != "" {
-			text.WriteString(inQuotes(schema))
+			text.WriteString(parse.Identifier(schema))
 			text.WriteByte('.')
 		}
-		text.WriteString(inQuotes(relation.Text("relname")))
+		text.WriteString(parse.Identifier(relation.Text("relname")))
 		text.WriteByte(')')
 	}
 	tree, err := parse.Tree(text.String())

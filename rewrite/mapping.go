@@ -1,10 +1,6 @@
 package rewrite
 
-import (
-	"strings"
-
-	"github.com/sluice-proxy/sluice/rewrite/parse"
-)
+import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // mapping has the statements that read or write rows, and those that change the schema, say
 // to the server what they mean where columns are mapped (MappedSuffix). It goes first: its
@@ -48,16 +44,8 @@ func (r *rewriter) rowTyped(node parse.Message) bool {
 
 // typeNames are types of PostgreSQL that a table may be called as. Their schema comes first in
 // each search path that does not name it.
-var typeNames = set(`text bytea name date uuid json jsonb path point box circle line lseg polygon money oid char inet cidr xml
+var typeNames = parse.WordSet(`text bytea name date uuid json jsonb path point box circle line lseg polygon money oid char inet cidr xml
 	record void any bit varbit xid tid cid regclass regtype regproc tsvector tsquery`)
-
-func set(words string) map[string]bool {
-	all := map[string]bool{}
-	for word := range strings.FieldsSeq(words) {
-		all[word] = true
-	}
-	return all
-}
 
 // errUnmapped refuses a statement over mapped columns that cannot be said to the server.
 func errUnmapped(detail string) *Refusal {

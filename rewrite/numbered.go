@@ -125,7 +125,7 @@ func (n *numbering) draws(r *rewriter, column, constraint parse.Message, kind, o
 			var all []parse.Value
 			i := 0
 			for other := range column.List("constraints") {
-				if constraintIs(other, parse.CONSTR_IDENTITY) {
+				if parse.ConstraintIs(other, parse.CONSTR_IDENTITY) {
 					all = append(all, constraints...)
 				} else {
 					all = append(all, column.Values("constraints")[i])
@@ -173,7 +173,7 @@ func (n *numbering) hides(from, to int) { n.spans = append(n.spans, [2]int{from,
 
 // defaultOf is what a serial column says behind its type; name is that of the sequence, as SQL.
 func defaultOf(name string) string {
-	return "DEFAULT nextval(" + literal(name) + "::regclass) NOT NULL"
+	return "DEFAULT nextval(" + parse.Literal(name) + "::regclass) NOT NULL"
 }
 
 // narrow notes the columns of int and smallint that refer to other tables' keys, or to this one's.
@@ -185,7 +185,7 @@ func (n *numbering) narrow(r *rewriter, p *part) {
 		}
 	}
 	for constraint, keys := range constraintsOf(p.node) {
-		if !constraintIs(constraint, parse.CONSTR_FOREIGN) || constraint.Child("pktable").Text("catalogname") != "" {
+		if !parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) || constraint.Child("pktable").Text("catalogname") != "" {
 			continue
 		}
 		to, names := constraint.Child("pktable"), constraint.Names("pk_attrs")
@@ -212,7 +212,7 @@ func (n *numbering) own(p *part, to parse.Message, refers *ReferredKey) bool {
 	}
 	if refers.Column == "" {
 		for constraint, keys := range constraintsOf(p.node) {
-			if constraintIs(constraint, parse.CONSTR_PRIMARY) && refers.Nth <= len(keys) {
+			if parse.ConstraintIs(constraint, parse.CONSTR_PRIMARY) && refers.Nth <= len(keys) {
 				refers.Column = keys[refers.Nth-1]
 			}
 		}
@@ -367,7 +367,7 @@ func (s *OwnedSequence) Create(name string) string { return "CREATE SEQUENCE " +
 
 // Own gives it to its column; table is SQL.
 func (s *OwnedSequence) Own(name, table string) string {
-	return "ALTER SEQUENCE " + name + " OWNED BY " + table + "." + identifier(s.Column)
+	return "ALTER SEQUENCE " + name + " OWNED BY " + table + "." + parse.Identifier(s.Column)
 }
 
 // bytes is about what it takes in memory.

@@ -271,7 +271,7 @@ func (r *rewriter) createSequence(p *part) {
 	kind := as.Child("arg")
 	bits, isNarrow := narrowOf(kind)
 	switch {
-	case as.Shape == nil, isType(kind, "int8"), several:
+	case as.Shape == nil, parse.IsType(kind, "int8"), several:
 	case !isNarrow: // PostgreSQL refuses it too
 		r.find(found(SequenceType, at))
 	case !r.rules.Serial:

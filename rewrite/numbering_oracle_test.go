@@ -58,7 +58,7 @@ func drawn(r *rand.Rand, grammar map[string][]string, symbol string) string {
 // come from as PostgreSQL's has it, and is refused where that is.
 func TestSequencesCountAsPostgres(t *testing.T) {
 	t.Parallel()
-	conn, p := sessionIn(t, pgtest.Start(t)), newPlanner(t)
+	conn, p := pgtest.Start(t).Connect(t), newPlanner(t)
 	forms := map[string][]string{
 		"create": {"CREATE SEQUENCE s {o}", "CREATE SEQUENCE s {o} {o} {o}", "CREATE SEQUENCE s AS {type} {o} {o} {o}", "CREATE SEQUENCE s {o} AS {type} {o}"},
 		"type":   {"int", "smallint", "bigint", "pg_catalog.int4", "INT2", "numeric"},
@@ -97,7 +97,7 @@ func TestSequencesCountAsPostgres(t *testing.T) {
 // of PostgreSQL's, or from the other end, and that a unique one keeps the same apart.
 func TestIndexesOrderAsPostgres(t *testing.T) {
 	t.Parallel()
-	conn, p := sessionIn(t, pgtest.Start(t)), newPlanner(t)
+	conn, p := pgtest.Start(t).Connect(t), newPlanner(t)
 	if out := asked(t.Context(), conn, `CREATE TABLE x (a text COLLATE "C", b varchar(9) COLLATE "C", c int, d char(3) COLLATE "C", e uuid);
 		CREATE EXTENSION IF NOT EXISTS plpgsql`); len(out) == 5 {
 		t.Fatal(out)
@@ -176,7 +176,7 @@ func TestIndexesOrderAsPostgres(t *testing.T) {
 // the names and types that they have in PostgreSQL.
 func TestGeneratedNamesAsPostgres(t *testing.T) {
 	t.Parallel()
-	conn, p := sessionIn(t, pgtest.Start(t)), newPlanner(t)
+	conn, p := pgtest.Start(t).Connect(t), newPlanner(t)
 	if out := asked(t.Context(), conn, "CREATE FUNCTION uuid_generate_v4() RETURNS uuid LANGUAGE sql AS 'SELECT gen_random_uuid()'; CREATE TABLE t (a int, b uuid, uuid_generate_v4 int)"); len(out) == 5 {
 		t.Fatal(out)
 	}

@@ -165,7 +165,7 @@ func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
 		case len(names) == 0:
 			free += fmt.Sprintf(" AND (SELECT count(*) FROM pg_catalog.pg_attribute b WHERE b.attrelid = a.attrelid AND b.attnum > 0 AND b.attnum <= a.attnum AND NOT b.attisdropped) <> %d", i+1)
 		case i < len(names):
-			free += " AND a.attname <> " + literal(names[i])
+			free += " AND a.attname <> " + parse.Literal(names[i])
 		}
 	}
 	table := oidOf(relation.Text("schemaname"), relation.Text("relname"), "r', 'p")
@@ -189,7 +189,7 @@ func drawnBy(value parse.Message) string {
 	for value.Is("TypeCast") {
 		value = value.Child("arg")
 	}
-	if !value.Is("FuncCall") || functionOf(value) != "nextval" || value.Has("agg_filter", "over", "agg_order") {
+	if !value.Is("FuncCall") || parse.FunctionOf(value) != "nextval" || value.Has("agg_filter", "over", "agg_order") {
 		return ""
 	}
 	if sequence := sequenceOf(value); sequence != "" {
@@ -205,14 +205,14 @@ func sequenceOf(call parse.Message) string {
 	for arg.Is("TypeCast") && namesRelations(arg.Child("type_name")) {
 		arg = arg.Child("arg")
 	}
-	if arg.Is("FuncCall") && functionOf(arg) == "pg_get_serial_sequence" {
+	if arg.Is("FuncCall") && parse.FunctionOf(arg) == "pg_get_serial_sequence" {
 		table, column := relationNamed(only(arg, 2), "r', 'p"), constantText(second(arg))
 		if table == "" || column == "" {
 			return ""
 		}
 		return "(SELECT CASE WHEN count(*) = 1 THEN min(d.objid) END FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class q ON q.oid = d.objid AND q.relkind = 'S'" +
 			" JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid WHERE d.deptype IN ('a', 'i')" +
-			" AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid AND a.attrelid = " + table + " AND a.attname = " + literal(column) + ")"
+			" AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid AND a.attrelid = " + table + " AND a.attname = " + parse.Literal(column) + ")"
 	}
 	return relationNamed(arg, "S")
 }
@@ -244,10 +244,10 @@ func relationNamed(m parse.Message, kinds string) string {
 func oidOf(schema, name, kinds string) string {
 	where := "n.nspname = ANY (pg_catalog.current_schemas(true))"
 	if schema != "" {
-		where = "n.nspname = " + literal(schema)
+		where = "n.nspname = " + parse.Literal(schema)
 	}
 	return "(SELECT CASE WHEN count(*) = 1 THEN min(CASE WHEN c.relkind IN ('" + kinds + "') THEN c.oid END) END" +
-		" FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = " + literal(name) + " AND " + where + ")"
+		" FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = " + parse.Literal(name) + " AND " + where + ")"
 }
 
 // relationParts splits the name of a relation: s, public.s, "My Sequence". nil for what
@@ -264,7 +264,7 @@ func relationParts(text string) (parts []string) {
 		default:
 			return nil
 		}
-		if last := parts[len(parts)-1]; last == "" || len(last) > maxName {
+		if last := parts[len(parts)-1]; last == "" || len(last) > parse.MaxName {
 			return nil
 		}
 		switch kind := l.Next(); {

@@ -74,7 +74,7 @@ func (r *rewriter) numeric(p *part) {
 // nothing else.
 func bareNumerics(node parse.Message) (bare []parse.Message) {
 	take := func(kind parse.Message) {
-		if isType(kind, "numeric") {
+		if parse.IsType(kind, "numeric") {
 			bare = append(bare, kind)
 		}
 	}
@@ -119,7 +119,7 @@ func (r *rewriter) widenSteps(p *part) {
 
 // widen gives the type of a column the precision, where it has none.
 func (a *Alteration) widen(digits string) {
-	if !isType(a.kind, "numeric") {
+	if !parse.IsType(a.kind, "numeric") {
 		return
 	}
 	a.declared = a.Type

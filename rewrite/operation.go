@@ -31,10 +31,10 @@ func newTables() *tables {
 
 // planOf is the plan of a text that the words alone told, with its operation.
 func (t *tables) planOf(told *Plan, table []byte) *Plan {
-	if len(table) == 0 || len(table) > maxName {
+	if len(table) == 0 || len(table) > parse.MaxName {
 		return told
 	}
-	var buf [2*maxName + 2]byte
+	var buf [2*parse.MaxName + 2]byte
 	key := append(buf[:0], told.Operation...)
 	if told.Contends {
 		key = append(key, '!') // INSERT has plans of both kinds
@@ -93,7 +93,7 @@ func operationName(s string) string {
 		}
 		return '_'
 	}, s)
-	return name[:min(len(name), maxName)]
+	return name[:min(len(name), parse.MaxName)]
 }
 
 // verbs are the operations of statements that are not named after their node.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Policy is what becomes of FOR SHARE and FOR NO KEY UPDATE.
@@ -196,11 +198,8 @@ func patternProblems(patterns []string) (bad []string) {
 	return bad
 }
 
-// maxName bounds what a configuration or a text gives as an operation's name.
-const maxName = 63
-
 // maxMapped bounds the name of a mapped column, so that its physical name is one.
-const maxMapped = maxName - len(MappedSuffix)
+const maxMapped = parse.MaxName - len(MappedSuffix)
 
 func (p *LockPolicy) problems() []string {
 	var bad []string
@@ -224,7 +223,7 @@ func (p *LockPolicy) problems() []string {
 		bad = append(bad, fmt.Sprintf("fenced_by: %q: has a meaning with policy strip only", p.FencedBy))
 	}
 	if p.Name != operationName(p.Name) {
-		bad = append(bad, fmt.Sprintf("name: %q: want lower-case letters, digits and _, at most %d", p.Name, maxName))
+		bad = append(bad, fmt.Sprintf("name: %q: want lower-case letters, digits and _, at most %d", p.Name, parse.MaxName))
 	}
 	return bad
 }

@@ -36,7 +36,7 @@ func (r *rewriter) retypes(p *part, a *Alteration) {
 // retypable reports whether the statements that are made of the pieces mean the client's type,
 // and whether there is room for their names.
 func (a *Alteration) retypable() bool {
-	if len(a.Column) > maxName-apartSuffix-3 {
+	if len(a.Column) > parse.MaxName-apartSuffix-3 {
 		return false
 	}
 	add, err := parse.Tree(a.Apart("00000000").Add())
@@ -75,7 +75,7 @@ func (a *Alteration) Apart(digits string) *Retyping {
 func (r *Retyping) alter(command string, names ...string) string {
 	quoted := make([]any, len(names))
 	for i, name := range names {
-		quoted[i] = identifier(name)
+		quoted[i] = parse.Identifier(name)
 	}
 	return "ALTER TABLE " + r.table + " " + fmt.Sprintf(command, quoted...)
 }
@@ -102,7 +102,7 @@ func (r *Retyping) SetDefault(value string) string {
 // Fill gives the new column the values of the old one, which has that name by now, where it has
 // none: as ALTER TABLE does, by a cast as for an assignment unless USING says otherwise.
 func (r *Retyping) Fill(from string, key []string, rows int) string {
-	return r.update(r.value(from), identifier(r.Made)+" IS NULL AND "+identifier(from)+" IS NOT NULL", key, rows)
+	return r.update(r.value(from), parse.Identifier(r.Made)+" IS NULL AND "+parse.Identifier(from)+" IS NOT NULL", key, rows)
 }
 
 // value is what the new column gets of the old one.
@@ -110,14 +110,14 @@ func (r *Retyping) value(from string) string {
 	if r.casts {
 		return r.cast(from)
 	}
-	return identifier(from)
+	return parse.Identifier(from)
 }
 
 // Clear takes from the new column the values that the old one has no more. They are compared as
 // text, by which equal numbers of another scale differ, and as they are: how many digits of a float
 // its text has is a setting of the client's (extra_float_digits).
 func (r *Retyping) Clear(from string, key []string, rows int) string {
-	made, cast := identifier(r.Made), r.cast(from)
+	made, cast := parse.Identifier(r.Made), r.cast(from)
 	return r.update("NULL", fmt.Sprintf("%s IS NOT NULL AND (CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text) OR %s <> %s)", made, made, cast, made, cast), key, rows)
 }
 
@@ -140,13 +140,13 @@ func (r *Retyping) Settle(from string, key []string, rows int) string {
 // settled is a condition that is never NULL: the new column has the value of the old one. They are compared
 // as Clear does.
 func (r *Retyping) settled(from string) string {
-	made, was, cast := identifier(r.Made), identifier(from), r.cast(from)
+	made, was, cast := parse.Identifier(r.Made), parse.Identifier(from), r.cast(from)
 	return fmt.Sprintf("(%s IS NULL AND %s IS NULL) OR (%s IS NOT NULL AND %s IS NOT NULL AND CAST(%s AS text) = CAST(%s AS text) AND %s = %s)", made, was, made, was, made, cast, made, cast)
 }
 
 // cast is the old column as a value of the type.
 func (r *Retyping) cast(from string) string {
-	return "CAST(" + identifier(from) + " AS " + r.Type + ")"
+	return "CAST(" + parse.Identifier(from) + " AS " + r.Type + ")"
 }
 
 // update sets the new column in so many rows, in the order of the table's key, or in all where
@@ -156,7 +156,7 @@ func (r *Retyping) update(value, condition string, key []string, rows int) strin
 		list := identifiers(key, "")
 		condition = fmt.Sprintf("(%s) IN (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %d)", list, list, r.table, condition, list, rows)
 	}
-	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s", r.table, identifier(r.Made), value, condition)
+	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s", r.table, parse.Identifier(r.Made), value, condition)
 }
 
 // NotNull is a statement that holds the new column to NOT NULL, by a CHECK of the name that one
@@ -211,12 +211,12 @@ func (r *Retyping) Held(shown, from, name string) *Constraints {
 		return nil
 	}
 	constraint := parsed.parts[0].node.Child("cmds").Child("def")
-	ph, edits, made := parsed.phrase(&parsed.parts[0]), []parse.Edit(nil), identifier(r.Made)
+	ph, edits, made := parsed.phrase(&parsed.parts[0]), []parse.Edit(nil), parse.Identifier(r.Made)
 	swap := func(i int) {
 		edits = append(edits, parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: made})
 	}
 	switch {
-	case constraintIs(constraint, parse.CONSTR_CHECK):
+	case parse.ConstraintIs(constraint, parse.CONSTR_CHECK):
 		refs := columnRefs(constraint.Child("raw_expr"), nil)
 		slices.SortFunc(refs, func(a, b parse.Message) int { return a.Integer("location") - b.Integer("location") })
 		for _, ref := range refs {
@@ -228,7 +228,7 @@ func (r *Retyping) Held(shown, from, name string) *Constraints {
 				swap(i)
 			}
 		}
-	case constraintIs(constraint, parse.CONSTR_FOREIGN) && len(constraint.Values("fk_del_set_cols")) == 0:
+	case parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) && len(constraint.Values("fk_del_set_cols")) == 0:
 		i := ph.At(constraint.Integer("location")) + 2 // behind CONSTRAINT and the name
 		listed, keys := ph.Listed(i+2), constraint.Names("fk_attrs")
 		if !ph.Words(i, "foreign", "key") || len(listed) != len(keys) {
@@ -296,7 +296,7 @@ func (r *Retyping) NameIndex(schema, name string, i *ColumnIndex) string {
 	if i.Constraint {
 		return r.alter("RENAME CONSTRAINT %s TO %s", name, i.Name)
 	}
-	return "ALTER INDEX " + identifier(schema) + "." + identifier(name) + " RENAME TO " + identifier(i.Name)
+	return "ALTER INDEX " + parse.Identifier(schema) + "." + parse.Identifier(name) + " RENAME TO " + parse.Identifier(i.Name)
 }
 
 // Explicit names of PostgreSQL's types between which a value keeps its meaning, or is refused or

@@ -130,7 +130,7 @@ func (l *Likeness) read(st parse.Message) bool {
 		return expression(holder.Values(field)[0])
 	}
 	for key := range st.List("index_params") {
-		sql, ok := identifier(key.Text("name")), true
+		sql, ok := parse.Identifier(key.Text("name")), true
 		if key.Child("expr").Shape != nil {
 			sql, ok = take(key, "expr")
 		} else if name := key.Text("name"); !names[name] {
@@ -175,7 +175,7 @@ func (l *Likeness) Trial(from string) string {
 	if !l.computes {
 		return ""
 	}
-	columns := l.r.cast(from) + " AS " + identifier(l.r.Made)
+	columns := l.r.cast(from) + " AS " + parse.Identifier(l.r.Made)
 	if len(l.columns) > 0 {
 		columns += ", " + identifiers(l.columns, "")
 	}
@@ -254,8 +254,8 @@ func (l *Likeness) free(m parse.Message) bool {
 // strictOperators and strictFunctions are PostgreSQL's own that are NULL where an operand is, and
 // are not run then.
 var (
-	strictOperators = wordSet("= <> < > <= >= + - * / % ^ || ~~ !~~ ~~* !~~* ~ ~* !~ !~*")
-	strictFunctions = wordSet("lower upper initcap btrim ltrim rtrim length char_length octet_length substr substring left right reverse md5 abs round floor ceil ceiling trunc")
+	strictOperators = parse.WordSet("= <> < > <= >= + - * / % ^ || ~~ !~~ ~~* !~~* ~ ~* !~ !~*")
+	strictFunctions = parse.WordSet("lower upper initcap btrim ltrim rtrim length char_length octet_length substr substring left right reverse md5 abs round floor ceil ceiling trunc")
 )
 
 // null reports an expression that is NULL, and does not fail, where the new column is NULL.

@@ -261,7 +261,7 @@ func (n *Names) concerns(sql []byte) bool {
 			if len(n.schema.mapped) == 0 {
 				continue
 			}
-			if n.schema.mapped[string(lowered(small[:0], word))] {
+			if n.schema.mapped[string(parse.Fold(small[:0], word))] {
 				return true
 			}
 		case parse.QuotedToken:
@@ -271,16 +271,4 @@ func (n *Names) concerns(sql []byte) bool {
 			}
 		}
 	}
-}
-
-// lowered appends a word as PostgreSQL folds it, ASCII letters only, and cut to the length
-// that a name can have.
-func lowered(to, word []byte) []byte {
-	for _, c := range word {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		to = append(to, c)
-	}
-	return to[:min(len(to), maxName)]
 }

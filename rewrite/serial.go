@@ -61,7 +61,7 @@ func (r *rewriter) serial(p *part) {
 // identityOf is the first identity of a column; absent where it has none.
 func identityOf(column parse.Message) parse.Message {
 	for constraint := range column.List("constraints") {
-		if constraintIs(constraint, parse.CONSTR_IDENTITY) {
+		if parse.ConstraintIs(constraint, parse.CONSTR_IDENTITY) {
 			return constraint
 		}
 	}
@@ -146,11 +146,11 @@ func (r *rewriter) identityColumn(p *part, column, constraint parse.Message) {
 	}
 	n := len(r.findings)
 	o.takeCache(IdentityCache, at, true)
-	if !isType(kind, "int8") && len(r.findings) > n && r.findings[n].Outcome != Flagged { // the type says it all
+	if !parse.IsType(kind, "int8") && len(r.findings) > n && r.findings[n].Outcome != Flagged { // the type says it all
 		r.findings = r.findings[:n]
 	}
 	switch {
-	case isType(kind, "int8"):
+	case parse.IsType(kind, "int8"):
 	case !r.rules.Serial:
 		r.find(off(IdentityType, at))
 	case !isNarrow, !o.bound(bits): // PostgreSQL refuses it too
@@ -238,23 +238,12 @@ func (r *rewriter) alterIdentities(p *part) {
 	}
 }
 
-// isType reports whether a column's type is one of PostgreSQL's own, by its name in the
-// catalog, and nothing else is said of it.
-func isType(kind parse.Message, name string) bool {
-	names := kind.Names("names")
-	if len(names) == 2 && names[0] == "pg_catalog" {
-		names = names[1:]
-	}
-	return slices.Equal(names, []string{name}) && !kind.Flag("setof") && !kind.Flag("pct_type") &&
-		kind.Child("array_bounds").Shape == nil && kind.Child("typmods").Shape == nil
-}
-
 // narrowOf is a type that is narrower than bigint.
 func narrowOf(kind parse.Message) (bits narrow, ok bool) {
 	switch {
-	case isType(kind, "int4"):
+	case parse.IsType(kind, "int4"):
 		return 32, true
-	case isType(kind, "int2"):
+	case parse.IsType(kind, "int2"):
 		return 16, true
 	}
 	return 0, false

@@ -22,7 +22,7 @@ func (r *rewriter) leavings(p *part) {
 		r.answer(p, "UNLISTEN")
 	case "SelectStmt":
 		call, column := loneCall(m)
-		if functionOf(call) != "pg_advisory_unlock_all" || len(call.Values("args")) > 0 {
+		if parse.FunctionOf(call) != "pg_advisory_unlock_all" || len(call.Values("args")) > 0 {
 			return
 		}
 		r.answer(p, "SELECT 1")
@@ -77,23 +77,10 @@ func plainCalls(m parse.Message) (calls []parse.Message, columns []string) {
 	return calls, columns
 }
 
-// functionOf is the plain name of a function of pg_catalog, or of none said; ""
-// for any other.
-func functionOf(call parse.Message) string {
-	names := call.Names("funcname")
-	switch {
-	case len(names) == 1:
-		return names[0]
-	case len(names) == 2 && names[0] == "pg_catalog":
-		return names[1]
-	}
-	return ""
-}
-
 // settingAsked is the parameter that a call of current_setting asks for, if it is
 // a constant; "" for none.
 func settingAsked(call parse.Message) string {
-	if functionOf(call) != "current_setting" {
+	if parse.FunctionOf(call) != "current_setting" {
 		return ""
 	}
 	return constant(call.Child("args"))
@@ -105,7 +92,7 @@ func constant(m parse.Message) string {
 		return ""
 	}
 	text := m.Child("sval").Text("sval")
-	if len(text) > maxName {
+	if len(text) > parse.MaxName {
 		return ""
 	}
 	return strings.ToLower(text)

@@ -43,7 +43,7 @@ func (st *Statement) WithValues(values []string) string {
 		if i == 0 {
 			sep = "SELECT "
 		}
-		fmt.Fprintf(&b, `%spg_catalog.set_config(%s, %s, %v) AS "%s"`, sep, literal(t.Name), literal(value), st.Changes[i].Action == SetLocal, strings.ReplaceAll(t.Column, `"`, `""`))
+		fmt.Fprintf(&b, `%spg_catalog.set_config(%s, %s, %v) AS "%s"`, sep, parse.Literal(t.Name), parse.Literal(value), st.Changes[i].Action == SetLocal, strings.ReplaceAll(t.Column, `"`, `""`))
 	}
 	return b.String()
 }
@@ -171,7 +171,7 @@ func configures(call parse.Message) (c Change, t Told, ok bool) {
 	for arg := range call.List("args") {
 		args = append(args, arg)
 	}
-	if functionOf(call) != "set_config" || len(args) != 3 || !args[2].Is("A_Const") || args[2].Child("boolval").Shape == nil {
+	if parse.FunctionOf(call) != "set_config" || len(args) != 3 || !args[2].Is("A_Const") || args[2].Child("boolval").Shape == nil {
 		return Change{}, t, false
 	}
 	name, named := textConstant(args[0])
@@ -188,7 +188,7 @@ func configures(call parse.Message) (c Change, t Told, ok bool) {
 	} else if t.Param == 0 {
 		c.SQL, c.Text = SettingSQL(name, value), value
 	}
-	if t.Param == 0 && !t.Null && ListSettings[name] && c.SQL != literal(value) {
+	if t.Param == 0 && !t.Null && ListSettings[name] && c.SQL != parse.Literal(value) {
 		c.Text = "" // of several, or spelt otherwise
 	}
 	if args[2].Child("boolval").Flag("boolval") {
@@ -208,7 +208,7 @@ func settable(name string) bool {
 	case "session_authorization", "seed", "names", "schema", "xml":
 		return false
 	}
-	return len(name) <= maxName && (plainName.MatchString(name) || ownName.MatchString(name))
+	return len(name) <= parse.MaxName && (plainName.MatchString(name) || ownName.MatchString(name))
 }
 
 // ownName is a setting of Sluice's own, which is named after a key.
@@ -269,12 +269,12 @@ func SettingSQL(name, value string) string {
 	if ListSettings[name] {
 		if parts, ok := Identifiers(value); ok {
 			for i, part := range parts {
-				parts[i] = literal(part)
+				parts[i] = parse.Literal(part)
 			}
 			return strings.Join(parts, ", ")
 		}
 	}
-	return literal(value)
+	return parse.Literal(value)
 }
 
 // Identifiers splits a list of names as SplitIdentifierString of PostgreSQL does; ok is false for
@@ -296,7 +296,7 @@ func Identifiers(value string) (parts []string, ok bool) {
 			if i < 0 {
 				i = len(rest)
 			}
-			if part, rest = string(lowered(nil, []byte(rest[:i]))), rest[i:]; part == "" {
+			if part, rest = string(parse.Fold(nil, []byte(rest[:i]))), rest[i:]; part == "" {
 				return nil, false
 			}
 		}

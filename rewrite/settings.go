@@ -92,7 +92,7 @@ func values(args iter.Seq[parse.Message]) (sql, text string, ok bool) {
 		switch {
 		case arg.Child("sval").Shape != nil:
 			text = arg.Child("sval").Text("sval")
-			parts = append(parts, literal(text))
+			parts = append(parts, parse.Literal(text))
 		case arg.Child("ival").Shape != nil:
 			text = strconv.Itoa(arg.Child("ival").Integer("ival"))
 			parts = append(parts, text)
@@ -126,7 +126,7 @@ func offset(args iter.Seq[parse.Message]) (sql string, ok bool) {
 			mask != 0 && mask != hourToMinute || !hoursAndMinutes.MatchString(value) {
 			return "", false
 		}
-		sql = literal("INTERVAL '" + value + "'")
+		sql = parse.Literal("INTERVAL '" + value + "'")
 	}
 	return sql, sql != ""
 }
@@ -135,13 +135,3 @@ func offset(args iter.Seq[parse.Message]) (sql string, ok bool) {
 const hourToMinute = 1<<10 | 1<<11
 
 var hoursAndMinutes = regexp.MustCompile(`^[+-]?[0-9]{1,2}:[0-9]{2}$`)
-
-// literal quotes a string so that it means the same whatever
-// standard_conforming_strings says.
-func literal(s string) string {
-	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	if strings.Contains(s, `\`) {
-		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
-	}
-	return quoted
-}

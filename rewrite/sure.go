@@ -52,24 +52,8 @@ func (a *analysis) doubt(m parse.Message) {
 	case "SubLink":
 		a.unsure = a.unsure || m.Child("testexpr").Shape != nil
 	case "TypeCast":
-		a.unsure = a.unsure || !m.Child("arg").Is("A_Const") || !builtinType(m.Child("type_name"))
+		a.unsure = a.unsure || !m.Child("arg").Is("A_Const") || !parse.IsBuiltinType(m.Child("type_name"))
 	case "FuncCall", "A_Expr": // a user's of the same name may take these arguments
 		a.unsure = true
 	}
 }
-
-// builtinType reports whether a type's name cannot be that of a user's.
-func builtinType(m parse.Message) bool {
-	switch names := m.Names("names"); len(names) {
-	case 1:
-		return builtinTypes[names[0]]
-	case 2:
-		return names[0] == "pg_catalog"
-	}
-	return false
-}
-
-// builtinTypes are those that people cast constants to by names that are no keywords.
-var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "int4": true, "int8": true, "float4": true, "float8": true,
-	"date": true, "uuid": true, "json": true, "jsonb": true, "bytea": true, "oid": true, "regclass": true, "regtype": true,
-	"timestamptz": true, "timestamp": true, "name": true}

@@ -34,7 +34,7 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 	if names == nil || len(statements) == 0 && !blank(sql) {
 		return all
 	}
-	s := Survey{Time: saysWord(sql, clocks, true)}
+	s := Survey{Time: saysWord(sql, parse.Clocks, true)}
 	for _, node := range statements {
 		switch node.Name() {
 		case "SelectStmt", "UpdateStmt", "DeleteStmt", "InsertStmt", "MergeStmt":
@@ -61,11 +61,11 @@ func saysWord(sql string, words map[string]bool, defaults bool) bool {
 		case parse.BadToken:
 			return true
 		case parse.WordToken:
-			if words[string(lowered(small[:0], l.Lexeme()))] || defaults && parse.IsWord(l.Lexeme(), "default") {
+			if words[string(parse.Fold(small[:0], l.Lexeme()))] || defaults && parse.IsWord(l.Lexeme(), "default") {
 				return true
 			}
 		case parse.StringToken:
-			if was == parse.StringToken || clockText(l.Lexeme()) { // two that follow one another are one constant
+			if was == parse.StringToken || parse.TimeText(l.Lexeme()) { // two that follow one another are one constant
 				return true
 			}
 		}
@@ -122,7 +122,7 @@ func (v *surveyor) visit(m parse.Message, depth int) {
 	case "FuncCall":
 		names := m.Names("funcname")
 		last := names[len(names)-1]
-		if known := parse.RoleNamed(last)&parse.Harmless != 0 || drawers[last]; !known || len(names) > 1 && names[0] != "pg_catalog" {
+		if known := parse.RoleNamed(last)&parse.Harmless != 0 || parse.Drawers[last]; !known || len(names) > 1 && names[0] != "pg_catalog" {
 			v.Survey = all
 		}
 	case "SetToDefault": // of an UPDATE: its default runs, and nobody has looked which that is
@@ -160,7 +160,7 @@ func (p *Planner) Observes(sql string, names *Names) bool {
 	if len(statements) == 0 {
 		return !blank(sql)
 	}
-	timed := saysWord(sql, periods, false)
+	timed := saysWord(sql, parse.Periods, false)
 	for _, node := range statements {
 		switch node.Name() {
 		case "SelectStmt":
@@ -199,9 +199,6 @@ func fillsTime(relation parse.Message, names *Names) bool {
 	return known && r != nil && slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Fill == Clock })
 }
 
-// periods are the words for the time that stays the same in a transaction.
-var periods = wordSet("now transaction_timestamp current_timestamp current_time current_date localtimestamp localtime age")
-
 // readsData reports whether what is under a node may read data.
 func readsData(m parse.Message, depth int) bool {
 	if depth > deepest || m.Is("RangeVar") || m.Is("FuncCall") && callsUnknown(m) {
@@ -219,12 +216,12 @@ func readsData(m parse.Message, depth int) bool {
 func callsUnknown(call parse.Message) bool {
 	names := call.Names("funcname")
 	last := names[len(names)-1]
-	known := parse.RoleNamed(last)&parse.Harmless != 0 || drawers[last] || clocks[last] || numbers[last]
+	known := parse.RoleNamed(last)&parse.Harmless != 0 || parse.Drawers[last] || parse.Clocks[last] || numbers[last]
 	return !known || len(names) > 1 && names[0] != "pg_catalog"
 }
 
 // numbers are functions that answer for a sequence.
-var numbers = wordSet("currval lastval setval")
+var numbers = parse.WordSet("currval lastval setval")
 
 // Draws reports what a text draws whose answer can stand for it when its transaction is run
 // again: Drawn, or Clock where the time is in it. Such a text is one SELECT that reads no
@@ -252,7 +249,7 @@ func (p *Planner) Draws(sql string) Fill {
 
 // drawOf is what an expression draws, where that is all it does.
 func drawOf(n parse.Message) Fill {
-	if n.Is("TypeCast") && builtinType(n.Child("type_name")) {
+	if n.Is("TypeCast") && parse.IsBuiltinType(n.Child("type_name")) {
 		n = n.Child("arg")
 	}
 	if n.Is("SQLValueFunction") && parse.SQLValueFunctionOp(n.Integer("op")) == parse.SVFOP_CURRENT_TIMESTAMP {
@@ -274,14 +271,10 @@ func drawOf(n parse.Message) Fill {
 		}
 	}
 	switch last := names[len(names)-1]; {
-	case drawers[last]:
+	case parse.Drawers[last]:
 		return Drawn
 	case last == "clock_timestamp", last == "now", last == "transaction_timestamp":
 		return Clock
 	}
 	return Settled
 }
-
-// TimeText reports whether bytes, such as the parameters of a statement, have a word that the
-// server takes for the time: now, today.
-func TimeText(b []byte) bool { return clockText(b) }

@@ -22,8 +22,8 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 		case parse.EndToken, parse.BadToken:
 			return false, inserts, returned
 		case parse.WordToken:
-			switch word := string(lowered(small[:0], l.Lexeme())); {
-			case periods[word]:
+			switch word := string(parse.Fold(small[:0], l.Lexeme())); {
+			case parse.Periods[word]:
 				return true, inserts, returned
 			case word == "insert", word == "merge":
 				inserts = true

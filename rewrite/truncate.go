@@ -108,7 +108,7 @@ const refusedBy = "sluice\x01"
 func (t *Truncation) allowed() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {
-		oids[i] = literal(table) + "::pg_catalog.regclass"
+		oids[i] = parse.Literal(table) + "::pg_catalog.regclass"
 	}
 	list := strings.Join(oids, ", ")
 	reason := func(parts ...string) string {
@@ -185,7 +185,7 @@ func (t *Truncation) chunked() *Chunked {
 func (t *Truncation) References() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {
-		oids[i] = literal(table) + "::pg_catalog.regclass"
+		oids[i] = parse.Literal(table) + "::pg_catalog.regclass"
 	}
 	list := strings.Join(oids, ", ")
 	place := func(column string) string {

@@ -150,7 +150,7 @@ func (u *uuids) target(target parse.Message) {
 	if !target.Is("ResTarget") || target.Text("name") != "" {
 		return
 	}
-	_, namer, _ := figured(target.Child("val"))
+	_, namer, _ := parse.Figured(target.Child("val"))
 	if !generates(namer) {
 		return
 	}

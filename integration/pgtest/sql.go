@@ -21,6 +21,21 @@ func (s *Server) SQL(tb testing.TB, database, sql string) string {
 	return rows
 }
 
+// Connect returns a connection to a new database, which no other call returns. The server closes it at its end.
+func (s *Server) Connect(tb testing.TB) *pgconn.PgConn {
+	tb.Helper()
+	config, err := pgconn.ParseConfig("sslmode=disable")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	config.Host, config.Port, config.User, config.Database = s.SocketDir, uint16(s.Port), s.User, s.NewDatabase(tb)
+	conn, err := pgconn.ConnectConfig(tb.Context(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return conn
+}
+
 // query is SQL without a test. A test's cleanup comes when its context has ended.
 func (s *Server) query(ctx context.Context, database, sql string) (string, error) {
 	ctx = context.WithoutCancel(ctx)

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Values are the settings of a session. Immutable; interned, so that sessions with the
@@ -60,10 +61,10 @@ type Parsing struct {
 }
 
 // Constants are hashes of the values of ConstantSettings, one by one in their order.
-type Constants [len(rewrite.ReaderNames)]uint64
+type Constants [len(parse.ReaderNames)]uint64
 
 // Unlike returns the settings whose values are not those of others.
-func (c Constants) Unlike(others Constants) (by rewrite.Readers) {
+func (c Constants) Unlike(others Constants) (by parse.Readers) {
 	for i := range c {
 		if c[i] != others[i] {
 			by |= 1 << i
@@ -73,7 +74,7 @@ func (c Constants) Unlike(others Constants) (by rewrite.Readers) {
 }
 
 // Set gives the hash n to some of the settings.
-func (c *Constants) Set(by rewrite.Readers, n uint64) {
+func (c *Constants) Set(by parse.Readers, n uint64) {
 	for i := range c {
 		if by&(1<<i) != 0 {
 			c[i] = n
@@ -84,7 +85,7 @@ func (c *Constants) Set(by rewrite.Readers, n uint64) {
 // ParsingSettings change what a prepared statement means, ConstantSettings among them
 // what its constants do.
 var (
-	ConstantSettings = rewrite.ReaderNames[:]
+	ConstantSettings = parse.ReaderNames[:]
 	ParsingSettings  = slices.Concat(ConstantSettings, []string{"role", "search_path"})
 )
 

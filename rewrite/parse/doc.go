@@ -6,6 +6,9 @@
 // returns PostgreSQL's tree, as Messages in protobuf's wire form. An Edit changes a text (edit.go), and Intents
 // are the changes that it means to make to the tree (intent.go). Script (script.go) splits a file.
 //
+// Clocks, Periods and Drawers are words for values that the server makes anew (clocks.go). ReadBy returns the settings
+// by which constants are read (readers.go). Identifier and Literal quote (names.go); Figure names columns (figure.go).
+//
 // Invariants:
 //   - The parser is C and recursive, without a check of its stack. A text of a client passes Guard before Tree.
 //   - Guard errs towards refusing, and ScanWords towards Unshown.

@@ -1,10 +1,8 @@
-package rewrite
+package parse
 
 import (
 	"bytes"
 	"slices"
-
-	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Readers are the settings by which PostgreSQL may read constants of a text when it parses it.
@@ -27,10 +25,10 @@ var ReaderNames = [...]string{"client_encoding", "datestyle", "intervalstyle", "
 var readers = func() map[string]Readers {
 	m := map[string]Readers{"date": ByDateStyle, "timestamp": ByDateStyle, "daterange": ByDateStyle, "tsrange": ByDateStyle,
 		"datemultirange": ByDateStyle, "tsmultirange": ByDateStyle, "interval": ByIntervalStyle}
-	for name := range wordSet("timestamptz tstzrange tstzmultirange time timetz") {
+	for name := range WordSet("timestamptz tstzrange tstzmultirange time timetz") {
 		m[name] = ByDateStyle | ByTimeZone
 	}
-	for name := range wordSet("text varchar bpchar char character name int int2 int4 int8 smallint integer bigint numeric decimal dec real float float4 float8 " +
+	for name := range WordSet("text varchar bpchar char character name int int2 int4 int8 smallint integer bigint numeric decimal dec real float float4 float8 " +
 		"double bool boolean uuid json jsonb bytea inet cidr macaddr macaddr8 oid bit varbit int4range int8range numrange") {
 		m[name] = 0
 	}
@@ -45,25 +43,25 @@ func ReadBy(sql []byte) Readers {
 	if bytes.ContainsFunc(sql, func(r rune) bool { return r >= 0x80 }) {
 		by = ByEncoding
 	}
-	var tokens []parse.Lexed
+	var tokens []Lexed
 	strings := false
-	for l := (parse.Lexer{Text: sql, UTF8: true}); ; {
+	for l := (Lexer{Text: sql, UTF8: true}); ; {
 		kind := l.Next()
-		if kind == parse.BadToken {
+		if kind == BadToken {
 			return byAll
 		}
-		if kind == parse.EndToken {
+		if kind == EndToken {
 			break
 		}
-		strings = strings || kind == parse.StringToken
-		tokens = append(tokens, parse.Lexed{Kind: kind, Start: int32(l.Start), End: int32(l.Pos)})
+		strings = strings || kind == StringToken
+		tokens = append(tokens, Lexed{Kind: kind, Start: int32(l.Start), End: int32(l.Pos)})
 	}
 	if !strings {
 		return by
 	}
-	ph := parse.Phrase{Text: sql, Tokens: tokens}
+	ph := Phrase{Text: sql, Tokens: tokens}
 	for i := range tokens {
-		if tokens[i].Kind == parse.StringToken {
+		if tokens[i].Kind == StringToken {
 			by |= readConstant(&ph, i)
 		}
 	}
@@ -71,8 +69,8 @@ func ReadBy(sql []byte) Readers {
 }
 
 // readConstant is ReadBy for the constant at token i. Two that follow one another are one constant.
-func readConstant(p *parse.Phrase, i int) Readers {
-	beside := func(n int) bool { return n >= 0 && n < len(p.Tokens) && p.Tokens[n].Kind == parse.StringToken }
+func readConstant(p *Phrase, i int) Readers {
+	beside := func(n int) bool { return n >= 0 && n < len(p.Tokens) && p.Tokens[n].Kind == StringToken }
 	if beside(i-1) || beside(i+1) {
 		return byAll
 	}
@@ -90,12 +88,12 @@ func readConstant(p *parse.Phrase, i int) Readers {
 // constantType is the type that a text gives to the constant at token i: the one in front of it, which reads it even
 // where it is cast to another, or the one behind "::". known is false where it gives none, or one that readers
 // lacks.
-func constantType(p *parse.Phrase, i int) (kind string, known bool) {
+func constantType(p *Phrase, i int) (kind string, known bool) {
 	if followsType(p, i) {
 		return typeRead(p, i-1, p.Punct(i-2, '.'))
 	}
 	at := i + 2
-	if !(i+1 < len(p.Tokens) && p.Tokens[i+1].Kind == parse.CastToken) && !(p.Word(i+1, "as") && p.Punct(i-1, '(') && p.Word(i-2, "cast")) {
+	if !(i+1 < len(p.Tokens) && p.Tokens[i+1].Kind == CastToken) && !(p.Word(i+1, "as") && p.Punct(i-1, '(') && p.Word(i-2, "cast")) {
 		return "", false
 	}
 	if p.Word(at, "pg_catalog") && p.Punct(at+1, '.') {
@@ -105,8 +103,8 @@ func constantType(p *parse.Phrase, i int) (kind string, known bool) {
 }
 
 // typeRead is the type that a word names; elsewhere says that it is in a schema.
-func typeRead(p *parse.Phrase, at int, elsewhere bool) (kind string, known bool) {
-	if elsewhere || at < 0 || at >= len(p.Tokens) || p.Tokens[at].Kind != parse.WordToken {
+func typeRead(p *Phrase, at int, elsewhere bool) (kind string, known bool) {
+	if elsewhere || at < 0 || at >= len(p.Tokens) || p.Tokens[at].Kind != WordToken {
 		return "", false
 	}
 	if kind = string(bytes.ToLower(p.Lexeme(at))); kind == "timestamp" { // perhaps WITH TIME ZONE
@@ -118,31 +116,31 @@ func typeRead(p *parse.Phrase, at int, elsewhere bool) (kind string, known bool)
 
 // followsType reports whether a type may stand in front of the constant at token i. Of a word that is a type's or
 // nothing of the kind nobody knows which.
-func followsType(p *parse.Phrase, i int) bool {
+func followsType(p *Phrase, i int) bool {
 	if i == 0 {
 		return false
 	}
 	switch p.Tokens[i-1].Kind {
-	case parse.WordToken:
+	case WordToken:
 		return !expects[string(bytes.ToLower(p.Lexeme(i-1)))]
-	case parse.QuotedToken:
+	case QuotedToken:
 		return true
 	}
 	return p.Punct(i-1, ')') // of timestamptz(3)
 }
 
 // expects are reserved words that an expression may follow. No type has their names.
-var expects = wordSet("select where and or not case when then else in from on having limit offset distinct all any some to as array using for returning default " +
+var expects = WordSet("select where and or not case when then else in from on having limit offset distinct all any some to as array using for returning default " +
 	"between values leading trailing both placing symmetric asymmetric")
 
 // moments are words that stand for a time which depends on the clock, and so on TimeZone.
 var moments = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("allballs")}
 
 // spans are words of an interval that no date or time has.
-var spans = wordSet("year years month months week weeks day days hour hours minute minutes second seconds ago")
+var spans = WordSet("year years month months week weeks day days hour hours minute minutes second seconds ago")
 
 // dated are words behind which digits may stand without a blank, in some date, time or interval.
-var dated = wordSet("j t p pt y m w d h s z bc ad am pm jan january feb february mar march apr april may jun june jul july aug august sep sept september " +
+var dated = WordSet("j t p pt y m w d h s z bc ad am pm jan january feb february mar march apr april may jun june jul july aug august sep sept september " +
 	"oct october nov november dec december mon monday tue tues tuesday wed wednesday weds thu thur thurs thursday fri friday sat saturday sun sunday julian jd at on")
 
 // temporal says by which settings a constant is read if it is a date, a time or an interval; nothing if it can be

@@ -1,4 +1,4 @@
-package rewrite
+package parse
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func drawConstant(r *rand.Rand) string {
 // has made another constant, ReadBy says so.
 func TestReadByAsPostgres(t *testing.T) {
 	t.Parallel()
-	conn := sessionIn(t, pgtest.Start(t))
+	conn := pgtest.Start(t).Connect(t)
 	if _, err := conn.Exec(t.Context(), "CREATE DOMAIN zoned AS timestamptz").ReadAll(); err != nil {
 		t.Fatal(err)
 	}

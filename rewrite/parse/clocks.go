@@ -1,0 +1,73 @@
+package parse
+
+import (
+	"bytes"
+)
+
+// drawers are the names of functions that make a value which no other call returns.
+var Drawers = WordSet(`nextval random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
+	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4`)
+
+// clocks are the words for the time, in lower case: functions and keywords.
+var Clocks = WordSet(`now clock_timestamp statement_timestamp transaction_timestamp timeofday
+	current_timestamp current_time current_date localtimestamp localtime age`)
+
+// TimeText reports whether the server may read a constant, or the value of a parameter, as the time: 'now', 'today'.
+// It looks for the words in any place, since a constant may be an array or a range of dates.
+func TimeText(b []byte) bool {
+	if len(b) > 1 && (b[0]|0x20 == 'e' || b[0]|0x20 == 'u') && (b[1] == '\'' || b[1] == '&') && bytes.IndexByte(b, '\\') >= 0 {
+		return true // it says another word than it shows: E'n\x6fw'
+	}
+	for i := 0; i < len(b); {
+		j := i
+		for j < len(b) && isLetter(b[j]) {
+			j++
+		}
+		switch j - i {
+		case 3, 5, 8, 9:
+			if w := b[i:j]; IsWord(w, "now") || IsWord(w, "today") || IsWord(w, "tomorrow") || IsWord(w, "yesterday") {
+				return true
+			}
+		}
+		i = max(j, i+1)
+	}
+	return false
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// periods are those words for the time that mean the same time all through a transaction.
+var Periods = WordSet("now transaction_timestamp current_timestamp current_time current_date localtimestamp localtime age")
+
+// settledTypes are types whose input reads no clock, besides those in readers.
+var settledTypes = WordSet("interval regclass regtype regproc regprocedure regnamespace regrole xid tid void record tsvector tsquery")
+
+// readsClock reports whether the input of a type may read the clock. typ is a TypeName. Dates and times may, arrays and
+// ranges of these, and types that PostgreSQL lacks.
+func ReadsClock(typ Message) bool {
+	names := typ.Names("names")
+	if len(names) == 0 || len(names) > 1 && names[0] != "pg_catalog" {
+		return true
+	}
+	return TypeReadsClock(names[len(names)-1])
+}
+
+// typeReadsClock reports whether the input of a type may read the clock. name is the type's in pg_catalog, in lower case.
+func TypeReadsClock(name string) bool {
+	by, known := readers[name]
+	return !settledTypes[name] && (!known || by != 0)
+}
+
+// typeReaders returns the settings by which the input of a type reads a constant. name is the type's in pg_catalog, in
+// lower case. known is false for a type that PostgreSQL lacks.
+func TypeReaders(name string) (by Readers, known bool) {
+	by, known = readers[name]
+	return by, known
+}
+
+// clockTypes are the types of times that are also called as a function: date(x).
+var ClockTypes = WordSet("date time timetz timestamp timestamptz daterange tsrange tstzrange datemultirange tsmultirange tstzmultirange")
+
+// timeMakers are the functions of PostgreSQL that return a time, and no text.
+var TimeMakers = WordSet(`date_trunc date_bin date_add date_subtract to_timestamp to_date make_date make_time make_timestamp make_timestamptz timezone
+	now transaction_timestamp statement_timestamp clock_timestamp extract date_part justify_days justify_hours justify_interval make_interval age isfinite`)

@@ -1,0 +1,99 @@
+package parse
+
+import (
+	"slices"
+	"strings"
+)
+
+// wordSet is the set of words that blanks separate.
+func WordSet(words string) map[string]bool {
+	m := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		m[word] = true
+	}
+	return m
+}
+
+// lowered appends a word in lower case to a slice, as PostgreSQL folds a name: ASCII letters only, and cut at maxName
+// bytes.
+func Fold(to, word []byte) []byte {
+	for _, c := range word {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		to = append(to, c)
+	}
+	return to[:min(len(to), MaxName)]
+}
+
+// maxName is the length of the longest name that PostgreSQL takes, in bytes.
+const MaxName = 63
+
+// identifier quotes a name, which may be a keyword, for a text.
+func Identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// literal quotes a string constant. It means the same whatever standard_conforming_strings says.
+func Literal(s string) string {
+	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	if strings.Contains(s, `\`) {
+		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
+	}
+	return quoted
+}
+
+// written quotes a name for a text, but not one of small letters, digits and _ alone. The name must be no keyword.
+func Written(name string) string {
+	for i := range len(name) {
+		c := name[i]
+		if 'a' <= c && c <= 'z' || c == '_' || i > 0 && '0' <= c && c <= '9' {
+			continue
+		}
+		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}
+	return name
+}
+
+// isType reports whether a TypeName says a type of PostgreSQL, by its name in pg_catalog, and nothing else: no array,
+// no length.
+func IsType(kind Message, name string) bool {
+	names := kind.Names("names")
+	if len(names) == 2 && names[0] == "pg_catalog" {
+		names = names[1:]
+	}
+	return slices.Equal(names, []string{name}) && !kind.Flag("setof") && !kind.Flag("pct_type") &&
+		kind.Child("array_bounds").Shape == nil && kind.Child("typmods").Shape == nil
+}
+
+// functionOf returns the name of a FuncCall's function, in pg_catalog or without a schema. It returns "" for a function
+// in another schema.
+func FunctionOf(call Message) string {
+	names := call.Names("funcname")
+	switch {
+	case len(names) == 1:
+		return names[0]
+	case len(names) == 2 && names[0] == "pg_catalog":
+		return names[1]
+	}
+	return ""
+}
+
+// builtinType reports whether a TypeName surely names a type of PostgreSQL.
+func IsBuiltinType(m Message) bool {
+	switch names := m.Names("names"); len(names) {
+	case 1:
+		return builtinTypes[names[0]]
+	case 2:
+		return names[0] == "pg_catalog"
+	}
+	return false
+}
+
+// builtinTypes are those that people cast constants to by names that are no keywords.
+var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "int4": true, "int8": true, "float4": true, "float8": true,
+	"date": true, "uuid": true, "json": true, "jsonb": true, "bytea": true, "oid": true, "regclass": true, "regtype": true,
+	"timestamptz": true, "timestamp": true, "name": true}
+
+// constraintIs reports whether a Constraint is of one of some kinds.
+func ConstraintIs(constraint Message, kinds ...ConstrType) bool {
+	return slices.Contains(kinds, ConstrType(constraint.Integer("contype")))
+}
