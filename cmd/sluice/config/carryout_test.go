@@ -22,7 +22,7 @@ func TestCarryOut(t *testing.T) {
 		{[]string{"--endpoint=" + configtest.Endpoint, "--client-users=m:ddl.carry_out=all"}, refused}, // a user's choice is the user's
 	} {
 		c := configtest.Source{Flags: test.flags}.MustLoad(t)
-		if got := (keys{c.AddColumnDefault, c.AlterColumnType, c.CreateEnum, c.DDLInTransactions, c.SetNotNull, c.AdvisoryLocks, c.Truncate}); got != test.want {
+		if got := (keys{c.DDL.AddColumnDefault, c.DDL.AlterColumnType, c.DDL.CreateEnum, c.DDL.InTransactions, c.DDL.SetNotNull, c.Rewrite.AdvisoryLocks, c.Rewrite.Truncate}); got != test.want {
 			t.Errorf("%v: %+v, want %+v", test.flags, got, test.want)
 		}
 		if rules := c.Rewrite.Rules; rules.Advisory != (test.want.locks == "table") || rules.Truncate != "" && string(rules.Truncate) != test.want.truncate {

@@ -54,8 +54,9 @@ var flagAliases = map[string]string{
 	"endpoint": "backend-endpoint",
 }
 
-// Keys is the table, in the order of the reference.
-var Keys = slices.Concat(listenKeys, backendKeys, sessionKeys, statementKeys, replayKeys, processKeys, leaseKeys)
+// Keys is the table, in the order of the reference: the rows of the topics.
+var Keys = slices.Concat(listenKeys, tlsKeys, authKeys, adminKeys, backendKeys, reservoirKeys, clientKeys, drainKeys, credentialKeys,
+	sessionKeys, rewriteKeys, ddlKeys, copyKeys, retryKeys, runtimeKeys, logKeys, leaseKeys)
 
 // KeyNamed returns the row of a key, or nil.
 func KeyNamed(name string) *Key {
@@ -65,4 +66,13 @@ func KeyNamed(name string) *Key {
 		}
 	}
 	return nil
+}
+
+// KeyNames returns the names of all keys, in the order of the table.
+func KeyNames() []string {
+	names := make([]string, len(Keys))
+	for i := range Keys {
+		names[i] = Keys[i].Name
+	}
+	return names
 }

@@ -68,6 +68,28 @@ func Gather(path string, flags *pflag.FlagSet) *Gathered {
 	return l
 }
 
+// PodProblems says what serve would say of a configuration of these values, in the
+// environment of a container that has no others.
+func PodProblems(values map[string]string) (problems []string) {
+	c := &Config{values: map[string]any{}, origins: map[string]string{}}
+	for i := range Keys {
+		k := &Keys[i]
+		value := k.Default
+		if text, set := values[k.Name]; set {
+			decoded, err := k.decode(text)
+			if err == nil {
+				value = decoded
+			} else {
+				problems = append(problems, fmt.Sprintf("%s: %s: %v", k.Name, k.show(text), err))
+			}
+		}
+		c.values[k.Name] = value
+		k.store(c, value)
+	}
+	c.derive()
+	return append(problems, c.Problems(c.validate())...)
+}
+
 // readFile merges the file into the values and reports keys that the table lacks.
 func (l *Gathered) readFile() {
 	if l.path == "" {
@@ -97,17 +119,16 @@ func unknownKey(name string, empty bool) string {
 	if KeyNamed(name) != nil {
 		return ""
 	}
-	names := make([]string, len(Keys))
-	for i := range Keys {
-		names[i] = Keys[i].Name
-		if strings.HasPrefix(names[i], name+".") {
+	names := KeyNames()
+	for _, key := range names {
+		if strings.HasPrefix(key, name+".") {
 			if empty { // a section with all its lines commented out
 				return ""
 			}
 			return "a section, not a value: write its keys below it"
 		}
-		if strings.HasPrefix(name, names[i]+".") {
-			return names[i] + " takes a value, not a section"
+		if strings.HasPrefix(name, key+".") {
+			return key + " takes a value, not a section"
 		}
 	}
 	return "unknown key" + DidYouMean(name, names)

@@ -231,20 +231,20 @@ func TestDerived(t *testing.T) {
 			if c.Proxy.ForwardCancel != test.forward || c.Reservoir.TargetReady != test.target {
 				t.Errorf("forward %v, target %d; want %v, %d", c.Proxy.ForwardCancel, c.Reservoir.TargetReady, test.forward, test.target)
 			}
-			if replay := c.Dial.Kind == "dsql" || slices.Contains(test.flags, "--retry-enabled=true"); c.Proxy.Replay != replay {
+			if replay := c.Backend.Kind == "dsql" || slices.Contains(test.flags, "--retry-enabled=true"); c.Proxy.Replay != replay {
 				t.Errorf("replay %v, want %v", c.Proxy.Replay, replay)
 			}
 			savepoints := retry.NoSavepoints
 			switch {
 			case slices.Contains(test.flags, "--retry-savepoints=relaxed"):
 				savepoints = retry.Relaxed
-			case c.Dial.Kind == "dsql" && !slices.Contains(test.flags, "--retry-savepoints=off"):
+			case c.Backend.Kind == "dsql" && !slices.Contains(test.flags, "--retry-savepoints=off"):
 				savepoints = retry.Strict
 			}
 			if got := c.Proxy.Retry.Savepoints; got != savepoints || c.Rewrite.Rules.Savepoints != (got != retry.NoSavepoints) {
 				t.Errorf("savepoints %v, want %v, and the rules know of them: %v", got, savepoints, c.Rewrite.Rules.Savepoints)
 			}
-			if string(c.Proxy.Kind) != c.Dial.Kind || c.Proxy.Database != "postgres" || c.Proxy.MaxStatementBytes != c.Rewrite.MaxBytes {
+			if string(c.Proxy.Kind) != c.Backend.Kind || c.Proxy.Database != "postgres" || c.Proxy.MaxStatementBytes != c.Rewrite.MaxBytes {
 				t.Errorf("kind %q, database %q, %d bytes are not those of the keys", c.Proxy.Kind, c.Proxy.Database, c.Proxy.MaxStatementBytes)
 			}
 		})
@@ -286,8 +286,8 @@ func TestAVariableOfASectionHidesNothing(t *testing.T) {
 		File: "listen: {max_clients: 7}\nbackend: {endpoint: " + configtest.Endpoint + "}",
 		Env:  map[string]string{"DSQL_LISTEN": "x", "DSQL_BACKEND": "y"},
 	}.MustLoad(t)
-	if c.Proxy.MaxClients != 7 || c.Dial.Endpoint != configtest.Endpoint || c.Listen.Address != "127.0.0.1:5432" {
-		t.Errorf("max_clients %d, endpoint %q, address %q", c.Proxy.MaxClients, c.Dial.Endpoint, c.Listen.Address)
+	if c.Proxy.MaxClients != 7 || c.Backend.Endpoint != configtest.Endpoint || c.Listen.Address != "127.0.0.1:5432" {
+		t.Errorf("max_clients %d, endpoint %q, address %q", c.Proxy.MaxClients, c.Backend.Endpoint, c.Listen.Address)
 	}
 }
 

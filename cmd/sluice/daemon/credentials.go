@@ -68,10 +68,10 @@ func (w *watchedCredentials) Retrieve(ctx context.Context) (aws.Credentials, err
 // AWSChain loads the AWS default configuration, with credentials that are watched. A region
 // of the environment wins over that of the cluster.
 func AWSChain(ctx context.Context, c *config.Config, log *slog.Logger) (aws.Config, error) {
-	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(nearRegion(c.Dial)))
+	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(nearRegion(c.Backend.DialConfig)))
 	if err != nil {
 		return chain, fmt.Errorf("AWS configuration (environment or shared files): %w", err)
 	}
-	chain.Credentials = &watchedCredentials{from: chain.Credentials, require: c.CredentialsRequire, log: log}
+	chain.Credentials = &watchedCredentials{from: chain.Credentials, require: c.Credentials.Require, log: log}
 	return chain, nil
 }

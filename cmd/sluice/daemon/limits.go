@@ -39,9 +39,9 @@ const ownDescriptors = adminConns + proxy.CancelsAtOnce + rawconn.MostEnded + 16
 
 // warnStrippable warns of a server elsewhere that is reached without TLS if somebody in between says so.
 func warnStrippable(c *config.Config, log *slog.Logger) {
-	if c.Dial.Strippable() {
+	if c.Backend.Strippable() {
 		log.Warn("somebody between here and the server can take TLS away: set backend.sslmode to verify-full, or backend.channel_binding to require",
-			"sslmode", c.Dial.SSLMode)
+			"sslmode", c.Backend.SSLMode)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestATakenPortIsToldInOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	_, err = listenAll(&config.Config{Listen: config.ListenConfig{Address: ln.Addr().String()}}, 0)
+	_, err = listenAll(&config.Config{Listen: config.Listen{Address: ln.Addr().String()}}, 0)
 	if err == nil {
 		t.Fatal("the same port was taken twice")
 	}
@@ -47,7 +47,7 @@ func TestATakenPortIsToldInOneLine(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c := &config.Config{Listen: config.ListenConfig{Address: "127.0.0.1:0", UnixSocket: dir}}
+	c := &config.Config{Listen: config.Listen{Address: "127.0.0.1:0", UnixSocket: dir}}
 	path := filepath.Join(dir, ".s.PGSQL.0")
 
 	first, err := listenAll(c, 0o750)
@@ -117,7 +117,7 @@ func TestReadableSecrets(t *testing.T) {
 		}
 	}
 	var log strings.Builder
-	c := &config.Config{TLS: config.TLSFiles{Key: open}}
+	c := &config.Config{TLS: config.TLS{Key: open}}
 	c.Proxy.Startup.UsersFile = closed
 	warnReadable(c, slog.New(slog.NewTextHandler(&log, nil)))
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tls.key_file") || !strings.Contains(got, "mode=0644") {
@@ -158,7 +158,7 @@ func TestSocketIsMadeWithItsMode(t *testing.T) {
 func TestSocketPathHasThePortOfTheAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{"127.0.0.1:6432": "/run/x/.s.PGSQL.6432", "": "/run/x/.s.PGSQL.5432"} {
-		if got := (config.ListenConfig{Address: address, UnixSocket: "/run/x"}).SocketPath(); got != want {
+		if got := (config.Listen{Address: address, UnixSocket: "/run/x"}).SocketPath(); got != want {
 			t.Errorf("address %q: %s, want %s", address, got, want)
 		}
 	}

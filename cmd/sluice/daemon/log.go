@@ -9,7 +9,7 @@ import (
 
 // NewLogger returns the logger that everything below is given. The level's name
 // is one of the key's choices.
-func NewLogger(c config.LogConfig, w io.Writer) *slog.Logger {
+func NewLogger(c config.Log, w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		panic("log.level: " + err.Error())

@@ -12,12 +12,12 @@ import (
 func TestLogForms(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		config config.LogConfig
+		config config.Log
 		want   string
 	}{
-		{config.LogConfig{Level: "info", Format: "json"}, `"level":"INFO","msg":"m","took":"1.5s"}`},
-		{config.LogConfig{Level: "info", Format: "text"}, "level=INFO msg=m took=1.5s"},
-		{config.LogConfig{Level: "warn", Format: "text"}, ""},
+		{config.Log{Level: "info", Format: "json"}, `"level":"INFO","msg":"m","took":"1.5s"}`},
+		{config.Log{Level: "info", Format: "text"}, "level=INFO msg=m took=1.5s"},
+		{config.Log{Level: "warn", Format: "text"}, ""},
 	} {
 		var out bytes.Buffer
 		NewLogger(test.config, &out).Info("m", "took", 1500*time.Millisecond)

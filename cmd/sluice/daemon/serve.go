@@ -137,17 +137,17 @@ func (d *Daemon) logStart(clients []net.Listener, admin net.Listener) {
 	attrs := []any{
 		slog.String("version", d.version),
 		slog.Any("listen", addresses),
-		slog.String("backend", c.Dial.Kind),
-		slog.String("endpoint", c.Dial.Endpoint),
-		slog.Int("port", c.Dial.Port),
-		slog.String("user", c.Dial.User),
-		slog.String("database", c.Dial.Database),
+		slog.String("backend", c.Backend.Kind),
+		slog.String("endpoint", c.Backend.Endpoint),
+		slog.Int("port", c.Backend.Port),
+		slog.String("user", c.Backend.User),
+		slog.String("database", c.Backend.Database),
 		slog.String("pairing", string(c.Proxy.Pairing)),
 		slog.String("auth", string(c.Proxy.Startup.Method)),
 		slog.Bool("tls", c.TLS.Cert != ""),
 	}
-	if c.Dial.Address != "" {
-		attrs = append(attrs, slog.String("address", c.Dial.Address))
+	if c.Backend.Address != "" {
+		attrs = append(attrs, slog.String("address", c.Backend.Address))
 	}
 	if admin != nil {
 		attrs = append(attrs, slog.String("admin", admin.Addr().String()))

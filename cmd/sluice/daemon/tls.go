@@ -14,13 +14,13 @@ import (
 // A certificate offers clients the TLS that its files describe, and takes new
 // files without touching the connections that exist.
 type certificate struct {
-	files      config.TLSFiles
+	files      config.TLS
 	clientAuth tls.ClientAuthType
 	current    atomic.Pointer[tls.Config]
 }
 
 // newCertificate reads the files. Its errors begin with the key of the file.
-func newCertificate(files config.TLSFiles, method startup.AuthMethod) (*certificate, error) {
+func newCertificate(files config.TLS, method startup.AuthMethod) (*certificate, error) {
 	c := &certificate{files: files}
 	switch {
 	case method == startup.Cert:

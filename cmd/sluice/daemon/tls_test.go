@@ -16,9 +16,9 @@ import (
 
 // makeCertificate writes a self-signed certificate with the given common name, and
 // returns the files, which are its authority as well.
-func makeCertificate(t *testing.T, dir, commonName string) config.TLSFiles {
+func makeCertificate(t *testing.T, dir, commonName string) config.TLS {
 	t.Helper()
-	files := config.TLSFiles{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), ClientCA: filepath.Join(dir, "ca.crt")}
+	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), ClientCA: filepath.Join(dir, "ca.crt")}
 	cert := certs.SelfSigned(commonName)
 	if err := errors.Join(certs.Write(cert, files.Cert, files.Key), certs.Write(cert, files.ClientCA, files.Key)); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestClientCertificates(t *testing.T) {
 	without.ClientCA = ""
 	for _, test := range []struct {
 		name   string
-		files  config.TLSFiles
+		files  config.TLS
 		method startup.AuthMethod
 		client []tls.Certificate
 		fails  bool

@@ -52,7 +52,7 @@ func Build(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	note(err)
 	dialer, err := NewDialer(c, chain, d.metrics.Reservoir)
 	note(err)
-	backends := c.Reservoir
+	backends := c.Reservoir.Config
 	if err == nil {
 		backends.Precheck = dialer.Check
 	}
@@ -67,7 +67,7 @@ func Build(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	}
 	d.reservoir, err = reservoir.New(backends, dialer.Dial, d.metrics.Reservoir, log)
 	note(err)
-	planner, err := rewrite.New(c.Rewrite)
+	planner, err := rewrite.New(c.Rewrite.Config)
 	note(err)
 	serverConfig := c.Proxy
 	if c.TLS.Cert != "" {
@@ -83,8 +83,8 @@ func Build(ctx context.Context, c *config.Config, version string, log *slog.Logg
 		return nil, &config.Error{Problems: problems}
 	}
 
-	if c.Dial.CAFile != "" {
-		d.watched = append(d.watched, NewWatched("authorities of the backend", dialer.ReloadCA, c.Dial.CAFile))
+	if c.Backend.CAFile != "" {
+		d.watched = append(d.watched, NewWatched("authorities of the backend", dialer.ReloadCA, c.Backend.CAFile))
 	}
 	if c.Proxy.Startup.UsersFile != "" {
 		d.watched = append(d.watched, NewWatched("users file", d.server.ReloadUsers, c.Proxy.Startup.UsersFile))
@@ -117,7 +117,7 @@ func BackendChain(ctx context.Context, c *config.Config, log *slog.Logger) (aws.
 // NewDialer returns what opens backends: with the credentials of AWS for DSQL, with nothing
 // of AWS for a plain PostgreSQL. m may be nil.
 func NewDialer(c *config.Config, chain aws.Config, m *metrics.Reservoir) (*reservoir.Dialer, error) {
-	dial := c.Dial
+	dial := c.Backend.DialConfig
 	dial.Metrics = m
 	dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.Wrap(conn) }
 	if c.Proxy.PlainConn {

@@ -65,7 +65,7 @@ func check(ctx context.Context, c *config.Config, version string, dial bool, out
 	if err != nil {
 		return err
 	}
-	result, err := connect(ctx, dialer.Dial, c.Dial.Timeout)
+	result, err := connect(ctx, dialer.Dial, c.Backend.Timeout)
 	if err != nil {
 		return cli.AtRuntime(err)
 	}

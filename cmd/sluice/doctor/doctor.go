@@ -47,7 +47,7 @@ func NewDoctor() *cobra.Command {
 			return err
 		}
 		if c.Proxy.Kind != proxy.DSQL {
-			return &config.Error{Problems: c.Problems(fmt.Errorf("backend.kind: %q: sluice doctor asks Aurora DSQL clusters only; set it to dsql", c.Dial.Kind))}
+			return &config.Error{Problems: c.Problems(fmt.Errorf("backend.kind: %q: sluice doctor asks Aurora DSQL clusters only; set it to dsql", c.Backend.Kind))}
 		}
 		return doctor(cmd.Context(), c, *format, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}

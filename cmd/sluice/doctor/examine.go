@@ -39,7 +39,7 @@ type examination struct {
 
 func newExamination(c *config.Config, dial reservoir.DialFunc) *examination {
 	return &examination{config: c, dial: dial, schema: scratchName(), report: doctorReport{
-		Endpoint: c.Dial.Endpoint, Role: c.Dial.User, Questions: []doctorQuestion{}, Settings: []doctorSetting{}, LeftBehind: []string{}}}
+		Endpoint: c.Backend.Endpoint, Role: c.Backend.User, Questions: []doctorQuestion{}, Settings: []doctorSetting{}, LeftBehind: []string{}}}
 }
 
 // run asks all questions and cleans up, whatever becomes of the asking.
@@ -64,7 +64,7 @@ func (e *examination) run(ctx context.Context) error {
 
 // connect opens a connection.
 func (e *examination) connect(ctx context.Context) (*asker, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.config.Dial.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, e.config.Backend.Timeout)
 	defer cancel()
 	conn, err := e.dial(ctx, nil)
 	if err != nil {
@@ -120,7 +120,7 @@ func (e *examination) makeSchema(ctx context.Context) error {
 			return fmt.Errorf("no schema can be made for the questions: %w\n  a cluster takes ten schemas; drop one that is not needed, and try again", err)
 		case "42501":
 			return fmt.Errorf("no schema can be made for the questions: %w\n  backend.user: %q: the role has no right to; set backend.user to admin, or let admin run GRANT CREATE ON DATABASE %s TO %s",
-				err, e.config.Dial.User, e.config.Dial.Database, quoted(e.config.Dial.User))
+				err, e.config.Backend.User, e.config.Backend.Database, quoted(e.config.Backend.User))
 		}
 		return fmt.Errorf("no schema can be made for the questions: %w", err)
 	}

@@ -98,7 +98,7 @@ func checkChartInjector(t *testing.T, variant string, args []string) {
 	flags := command.Flags()
 	flag := func(name string) string { return flags.Lookup(name).Value.String() }
 	settings, _ := flags.GetStringArray("set")
-	o := injectOptions{settings: settings, log: config.LogConfig{Format: flag("log-format")}, config: inject.Config{Image: flag("image"), PullPolicy: flag("image-pull-policy"),
+	o := injectOptions{settings: settings, log: config.Log{Format: flag("log-format")}, config: inject.Config{Image: flag("image"), PullPolicy: flag("image-pull-policy"),
 		MemoryLimit: flag("memory-limit"), MemoryRequest: flag("memory-request"), CPURequest: flag("cpu-request")}}
 	injector, err := o.injector()
 	if err != nil {

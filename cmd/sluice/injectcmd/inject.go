@@ -22,7 +22,7 @@ type injectOptions struct {
 
 	listen, admin     string
 	certFile, keyFile string
-	log               config.LogConfig
+	log               config.Log
 }
 
 // NewCommand returns the command inject of a program of this version.

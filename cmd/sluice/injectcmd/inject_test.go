@@ -44,7 +44,7 @@ func runInject(t *testing.T, text string, flags ...string) (code int, stdout, st
 // testInjector is what runInject injects by.
 func testInjector(t *testing.T, settings ...string) *inject.Injector {
 	t.Helper()
-	o := injectOptions{settings: append([]string{"backend.endpoint=" + configtest.Endpoint}, settings...), log: config.LogConfig{Format: "text"},
+	o := injectOptions{settings: append([]string{"backend.endpoint=" + configtest.Endpoint}, settings...), log: config.Log{Format: "text"},
 		config: inject.Config{Image: "registry.example/sluice:1.0", MemoryLimit: "512Mi", MemoryRequest: "128Mi", CPURequest: "100m"}}
 	injector, err := o.injector()
 	if err != nil {

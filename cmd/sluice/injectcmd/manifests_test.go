@@ -182,7 +182,7 @@ func TestWebhookManifest(t *testing.T) {
 	}
 	flag := func(name string) string { return command.Flags().Lookup(name).Value.String() }
 	settings, _ := command.Flags().GetStringArray("set")
-	o := injectOptions{settings: settings, log: config.LogConfig{Format: flag("log-format")},
+	o := injectOptions{settings: settings, log: config.Log{Format: flag("log-format")},
 		config: inject.Config{Image: flag("image"), MemoryLimit: flag("memory-limit"), MemoryRequest: flag("memory-request"), CPURequest: flag("cpu-request")}}
 	injector, err := o.injector()
 	if err != nil {

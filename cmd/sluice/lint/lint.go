@@ -92,6 +92,6 @@ func lintPlanner(path string, flags *pflag.FlagSet) (*rewrite.Planner, error) {
 		return nil, &config.Error{Problems: problems}
 	}
 	c.Rewrite.Rules.Dialect = true
-	c.Rewrite.Rules.Role = c.Dial.User
-	return rewrite.New(c.Rewrite)
+	c.Rewrite.Rules.Role = c.Backend.User
+	return rewrite.New(c.Rewrite.Config)
 }

@@ -1,8 +1,14 @@
 package config
 
-import "github.com/sluice-proxy/sluice/lease"
+import (
+	"fmt"
 
-// leaseKeys say how the sidecars of a cluster share its limits.
+	"github.com/sluice-proxy/sluice/lease"
+	"github.com/sluice-proxy/sluice/reservoir"
+)
+
+// leaseKeys say how the sidecars of a cluster share its limits. Their fields are those of lease.Config, which
+// checks them.
 var leaseKeys = []Key{
 	{Name: "distributed.conn_lease_enabled", Default: false, field: func(c *Config) any { return &c.Lease.Slots },
 		help: "Share the cluster's connection count among all sidecars."},
@@ -42,4 +48,20 @@ var leaseKeys = []Key{
 		help: "Sidecars that there may be: each that cannot reach the table dials by this part of distributed.rate_limiter_reserve."},
 	{Name: "distributed.call_timeout", Default: lease.DefaultCallTimeout, field: func(c *Config) any { return &c.Lease.CallTimeout },
 		help: "How long one call of DynamoDB may take, at most 5s."},
+}
+
+func (c *Config) deriveLease() {
+	c.Lease.Cluster, c.Lease.Earlier = lease.Cluster(c.Backend.Endpoint, c.Backend.Port)
+	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
+}
+
+// lease checks the time in which backends must be gone when a lease cannot be
+// renewed: others use their slots after it.
+func (v *validation) lease() {
+	l := v.config.Lease
+	v.want(!l.Slots || l.Guard >= reservoir.LeastGuard, "distributed.guard",
+		fmt.Sprintf("want at least %v: so long may the last backend take to close", reservoir.LeastGuard))
+	most := l.TransactionLimit + l.Guard
+	v.want(!l.Slots || v.config.Backend.Timeout <= most, "reservoir.dial_timeout",
+		fmt.Sprintf("want at most %v, distributed.transaction_limit and distributed.guard: a dial must end before its slot is others'", most))
 }

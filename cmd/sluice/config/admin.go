@@ -1,0 +1,16 @@
+package config
+
+// Admin says where the admin endpoints are.
+type Admin struct {
+	Address string // host:port, "" for nowhere
+}
+
+var adminKeys = []Key{
+	{Name: "admin.address", Default: "127.0.0.1:9432", field: func(c *Config) any { return &c.Admin.Address },
+		help: "Where /metrics, /startupz, /livez and /readyz are served, host:port; nothing there changes any state. Empty: nowhere."},
+}
+
+func (v *validation) admin() {
+	address := v.config.Admin.Address
+	v.want(address == "" || validAddress(address), "admin.address", "want host:port, such as 127.0.0.1:9432")
+}

@@ -1,0 +1,33 @@
+package config
+
+import "github.com/sluice-proxy/sluice/proxy/startup"
+
+// Auth says how clients prove who they are; the rest of the topic is startup.Config.
+type Auth struct {
+	AllowRemoteTrust bool
+}
+
+var authKeys = []Key{
+	{Name: "auth.method", Default: "trust", field: func(c *Config) any { return (*string)(&c.Proxy.Startup.Method) },
+		Choices: []string{"trust", "scram-sha-256", "cert", "peer"},
+		help:    "How clients prove who they are: trust asks nothing, cert wants a client certificate whose CN is the user, peer asks the kernel whose process is at the Unix socket (Linux; without listen.address)."},
+	{Name: "auth.peer_map", Default: []string{}, field: func(c *Config) any { return &c.Proxy.Startup.PeerMap },
+		help: "For auth.method peer: the users that a user of the operating system may connect as, each as osuser=user, by name or number (1000=app). One without an entry may be the user of its own name."},
+	{Name: "auth.users_file", Default: "", field: func(c *Config) any { return &c.Proxy.Startup.UsersFile },
+		help: "Users and SCRAM verifiers in the form of PgBouncer's userlist.txt. Reloaded on change and on SIGHUP."},
+	{Name: "auth.salt_secret_file", Default: "", field: func(c *Config) any { return &c.Proxy.Startup.SaltSecretFile },
+		help: "32 bytes or more, made at random and the same for all sidecars, that SCRAM salts of unknown users are derived from, so that they stay the same. Empty: they change with each start, which tells such users from others."},
+	{Name: "auth.allow_remote_trust", Default: false, field: func(c *Config) any { return &c.Auth.AllowRemoteTrust },
+		help: "Allow auth.method trust on a listener that other machines can reach."},
+}
+
+func (v *validation) auth() {
+	c := v.config
+	v.want(c.Proxy.Startup.Method != startup.Peer || c.Listen.Address == "" && c.Listen.UnixSocket != "",
+		"auth.method", "it is for the Unix socket alone: set listen.unix_socket, and listen.address to nothing")
+	v.want(len(c.Proxy.Startup.PeerMap) == 0 || c.Proxy.Startup.Method == startup.Peer,
+		"auth.peer_map", "it is for auth.method peer; leave it empty")
+	v.want(c.Proxy.Startup.Method != startup.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Auth.AllowRemoteTrust,
+		"listen.address", "other machines could connect without a password: set auth.method, "+
+			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")
+}

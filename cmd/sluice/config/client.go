@@ -1,0 +1,100 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Client says for how long a client may be idle, and which keys users and clients may choose otherwise
+// (rewrite.Choices).
+type Client struct {
+	Users []string // choices of users, each as user:key=value
+}
+
+const (
+	maySetKey = "client.may_set"
+	usersKey  = "client.users"
+)
+
+var clientKeys = []Key{
+	{Name: "client.idle_timeout", Default: time.Duration(0), field: func(c *Config) any { return &c.Proxy.ClientIdleTimeout },
+		help: "Close a client that is idle outside a transaction for so long. 0: never."},
+	{Name: "client.idle_transaction_timeout", Default: time.Duration(0), field: func(c *Config) any { return &c.Proxy.IdleTransactionTimeout },
+		help: "End a session that is idle inside a transaction for so long (25P03). 0: never."},
+
+	{Name: "client.commit_grace", Default: 10 * time.Second, field: func(c *Config) any { return &c.Proxy.CommitGrace },
+		help: "How long a statement that may commit goes on for a client that has said goodbye, before its backend is given up without stopping it. 0: until it ends."},
+	{Name: "client.tcp_keepalive", Default: 30 * time.Second, field: func(c *Config) any { return &c.Proxy.ClientPathLimit },
+		help: "How soon a client whose host is gone loses its connection, and with it its transaction. A client that only reads nothing does not count. 0: when the kernel gives up."},
+	{Name: maySetKey, Default: []string{}, field: func(c *Config) any { return &c.Proxy.MaySet },
+		help: "Keys that clients may choose otherwise for themselves, by the startup options (options=-c sluice.<key>=<value>) and by SET sluice.<key>; a NOTICE says what is given up. Of " + strings.Join(rewrite.ChoiceKeys(), ", ") + ". Kind dsql only."},
+	{Name: usersKey, Default: []string{}, field: func(c *Config) any { return &c.Client.Users },
+		help: "What users have otherwise, each as user:key=value, of the same keys, whatever client.may_set says: migrator:ddl.carry_out=all. The user is the name that the client logs in by. Kind dsql only."},
+}
+
+// deriveClient records the configuration's own values of the keys that may be chosen, as they are written, without
+// those at auto. It reads the users' choices; the check reports those that cannot be read.
+func (c *Config) deriveClient() {
+	written := rewrite.Choices{}
+	for key, value := range map[string]string{rewrite.CarryOutKey: c.DDL.CarryOut, rewrite.AddColumnDefaultKey: c.DDL.AddColumnDefault,
+		rewrite.InTransactionsKey: c.DDL.InTransactions, rewrite.SetNotNullKey: c.DDL.SetNotNull, rewrite.RetypeKey: c.DDL.AlterColumnType, rewrite.EnumKey: c.DDL.CreateEnum,
+		rewrite.CreateIndexWaitKey: strconv.FormatBool(c.Rewrite.Rules.AwaitIndex)} {
+		if value != "auto" {
+			written = written.With(key, value)
+		}
+	}
+	c.Rewrite.Choices = written
+	c.Proxy.Users = map[string]rewrite.Choices{}
+	for _, entry := range c.Client.Users {
+		if user, key, value, err := userChoice(entry); err == nil {
+			c.Proxy.Users[user] = c.Proxy.Users[user].With(key, value)
+		}
+	}
+}
+
+// userChoice reads an entry of client.users. A user's name may have any character.
+func userChoice(entry string) (user, key, value string, err error) {
+	i := strings.LastIndexByte(entry, ':')
+	key, value, ok := strings.Cut(entry[i+1:], "=")
+	switch {
+	case i < 1 || !ok:
+		return "", "", "", fmt.Errorf("%q: want user:key=value, such as migrator:%s=all", entry, rewrite.CarryOutKey)
+	case !rewrite.IsChoice(key):
+		return "", "", "", fmt.Errorf("%q: %s cannot be set by user: want %s", entry, key, oneOf(rewrite.ChoiceKeys()))
+	}
+	if value, ok = rewrite.ReadChoice(key, value); !ok {
+		return "", "", "", fmt.Errorf("%q: want %s to be %s", entry, key, oneOf(rewrite.ChoiceValues(key)))
+	}
+	return entry[:i], key, value, nil
+}
+
+// client checks client.may_set and client.users.
+func (v *validation) client() {
+	c := v.config
+	fits := func(name, key string) {
+		v.want(c.rewritesForDSQL(), name, "PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; leave it empty")
+		v.want(key != rewrite.SetNotNullKey || c.DDL.AddConstraint == "steps", name, rewrite.SetNotNullKey+" is of use with "+rewrite.AddConstraintKey+" at steps only; take it out")
+	}
+	for _, key := range c.Proxy.MaySet {
+		if !rewrite.IsChoice(key) {
+			v.errs = append(v.errs, fmt.Errorf("%s: %q: clients cannot choose it: want %s", maySetKey, key, oneOf(rewrite.ChoiceKeys())))
+			continue
+		}
+		fits(maySetKey, key)
+	}
+	seen := map[string]bool{}
+	for _, entry := range c.Client.Users {
+		user, key, _, err := userChoice(entry)
+		if err != nil {
+			v.errs = append(v.errs, fmt.Errorf("%s: %w", usersKey, err))
+			continue
+		}
+		v.want(!seen[user+":"+key], usersKey, "the key is said twice of a user; take one out: "+entry)
+		seen[user+":"+key] = true
+		fits(usersKey, key)
+	}
+}

@@ -1,0 +1,22 @@
+package config
+
+// Credentials says which AWS credentials are used.
+type Credentials struct {
+	Require string // a kind of credentials, or CredentialsAny
+}
+
+// Values of credentials.require. The log names the source of credentials by the same words.
+const (
+	CredentialsAny         = "any"
+	CredentialsWebIdentity = "web-identity"
+	CredentialsContainer   = "container"
+	CredentialsInstance    = "instance"
+	CredentialsEnvironment = "environment"
+	CredentialsProfile     = "profile"
+)
+
+var credentialKeys = []Key{
+	{Name: "credentials.require", Default: CredentialsAny, field: func(c *Config) any { return &c.Credentials.Require },
+		Choices: []string{CredentialsAny, CredentialsWebIdentity, CredentialsContainer, CredentialsInstance, CredentialsEnvironment, CredentialsProfile},
+		help:    "The kind of AWS credentials to insist on, so that a pod without a role of its own does not get its node's: web-identity (IRSA), container (EKS Pod Identity, ECS), instance (a node's role), environment, profile (shared files). The log says which were found."},
+}
