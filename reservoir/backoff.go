@@ -5,34 +5,33 @@ import (
 	"time"
 )
 
-// Pauses after a dial that failed double from first to most. Those of ordinary
-// failures are the ones of AWS' own DSQL connectors (100 ms to 5 s, 2026-08); a
-// refusal by quota concerns every sidecar of the cluster, so it slows ten
-// times more at first.
+// These bound the pauses after failed dials, which double from first to most. Those of ordinary
+// failures are those of AWS's own DSQL connectors (100 ms to 5 s, 2026-08). A refusal by quota
+// concerns every sidecar of the cluster, so its first pause is ten times longer.
 const (
 	firstPause      = 100 * time.Millisecond
 	mostPause       = 5 * time.Second
 	firstQuotaPause = time.Second
 	mostQuotaPause  = 30 * time.Second
-	// mostWaitedPause bounds a pause while somebody waits for a backend, save behind a refusal by quota: who waits is to
-	// have one soon after the server is back.
+	// mostWaitedPause bounds a pause while a borrower waits for a backend, so that it gets one soon
+	// after the server is back. Pauses after a refusal by quota have no such exception.
 	mostWaitedPause = 500 * time.Millisecond
 )
 
-// backoff paces dials after failures. Until a dial succeeds again those for the
-// shelf go out one at a time. The Reservoir's mutex guards it.
+// backoff paces dials after failures. Until a dial succeeds, dials for the shelf go out one at a
+// time. The Reservoir's mutex guards it.
 type backoff struct {
 	failures   int
-	generation int // a dial that began before the last failure is old news
+	generation int // failures of dials that began in an earlier generation do not count
 	until      time.Time
-	soon       time.Time // the same while somebody waits
-	quota      bool      // the last failure was a refusal by quota: no dial at all before until
-	// failed dials since the last that has succeeded: how many, the first and the last.
+	soon       time.Time // like until, while a borrower waits
+	quota      bool      // the last failure was a refusal by quota: no dial before until
+	// Failed dials since the last success: their number, and the times of the first and the last.
 	count       int
 	since, last time.Time
 }
 
-// next is when the next dial may be made; waited: somebody waits for a backend.
+// next returns the time of the next dial. waited says that a borrower waits for a backend.
 func (b *backoff) next(waited bool) time.Time {
 	if waited {
 		return b.soon
@@ -40,8 +39,8 @@ func (b *backoff) next(waited bool) time.Time {
 	return b.until
 }
 
-// failed books the failure of a dial that began in a generation, and reports
-// whether it is news, and the pause before the next dial.
+// failed records the failure of a dial that began in a generation. It returns the pause before the
+// next dial, and whether the failure counts: an earlier dial of the same generation has not failed.
 func (b *backoff) failed(generation int, now time.Time, quota bool) (pause time.Duration, news bool) {
 	if b.last = now; b.count == 0 {
 		b.since = now
@@ -55,7 +54,7 @@ func (b *backoff) failed(generation int, now time.Time, quota bool) (pause time.
 		first, most = firstQuotaPause, mostQuotaPause
 	}
 	pause = most
-	if b.failures < 10 { // 2^10 times first is over most
+	if b.failures < 10 { // firstPause << 10 is more than every bound
 		pause = min(most, first<<b.failures)
 	}
 	pause = pause/2 + rand.N(pause/2)
@@ -68,7 +67,7 @@ func (b *backoff) failed(generation int, now time.Time, quota bool) (pause time.
 	return pause, true
 }
 
-// succeeded books a success, and reports whether it ends a time of failures.
+// succeeded records a success. It reports whether the success ends a time of failures.
 func (b *backoff) succeeded(generation int) (recovered bool) {
 	b.count = 0
 	if generation != b.generation || b.failures == 0 {

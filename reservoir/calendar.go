@@ -2,15 +2,13 @@ package reservoir
 
 import "time"
 
-// retireMargin is how long before the guard window the calendar wants a backend
-// retired: as many scans as it takes to replace all of them by tenths, and two,
-// so that a late one still finds it outside the window.
+// retireMargin is the time between a backend's planned retirement and its guard window. It is the
+// scans that replace all backends by tenths, and two more for late ones.
 const retireMargin = (replacedPart + 2) * scanEvery
 
-// calendar spreads the retirements of backends, so that replacing them takes
-// one dial at a time however many were dialled together. An hour is a time
-// since the reservoir was made, in steps of width, and is given out once.
-// The Reservoir's mutex guards it.
+// calendar spreads the retirements of backends, so that replacing them takes one dial at a time
+// even if they were dialled together. It divides the time since New into hours of equal width, and
+// assigns each hour to one backend. The Reservoir's mutex guards it.
 type calendar struct {
 	width time.Duration
 	taken map[int64]struct{}
@@ -20,8 +18,8 @@ func newCalendar(width time.Duration) calendar {
 	return calendar{width: width, taken: make(map[int64]struct{})}
 }
 
-// book takes the latest free hour that is not after latest. As many hours as
-// there are backends may lie before it: Config.Validate leaves room for them.
+// book assigns the latest free hour that is not after latest. Config.Validate leaves room for as
+// many earlier hours as there are backends.
 func (c *calendar) book(latest time.Duration) (hour int64) {
 	hour = int64(latest / c.width)
 	for {

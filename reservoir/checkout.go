@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// EmptyError says that no backend was to be had in time, and why.
+// EmptyError says that no backend was available in time, and why.
 type EmptyError struct {
 	Waited    time.Duration
 	InUse     int
@@ -19,14 +19,14 @@ type EmptyError struct {
 	MaxOpen   int
 	Throttled bool // a dial waited for the connection rate
 	Unleased  bool // a dial waited for a slot of the cluster's connection count
-	// Lease is the phase of a lease that is not well, Reason why it grants
-	// nothing; else "" and nil.
+	// Lease is the phase of a lease that is not OK, and Reason why it grants nothing. They are ""
+	// and nil otherwise.
 	Lease  string
 	Reason error
 	// LastDialErr is why the last dial failed; nil if it succeeded.
 	LastDialErr error
-	// FailedDials is how many dials have failed since the last that has succeeded, for FailedFor; LastFailed is how
-	// long ago the last one did.
+	// FailedDials is the number of failed dials since the last success, and FailedFor the time
+	// since the first of them. LastFailed is the time since the last failure.
 	FailedDials           int
 	FailedFor, LastFailed time.Duration
 }
@@ -58,9 +58,10 @@ func (e *EmptyError) Error() string {
 	return b.String()
 }
 
-// Remedy says what ends the cause, one sentence or two for whoever runs the client.
+// Remedy returns what ends the cause, in one or two sentences for the client's operator.
 func (e *EmptyError) Remedy() string {
-	// A lease that was not renewed lately closes nothing: when all are in use it is not the cause.
+	// A lease that was not renewed lately closes nothing, so it is not the cause while all backends
+	// are in use.
 	granting := e.Lease == "" && e.Reason == nil
 	full := e.InUse >= e.MaxOpen && (granting || e.Lease == lease.Degraded.String())
 	switch {
@@ -84,9 +85,9 @@ func (e *EmptyError) Unwrap() []error {
 	return slices.DeleteFunc([]error{e.LastDialErr, e.Reason}, func(err error) bool { return err == nil })
 }
 
-// TryAcquire lends the backend that was used last, or returns nil when none is
-// ready or somebody waits for one. It never blocks and allocates nothing. The
-// borrower ends the loan with exactly one Release or Discard.
+// TryAcquire lends the backend that was used last. It returns nil when none is ready, or when a
+// borrower waits. It never blocks and allocates nothing. The borrower ends the loan with exactly
+// one Release or Discard.
 func (r *Reservoir) TryAcquire() *Conn {
 	r.mu.Lock()
 	c := r.lendLocked()
@@ -94,29 +95,28 @@ func (r *Reservoir) TryAcquire() *Conn {
 	return c
 }
 
-// Acquire lends a backend. When none is ready it waits in line, for at most
-// Config.CheckoutWait, after which it returns an *EmptyError; or ctx's error.
-// The borrower ends the loan with exactly one Release or Discard.
+// Acquire lends a backend. When none is ready it waits in line, up to Config.CheckoutWait, and then
+// returns an *EmptyError. It returns ctx's error when ctx ends. The borrower ends the loan with
+// exactly one Release or Discard.
 func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) { return r.acquire(ctx, false) }
 
-// AcquireAhead is Acquire in front of everybody who waits by Acquire: for a
-// transaction that had a backend before, and is run again.
+// AcquireAhead is Acquire ahead of all borrowers that wait by Acquire. It is for the replay of a
+// transaction, which has had a backend.
 func (r *Reservoir) AcquireAhead(ctx context.Context) (*Conn, error) { return r.acquire(ctx, true) }
 
 func (r *Reservoir) acquire(ctx context.Context, ahead bool) (*Conn, error) {
 	if c := r.TryAcquire(); c != nil {
 		return c, nil
 	}
-	p := r.NewPlace() // not used again: a late end of ctx may still leave it
+	p := r.NewPlace() // not freed for reuse: the end of ctx may still call Leave
 	defer context.AfterFunc(ctx, func() { p.Leave(ctx.Err()) })()
 	return r.wait(p, ahead)
 }
 
-// DialDedicated dials a backend for one session, with a startup of its own, on
-// the caller's goroutine. It waits for a slot (a ready backend is closed to make
-// room), for the rate limit, and for the end of a pause after a refusal by quota,
-// for at most Config.CheckoutWait, after which it returns an *EmptyError;
-// otherwise the dial's own error. Release of a dedicated backend is a Discard.
+// DialDedicated dials a backend for one session, with that session's startup, on the caller's
+// goroutine. It waits for a slot, for the rate limit, and for the end of a pause after a refusal by
+// quota. A ready backend is closed to make room. After Config.CheckoutWait it returns an
+// *EmptyError, otherwise the dial's own error. Release of a dedicated backend closes it.
 func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error) {
 	began := time.Now()
 	if err := r.claim(ctx, began); err != nil {
@@ -146,8 +146,8 @@ func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error)
 	return c, nil
 }
 
-// dialDedicated dials in a slot that was claimed. A permit that it returns must
-// be released, with an error too.
+// dialDedicated dials in a slot that claim has taken. The caller must release a returned permit,
+// with an error too.
 func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Time) (*Conn, *lease.Permit, error) {
 	waiting, cancel := context.WithTimeout(ctx, r.cfg.CheckoutWait-time.Since(began))
 	defer cancel()
@@ -178,8 +178,7 @@ func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Ti
 	return nil, nil, empty
 }
 
-// rest waits while the cluster is not to be asked, and reports false when ctx
-// ended first.
+// rest waits out a pause after a refusal by quota. It returns false when ctx ends first.
 func (r *Reservoir) rest(ctx context.Context) bool {
 	for {
 		r.mu.Lock()
@@ -201,8 +200,8 @@ func (r *Reservoir) rest(ctx context.Context) bool {
 	}
 }
 
-// heedRefusal books what a dedicated dial tells of the cluster's quotas, which
-// are everybody's. Its other failures are its own.
+// heedRefusal records a dedicated dial's refusal by quota, because quotas concern all dials. Its
+// other failures concern its session only.
 func (r *Reservoir) heedRefusal(generation int, err error) {
 	_, refused := quotaRefusal(err)
 	var pause time.Duration
@@ -223,7 +222,7 @@ func (r *Reservoir) heedRefusal(generation int, err error) {
 	}
 }
 
-// claim takes a slot, to be counted as dialling.
+// claim takes a slot and counts it as a dial in progress.
 func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 	r.mu.Lock()
 	if r.closed {
@@ -257,7 +256,7 @@ func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 	return a.err
 }
 
-// lendLocked lends what was put on the shelf last, or returns nil.
+// lendLocked lends the backend that was shelved last, or returns nil.
 func (r *Reservoir) lendLocked() *Conn {
 	n := len(r.shelf.ready)
 	if n == 0 {
@@ -275,13 +274,12 @@ func (r *Reservoir) release(c *Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unlendLocked(c)
-	c.provenAt = r.shelf.horizon // a second ahead at most, and no clock is read
+	c.provenAt = r.shelf.horizon // up to a second late, without reading a clock
 	r.provenAt = max(r.provenAt, c.provenAt)
 	r.returnLocked(c, r.shelf.put)
 }
 
-// returnLocked decides what becomes of a backend that is no longer lent; put
-// places it on the shelf.
+// returnLocked decides the fate of a returned backend. put places it on the shelf.
 func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 	switch {
 	case c.dedicated:
@@ -298,8 +296,8 @@ func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 	}
 }
 
-// offerLocked decides what becomes of a backend that has just come to the
-// shelf: it ends, it is lent to who waits, or it stays.
+// offerLocked ends a backend that has just come to the shelf, lends it to a waiting borrower, or
+// leaves it there.
 func (r *Reservoir) offerLocked(c *Conn) {
 	if !r.putOffLocked(c) {
 		if reason, due := r.shelf.due(c); due {
@@ -321,7 +319,7 @@ func (r *Reservoir) offerLocked(c *Conn) {
 	}
 }
 
-// WhyEmpty is what a borrower is told who has waited since began, and whose wait ends now.
+// WhyEmpty returns the error of a borrower that has waited since began and gives up now.
 func (r *Reservoir) WhyEmpty(began time.Time) *EmptyError {
 	s, l := r.Stats(), r.lease.State()
 	e := &EmptyError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,
@@ -335,7 +333,7 @@ func (r *Reservoir) WhyEmpty(began time.Time) *EmptyError {
 		e.Lease = l.Phase.String()
 	}
 	if e.Reason == nil && e.Throttled && l.Local && l.Problem != nil {
-		e.Reason = l.Problem // why dials go by the small share for those out of the table's reach
+		e.Reason = l.Problem // the reason that dials use the local share
 	}
 	return e
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// Defaults, as the specification has them unless another source is named.
+// Defaults. Those without a named source come from the specification.
 const (
 	DefaultMaxOpen        = 100
 	DefaultCheckoutWait   = 10 * time.Second // below the 15 s or more that clients commonly give a statement
@@ -18,72 +18,70 @@ const (
 	DefaultGuardWindow    = 45 * time.Second
 	DefaultInitialFill    = 30 * time.Second
 	DefaultProbeInterval  = 30 * time.Second // one small round trip
-	DefaultRateLimit      = 10               // a tenth of what a cluster takes per second
+	DefaultRateLimit      = 10               // a tenth of a cluster's rate
 	DefaultBurstLimit     = 100              // a tenth of a cluster's burst
-	// PostgresRateLimit is for a server without quotas: no login of a thousand clients at
-	// once waits for more than a second.
+	// PostgresRateLimit is for a server without quotas: when a thousand clients log in at once,
+	// none waits for more than a second.
 	PostgresRateLimit = 1000
 )
 
 const (
-	// maxLifetime is the greatest age that a backend may be given. DSQL closes a
-	// connection at 60 minutes, and a transaction lent at the last moment may
-	// run for 5 (documented quotas, 2026).
+	// maxLifetime is the greatest age of a backend. DSQL closes a connection at 60 minutes, and a
+	// transaction lent at the last moment may run for 5 (documented quotas, 2026).
 	maxLifetime = 55 * time.Minute
-	// scanEvery is how often the clock and the lease are read and the shelf
-	// searched for backends to retire.
+	// scanEvery is the interval at which the clock and the lease are read and the shelf is searched
+	// for backends to retire.
 	scanEvery = lease.StateEvery
 	// maxDials bounds dials in flight for the shelf. At 100 ms a dial it is
 	// above the 100 connections per second that a cluster accepts.
 	maxDials = 16
 	// trickleEvery is the time between two dials above the low watermark.
 	trickleEvery = time.Second
-	// replacedPart of MaxOpen (1/10) may be missing for replacement at once.
+	// MaxOpen/replacedPart is the number of backends that may be missing at once for replacement.
 	replacedPart = 10
 )
 
-// LeastGuard is how long before the end of a lease closing the last backends must
-// begin: until a scan notices, and the good-bye.
+// LeastGuard is the least time before the end of a lease at which the last backends must start to
+// close. It covers one scan and the Terminate.
 const LeastGuard = scanEvery + terminateWait
 
-// Config of a Reservoir.
+// Config is the configuration of a Reservoir.
 type Config struct {
-	// MaxOpen bounds backends in use, ready, being dialled and being closed,
-	// together.
+	// MaxOpen bounds the backends in use, ready, being dialled and being closed, together.
 	MaxOpen int
-	// TargetReady is how many backends, in use and ready together, the fill
-	// keeps open ahead of demand. 0 dials on demand only.
+	// TargetReady is the number of backends, in use and ready together, that the fill opens ahead
+	// of demand. 0 dials on demand only.
 	TargetReady int
-	// LowWatermark is how many of them are dialled as fast as admitted; above it
-	// the fill trickles, unless somebody waits. MaxOpen or more never trickles.
+	// LowWatermark is how many of them are dialled as fast as they are admitted. Above it the fill
+	// is slow, unless a borrower waits. With MaxOpen or more it is never slow.
 	LowWatermark int
 	// InitialFillTimeout is how long Stats.Filled waits for the first LowWatermark
 	// backends. 0 does not wait.
 	InitialFillTimeout time.Duration
-	// ProbeInterval is how often a ready backend that is not used must answer a
-	// round trip. 0 asks none but behind a Suspect.
+	// ProbeInterval is the interval at which an unused ready backend must answer a round trip. With
+	// 0, only a Suspect starts probes.
 	ProbeInterval time.Duration
 	// CheckoutWait is how long Acquire waits for a backend.
 	CheckoutWait time.Duration
-	// BaseLifetime + a random part of LifetimeJitter is the age that a backend
-	// reaches at most; it is not lent in the GuardWindow before.
+	// BaseLifetime plus a random part of LifetimeJitter is the greatest age of a backend. It is not
+	// lent in the GuardWindow before that.
 	BaseLifetime   time.Duration
 	LifetimeJitter time.Duration
 	GuardWindow    time.Duration
-	// RateLimit and BurstLimit bound dials: tokens per second, and how many
-	// may be saved up.
+	// RateLimit is the number of dials per second, and BurstLimit how many unused ones may
+	// accumulate.
 	RateLimit  int
 	BurstLimit int
 
 	// Lease admits every dial; nil shares nothing with other processes. When it
 	// paces dials, RateLimit does not apply.
 	Lease Lease
-	// Precheck, when not nil, is asked before the next admission when a dial
-	// failed before it reached for the network. Its error is a *DialError.
+	// Precheck, if not nil, is called before the next admission after a dial that failed before it
+	// used the network. Its error is a *DialError.
 	Precheck func(context.Context) error
 }
 
-// Defaults is the configuration of a reservoir that nobody configured.
+// Defaults returns the default configuration.
 func Defaults() Config {
 	return Config{
 		MaxOpen:            DefaultMaxOpen,
@@ -99,7 +97,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate reports every bad value at once.
+// Validate returns all faults of the configuration in one error.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key string, value any, want string) {
@@ -122,7 +120,7 @@ func (c Config) Validate() error {
 		fmt.Sprintf("with reservoir.lifetime_jitter of %v want at most %v: DSQL closes a connection at 60m and a transaction may last 5m",
 			c.LifetimeJitter, maxLifetime))
 	if len(errs) == 0 {
-		// What is left of a lifetime must hold a replacement of every backend.
+		// The rest of a lifetime must suffice to replace every backend.
 		least := c.GuardWindow + retireMargin + time.Duration(c.MaxOpen)*c.replaceEvery()
 		check(c.BaseLifetime > least, "reservoir.base_lifetime", c.BaseLifetime,
 			fmt.Sprintf("want more than %v: reservoir.guard_window plus the time to replace reservoir.max_open backends at connection.rate_limit", least))
@@ -130,11 +128,11 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// batch is how many backends may be missing for replacement at once.
+// batch returns how many backends may be missing at once for replacement.
 func (c Config) batch() int { return max(1, c.MaxOpen/replacedPart) }
 
-// replaceEvery is the least time between two retirements: no more often than
-// dials are allowed, and no more per scan than may be missing at once.
+// replaceEvery returns the least time between two retirements. They follow the rate of dials, and
+// no scan may retire more backends than may be missing at once.
 func (c Config) replaceEvery() time.Duration {
 	every := max(time.Second/time.Duration(c.RateLimit), scanEvery/time.Duration(c.batch()))
 	if c.LowWatermark < c.TargetReady {

@@ -22,8 +22,7 @@ const (
 	KindPostgres = "postgres"
 )
 
-// adminUser is the role whose tokens are for DbConnectAdmin; the others' are
-// for DbConnect.
+// adminUser is the role that needs a token for DbConnectAdmin. All others need DbConnect.
 const adminUser = "admin"
 
 // Dialer opens backends of one identity: server, role, database.
@@ -33,7 +32,7 @@ type Dialer struct {
 	base   atomic.Pointer[pgconn.Config] // copied for each dial
 }
 
-// NewDialer returns a Dialer, or says what is wrong with cfg.
+// NewDialer returns a Dialer, or an error for a faulty cfg.
 func NewDialer(cfg DialConfig) (*Dialer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func NewDialer(cfg DialConfig) (*Dialer, error) {
 }
 
 // ReloadCA reads the authorities of the server's certificate again, for dials that begin
-// from now on. After an error the old ones stay in use.
+// afterwards. After an error the old ones stay in use.
 func (d *Dialer) ReloadCA() error {
 	cfg := d.cfg
 	modes, err := cfg.tlsConfigs()
@@ -96,8 +95,8 @@ func (d *Dialer) Dial(ctx context.Context, s *Startup) (*Conn, error) {
 	return c, nil
 }
 
-// Check mints a token as a dial would, and uses it for nothing. An error is a
-// *DialError of an early step.
+// Check creates a token as a dial would, and does not use it. An error is a *DialError of an early
+// step.
 func (d *Dialer) Check(ctx context.Context) error {
 	if d.cfg.Kind != KindDSQL {
 		return nil
@@ -111,20 +110,20 @@ func (d *Dialer) Check(ctx context.Context) error {
 	return nil
 }
 
-// attempt is one dial under way. pgconn calls its hooks on Dial's goroutine.
+// attempt is one dial in progress. pgconn calls its hooks on Dial's goroutine.
 type attempt struct {
 	dialer  *Dialer
 	address string
-	step    Step // what is being done
+	step    Step // the current step
 	last    time.Time
-	err     error // what a hook failed with, before pgconn wrapped it
+	err     error // the error of a hook, before pgconn wrapped it
 	notices []*Notice
 }
 
-// attemptKey finds the attempt that a context belongs to.
+// attemptKey is the key of the attempt in a context.
 type attemptKey struct{}
 
-// config is what pgconn needs for this one dial, a fresh token included.
+// config returns the pgconn configuration of this dial, with a new token.
 func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error) {
 	cfg := a.dialer.base.Load().Copy()
 	if s != nil {
@@ -144,8 +143,8 @@ func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error
 		}
 		cfg.Password = token
 	}
-	// pgconn tries each address it is given from start to end. A refusal must
-	// not be asked for once per address, so it gets one and open does the rest.
+	// pgconn tries all addresses from start to end, and would repeat a refused startup for each. It
+	// gets one address, and open tries the others.
 	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	cfg.DialFunc = a.open
 	cfg.AfterNetConnect = a.handshake
@@ -153,8 +152,8 @@ func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error
 	return cfg, nil
 }
 
-// token mints the password of a DSQL connection: signed offline, and used for
-// this dial only.
+// token returns the password of a DSQL connection. It is signed locally, and used for this dial
+// only.
 func (a *attempt) token(ctx context.Context) (string, error) {
 	cfg := a.dialer.cfg
 	a.step = StepCredentials
@@ -184,12 +183,11 @@ func (a *attempt) token(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// open resolves the server's name and connects to the first of its addresses
-// that answers.
+// open resolves the server's name and connects to the first address that answers.
 func (a *attempt) open(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx.Value(attemptKey{}) != a {
-		// After a startup that broke off pgconn would, in a goroutine, connect
-		// once more to cancel what has not begun.
+		// After an interrupted startup pgconn would connect again, in a goroutine, to cancel a
+		// statement that never began.
 		return nil, errors.New("not part of the dial")
 	}
 	conn, err := a.connect(ctx, network, address)
@@ -197,7 +195,7 @@ func (a *attempt) open(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	a.step = StepTLS // or nothing, when handshake gets this very connection
+	a.step = StepTLS // or startup, if handshake gets this connection without TLS
 	if a.dialer.cfg.Wrap != nil {
 		conn = a.dialer.cfg.Wrap(conn)
 	}
@@ -219,10 +217,10 @@ func (a *attempt) connect(ctx context.Context, network, address string) (net.Con
 	a.step = StepTCP
 	var errs []error
 	for i, ip := range addresses {
-		// The ones that follow get their share of the time.
+		// Later addresses get their part of the time.
 		deadline, _ := ctx.Deadline()
 		dialer := net.Dialer{Timeout: time.Until(deadline) / time.Duration(len(addresses)-i), KeepAlive: -1, KeepAliveConfig: KeepAlive(a.dialer.cfg.KeepAlive)}
-		// TCP_NODELAY is what Go sets by itself.
+		// Go sets TCP_NODELAY by default.
 		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(ip, port))
 		if err != nil {
 			errs = append(errs, err)
@@ -234,8 +232,8 @@ func (a *attempt) connect(ctx context.Context, network, address string) (net.Con
 	return nil, errors.Join(errs...)
 }
 
-// handshake makes the TLS handshake now, where pgconn would leave it to the
-// first write and call its failure a failed write. It must return conn.
+// handshake performs the TLS handshake now. pgconn would leave it to the first write and report its
+// failure as a failed write. It must return conn.
 func (a *attempt) handshake(ctx context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
 	if secured, ok := conn.(*tls.Conn); ok {
 		if a.err = secured.HandshakeContext(ctx); a.err != nil {
@@ -247,8 +245,7 @@ func (a *attempt) handshake(ctx context.Context, _ *pgconn.Config, conn net.Conn
 	return conn, nil
 }
 
-// take makes a Conn of pgconn's, with nothing left behind: no byte in a buffer,
-// no goroutine, no deadline.
+// take turns pgconn's connection into a Conn, with no buffered byte, no goroutine and no deadline.
 func (a *attempt) take(ctx context.Context, pg *pgconn.PgConn) (*Conn, error) {
 	if err := pg.SyncConn(ctx); err != nil {
 		pg.Conn().Close()
@@ -270,23 +267,23 @@ func (a *attempt) take(ctx context.Context, pg *pgconn.PgConn) (*Conn, error) {
 	return c, nil
 }
 
-// done books a step that has succeeded.
+// done records the time of a successful step.
 func (a *attempt) done(step Step) {
 	now := time.Now()
 	a.dialer.cfg.Metrics.DialStep(string(step), now.Sub(a.last))
 	a.last = now
 }
 
-// fail names the step that failed.
+// fail returns the error with the step that failed.
 func (a *attempt) fail(ctx context.Context, err error) *DialError {
 	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		err = connect.Unwrap() // connect itself holds the token
+		err = connect.Unwrap() // the ConnectError holds the token
 	}
 	if a.err != nil {
 		err = a.err
 	}
 	if a.step == StepTLS && a.dialer.cfg.CAFile != "" {
-		_ = a.dialer.ReloadCA() // the server may have other authorities by now; the old ones stay after an error
+		_ = a.dialer.ReloadCA() // the server may have new authorities; after an error the old ones stay
 	}
 	e := &DialError{Step: a.step, Address: a.address, Err: err}
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Request codes in the place of a protocol version (PostgreSQL, "Message Formats").
+// Request codes that take the place of a protocol version (PostgreSQL, "Message Formats").
 const (
 	sslRequest    = 80877103
 	cancelRequest = 80877102
@@ -19,14 +19,14 @@ const (
 
 // canceler sends the CancelRequest of one backend.
 type canceler struct {
-	address net.Addr    // the very server: a name may mean several
+	address net.Addr    // the dialled server: its name may have several addresses
 	tls     *tls.Config // as of the dial; nil without TLS
 	pid     uint32
 	secret  []byte
 }
 
-// send returns nil when the server has closed the connection: it does so after
-// it has acted on the request.
+// send asks the server to cancel. It returns nil when the server has closed the connection, which
+// follows the cancel.
 func (c canceler) send(ctx context.Context) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, c.address.Network(), c.address.String())
@@ -70,10 +70,10 @@ func (c canceler) exchange(ctx context.Context, conn net.Conn) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return err
 	}
-	return nil // closed, with or without ceremony
+	return nil // closed, with an error or without
 }
 
-// startTLS asks the server for TLS and makes the handshake.
+// startTLS asks the server for TLS and performs the handshake.
 func startTLS(ctx context.Context, conn net.Conn, cfg *tls.Config) (*tls.Conn, error) {
 	request := binary.BigEndian.AppendUint32([]byte{0, 0, 0, 8}, sslRequest)
 	if _, err := conn.Write(request); err != nil {

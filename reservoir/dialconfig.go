@@ -17,26 +17,26 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// SSLModes are libpq's, for kind postgres.
+// SSLModes are the values of backend.sslmode, for kind postgres, with libpq's meanings.
 var SSLModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
-// ChannelBindings are the values of backend.channel_binding, which mean what they mean to libpq.
+// ChannelBindings are the values of backend.channel_binding, with libpq's meanings.
 var ChannelBindings = []string{"disable", "prefer", "require"}
 
-// endpointForm is the name of a cluster, the names of PrivateLink endpoints
-// (dsql-fnh4) included; as AWS' connectors read it.
+// endpointForm matches the name of a cluster, and names of PrivateLink endpoints (dsql-fnh4), as
+// AWS's connectors do.
 var endpointForm = regexp.MustCompile(`^[a-z0-9-]+\.dsql(?:-[a-z0-9]+)?\.([a-z0-9-]+)\.on\.aws$`)
 
-// DialConfig says what a Dialer dials, and as whom.
+// DialConfig names the server, the role and the database of a Dialer.
 type DialConfig struct {
 	Kind string // dsql or postgres
-	// Endpoint is the server's name: of a cluster (dsql), the host that tokens
-	// are for; in any case what a certificate must name.
+	// Endpoint is the server's name, which its certificate must contain. For kind dsql it is the
+	// cluster's name, for which tokens are signed.
 	Endpoint string
-	// Address is the host to dial; Endpoint when empty.
+	// Address is the host to dial; empty means Endpoint.
 	Address string
 	Port    int
-	// Region of the cluster; from Endpoint when empty.
+	// Region is the cluster's region; empty means that of Endpoint.
 	Region string
 	// CAFile holds the authorities of the server's certificate; empty means the
 	// system's.
@@ -45,31 +45,31 @@ type DialConfig struct {
 	Database string
 	Password string // kind postgres; may be empty
 	SSLMode  string // kind postgres; one of SSLModes
-	// ChannelBinding of SCRAM, one of ChannelBindings; kind postgres. "" is prefer.
+	// ChannelBinding is that of SCRAM, one of ChannelBindings; kind postgres. "" means prefer.
 	ChannelBinding string
 
 	// Credentials sign the tokens of kind dsql. They should be cached.
 	Credentials aws.CredentialsProvider
-	// Wrap, when not nil, is put around the TCP connection, below TLS.
+	// Wrap, if not nil, wraps the TCP connection, below TLS.
 	Wrap func(net.Conn) net.Conn
 	// Timeout bounds a dial.
 	Timeout time.Duration
-	// KeepAlive is how long the server's host may be silent on an idle connection: see the
-	// function. 0: for ever.
+	// KeepAlive is the time for which the server's host may be silent on an idle connection, 0 for
+	// ever. See the function of that name.
 	KeepAlive time.Duration
 	// Metrics may be nil.
 	Metrics *metrics.Reservoir
 }
 
-// Strippable reports whether somebody between here and the server could take TLS away unnoticed: the
-// server is elsewhere, and a connection without TLS is tried as well.
+// Strippable reports whether an attacker on the network could remove TLS unnoticed. The server is
+// on another host, and a connection without TLS is tried as well.
 func (c DialConfig) Strippable() bool {
 	host := c.host()
 	near := host == "localhost" || net.ParseIP(host).IsLoopback()
 	return c.Kind == KindPostgres && !near && (c.SSLMode == "allow" || c.SSLMode == "prefer") && c.ChannelBinding != "require"
 }
 
-// Validate reports every bad value at once. It does not look at Credentials and
+// Validate returns all faults of the configuration in one error. It does not use Credentials and
 // opens no file.
 func (c DialConfig) Validate() error {
 	var errs []error
@@ -102,7 +102,7 @@ func (c DialConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// host is what is dialled.
+// host returns the host to dial.
 func (c DialConfig) host() string {
 	if c.Address != "" {
 		return c.Address
@@ -110,7 +110,7 @@ func (c DialConfig) host() string {
 	return c.Endpoint
 }
 
-// name is what a certificate must name.
+// name returns the name that a certificate must contain.
 func (c DialConfig) name() string {
 	if c.Endpoint != "" {
 		return c.Endpoint
@@ -128,12 +128,12 @@ func (c DialConfig) region() string {
 	return ""
 }
 
-// tlsConfigs are to be tried in this order; nil is a connection without TLS.
+// tlsConfigs returns the TLS configurations to try, in this order. nil is a connection without TLS.
 func (c DialConfig) tlsConfigs() ([]*tls.Config, error) {
 	if c.Kind == KindPostgres && c.SSLMode == "disable" {
 		return []*tls.Config{nil}, nil
 	}
-	var roots *x509.CertPool // nil: the system's
+	var roots *x509.CertPool // nil means the system's
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
@@ -158,7 +158,7 @@ func (c DialConfig) tlsConfigs() ([]*tls.Config, error) {
 	case "prefer":
 		return []*tls.Config{unverified, nil}, nil
 	case "require":
-		if roots != nil { // libpq: with a root file, require means verify-ca
+		if roots != nil { // as in libpq, require with a root file means verify-ca
 			return []*tls.Config{chain}, nil
 		}
 		return []*tls.Config{unverified}, nil
@@ -168,7 +168,7 @@ func (c DialConfig) tlsConfigs() ([]*tls.Config, error) {
 	return []*tls.Config{full}, nil
 }
 
-// verifyChain is verify-ca: the authority counts, the name does not.
+// verifyChain implements verify-ca: it checks the authority but not the name.
 func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
 	intermediates := x509.NewCertPool()
 	for _, certificate := range s.PeerCertificates[1:] {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Step is a part of a dial. The constants below are all there are.
+// Step is a part of a dial. The constants below are all steps.
 type Step string
 
-// The steps, in order.
+// Steps, in order.
 const (
 	StepCredentials Step = "credentials" // AWS credentials
 	StepToken       Step = "token"       // IAM token
@@ -16,15 +16,15 @@ const (
 	StepTCP         Step = "tcp"
 	StepTLS         Step = "tls"
 	StepAuth        Step = "auth"    // the server refused the password, the token or the role
-	StepStartup     Step = "startup" // everything else up to ReadyForQuery
+	StepStartup     Step = "startup" // all else up to ReadyForQuery
 )
 
-// DialError says at which step a dial failed.
+// DialError is the error of a dial, with the step that failed.
 type DialError struct {
 	Step    Step
 	Address string // host:port
-	// Server is what the server said, SQLState its code; nil and "" when it
-	// said nothing.
+	// Server is the server's error and SQLState its code. They are nil and "" when the server sent
+	// none.
 	Server   *ServerError
 	SQLState string
 	Err      error
@@ -34,10 +34,10 @@ func (e *DialError) Error() string { return fmt.Sprintf("dial %s: %s: %v", e.Add
 
 func (e *DialError) Unwrap() error { return e.Err }
 
-// Notice is a NoticeResponse.
+// Notice holds the fields of a NoticeResponse.
 type Notice ServerError
 
-// ServerError is an ErrorResponse.
+// ServerError holds the fields of an ErrorResponse.
 type ServerError struct {
 	Severity            string
 	SeverityUnlocalized string
@@ -71,8 +71,8 @@ func (e *ServerError) Error() string {
 	return b.String()
 }
 
-// step tells a refused identity from the rest. Class 28 is PostgreSQL's; DSQL
-// says 08006 "unable to accept connection, access denied".
+// step returns StepAuth for a refused identity, else StepStartup. PostgreSQL uses class 28; DSQL
+// sends 08006 "unable to accept connection, access denied".
 func (e *ServerError) step() Step {
 	denied := e.Code == "08006" && strings.Contains(strings.ToLower(e.Message), "access denied")
 	if denied || strings.HasPrefix(e.Code, "28") {

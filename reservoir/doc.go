@@ -1,43 +1,38 @@
-// Package reservoir keeps backends: connections to the server that were dialled
-// ahead of time, are lent to one borrower at a time, and are closed before the
-// server would close them.
+// Package reservoir holds backends: connections to the server that are dialled ahead of time and
+// lent to one borrower at a time. It closes them before the server would.
 //
 // # A backend's life
 //
-// The fill dials it (fill.go, dial.go) as soon as in use + ready is under the
-// target. It stands on the shelf (shelf.go), is lent by TryAcquire or Acquire
-// (checkout.go; who waits is in line.go and waiters.go), and comes back by exactly one Release
-// or Discard. Its lifetime
-// is drawn when it is dialled; the calendar (calendar.go) gives it an hour of
-// retirement of its own, before its lifetime's end and apart from the others',
-// so that a crowd that was dialled together does not end together.
+// The fill dials a backend (fill.go, dial.go) as soon as in use + ready is below the target. The
+// backend waits on the shelf (shelf.go). TryAcquire or Acquire lends it (checkout.go; line.go and
+// waiters.go have the queue). Exactly one Release or Discard returns it. Its lifetime is random.
+// The calendar (calendar.go) assigns it a time of retirement before the end of its lifetime, apart
+// from the others'. So backends that were dialled together do not end together.
 //
 // # Invariants
 //
-//   - in use + ready + dialling + closing <= Config.MaxOpen, at all times. A
-//     slot is given back when the socket is closed, not when that is decided.
-//   - Nothing on the way of a request waits for a dial limit, a socket or the
-//     network: TryAcquire, Release and Discard take one short lock.
-//   - The shelf is last in, first out: busy backends stay warm. Waiting
-//     borrowers are served first come, first served, and before the shelf.
-//   - A backend inside the guard window before its end is never lent.
-//   - Every backend that was dialled ends in discard, with a Reason, and is
-//     counted once.
-//   - A backend is dialled with a permit of the lease, which is released once,
-//     when its socket is closed or was never opened.
+//   - in use + ready + dialling + closing <= Config.MaxOpen, at all times. A slot is free when
+//     the socket is closed.
+//   - No request waits for a dial limit, a socket or the network: TryAcquire, Release and Discard
+//     take one short lock.
+//   - The shelf is last in, first out, so that busy backends stay warm. Waiting borrowers are
+//     served in order, before the shelf.
+//   - A backend in the guard window before its end is never lent.
+//   - Every dialled backend ends in discard, with a Reason, and is counted once.
+//   - A backend is dialled with a permit of the lease, which is released once: when the socket is
+//     closed or was never opened.
 //
 // # The lease
 //
-// Every dial, dedicated ones too, passes admit (share.go). At each scan and
-// each finished dial heedLocked reads what the lease asks for: backends that are
-// owed to others close, idle ones at once and lent ones when they come back;
-// those whose slot is lost are cut while they are lent; and while nothing can be
-// replaced nothing is retired for its age, up to the server's own limit. The way
-// of a request never asks the lease.
+// Every dial, dedicated ones too, passes admit (share.go). At each scan and each finished dial
+// heedLocked reads the lease's state. Backends whose slots others claim are closed, idle ones at
+// once and lent ones on their return. Backends whose slots are lost are closed during their loans.
+// While no backend can be replaced, none retires for its age, up to the server's own limit. No
+// request asks the lease.
 //
-// # Who owns what
+// # Ownership
 //
-// A lent Conn belongs to its borrower alone, socket and attachment. The fill
-// and the scan live in Run and end with it. A dial for the shelf belongs to
-// Run: a borrower that gives up does not end it.
+// A lent Conn belongs to its borrower alone, with socket and attachment. The fill and the scan run
+// in Run and end with it. A dial for the shelf belongs to Run: a borrower that gives up does not
+// end it.
 package reservoir

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// fill keeps as many backends open as the shelf wants, until ctx ends. Dials
-// run in parallel; what paces them is admit and, after a failure, the backoff.
+// fill opens as many backends as the shelf wants, until ctx ends. Dials run in parallel; admit
+// paces them, and backoff after a failure.
 func (r *Reservoir) fill(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause, wanted := r.nextDial()
@@ -36,7 +36,7 @@ func (r *Reservoir) fill(ctx context.Context) {
 	}
 }
 
-// nextDial says how many dials for the shelf are wanted, and after which pause.
+// nextDial returns the number of wanted dials for the shelf, and the pause before the next one.
 func (r *Reservoir) nextDial() (pause time.Duration, wanted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,8 +50,8 @@ func (r *Reservoir) nextDial() (pause time.Duration, wanted int) {
 	return time.Until(until), wanted
 }
 
-// wantedLocked is how many dials for the shelf should begin. After a failure,
-// and above the low watermark, it is one at a time.
+// wantedLocked returns how many dials for the shelf should begin. After a failure, and above the
+// low watermark, it is one at a time.
 func (r *Reservoir) wantedLocked() int {
 	most, parallel := r.shelf.need(), maxDials
 	if r.backoff.failures > 0 || r.trickling() {
@@ -63,15 +63,14 @@ func (r *Reservoir) wantedLocked() int {
 	return most
 }
 
-// trickling reports whether the fill is above the low watermark, where it is
-// slow, so that sidecars do not race for the cluster's last slots. Whoever waits
-// makes it run. mu must be held.
+// trickling reports whether the fill is above the low watermark and no borrower waits. The fill is
+// slow then, so that sidecars do not race for the cluster's last slots. mu is held.
 func (r *Reservoir) trickling() bool {
 	return r.shelf.waiting == 0 && r.shelf.held()+r.shelf.dialing >= r.cfg.LowWatermark
 }
 
-// prechecked makes sure that a dial can get as far as the network, if the last
-// one did not: what cannot succeed takes no slot and no part of the rate.
+// prechecked reports whether a dial can reach the network, if the last one could not. So a hopeless
+// dial uses no slot and no part of the rate.
 func (r *Reservoir) prechecked(ctx context.Context) bool {
 	r.mu.Lock()
 	failed, generation := offline(r.lastErr), r.backoff.generation
@@ -91,8 +90,8 @@ func (r *Reservoir) prechecked(ctx context.Context) bool {
 	return false
 }
 
-// sleep waits until there may be something to do: at the latest after pause,
-// if that is more than 0. It reports false when ctx has ended.
+// sleep waits until Run is woken or, with a positive pause, until it has passed. It returns false
+// when ctx has ended.
 func (r *Reservoir) sleep(ctx context.Context, pause time.Duration) bool {
 	var elapsed <-chan time.Time
 	if pause > 0 {
@@ -109,7 +108,7 @@ func (r *Reservoir) sleep(ctx context.Context, pause time.Duration) bool {
 	return true
 }
 
-// beginDial takes a slot for a dial, if one is still wanted.
+// beginDial takes a slot for a dial that is still wanted.
 func (r *Reservoir) beginDial() (generation int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,7 +135,7 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease
 	var news, recovered bool
 	switch {
 	case r.closed || (err != nil && ctx.Err() != nil):
-		// Run's end has overtaken the dial.
+		// Run ended before the dial did.
 	case err != nil:
 		pause, news = r.failedLocked(generation, err)
 		r.slotFreedLocked()
@@ -165,11 +164,11 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease
 	}
 }
 
-// failedLocked books a failure that concerns every dial.
+// failedLocked records a failure that concerns all dials.
 func (r *Reservoir) failedLocked(generation int, err error) (pause time.Duration, news bool) {
 	r.lastErr = err
 	if refusedByServer(err) {
-		r.provenAt = max(r.provenAt, r.age()) // a refusal is an answer
+		r.provenAt = max(r.provenAt, r.age()) // a refusal proves that the server answers
 	} else {
 		r.failedAt = r.age()
 	}
@@ -183,8 +182,8 @@ func (r *Reservoir) warn(news bool, err error, pause time.Duration) {
 	}
 }
 
-// addLocked draws a new backend's lifetime, which counts from the beginning of
-// its dial, and puts it on the shelf.
+// addLocked chooses a new backend's lifetime, which counts from the start of its dial, and shelves
+// it.
 func (r *Reservoir) addLocked(c *Conn, began time.Duration) {
 	life := r.cfg.BaseLifetime
 	if r.cfg.LifetimeJitter > 0 {
@@ -204,7 +203,7 @@ func (r *Reservoir) addLocked(c *Conn, began time.Duration) {
 	r.judgeFillLocked(r.age())
 }
 
-// scheduleLocked sets the end of a backend's lifetime, and its hour before it.
+// scheduleLocked sets the end of a backend's lifetime, and its time of retirement.
 func (r *Reservoir) scheduleLocked(c *Conn, end time.Duration) {
 	c.endAt = end
 	c.guardAt = end - r.cfg.GuardWindow
@@ -212,7 +211,7 @@ func (r *Reservoir) scheduleLocked(c *Conn, end time.Duration) {
 	c.retireAt = r.calendar.time(c.hour)
 }
 
-// judgeFillLocked decides, once, that the initial fill is over.
+// judgeFillLocked sets filled once the initial fill is complete or its time has passed.
 func (r *Reservoir) judgeFillLocked(now time.Duration) {
 	goal := min(r.cfg.LowWatermark, r.cfg.TargetReady)
 	switch {
@@ -228,7 +227,7 @@ func (r *Reservoir) judgeFillLocked(now time.Duration) {
 	}
 }
 
-// timedDial dials, and counts how that went.
+// timedDial dials and counts the outcome.
 func (r *Reservoir) timedDial(ctx context.Context, s *Startup) (*Conn, error) {
 	began := time.Now()
 	c, err := r.dial(ctx, s)
@@ -244,14 +243,14 @@ func (r *Reservoir) timedDial(ctx context.Context, s *Startup) (*Conn, error) {
 	return c, err
 }
 
-// SQLSTATEs by which a cluster refuses a connection for its quotas: the number
-// of connections, and their rate.
+// These are the SQLSTATEs by which a cluster refuses a connection for its quotas: the number of
+// connections, and their rate.
 const (
 	tooManyConnections = "53300"
 	rateExceeded       = "53400"
 )
 
-// quotaRefusal says whether the cluster refused a dial, and for which quota.
+// quotaRefusal returns the quota for which the cluster refused a dial, and whether it did.
 func quotaRefusal(err error) (lease.Quota, bool) {
 	e, ok := errors.AsType[*DialError](err)
 	switch {
@@ -263,19 +262,19 @@ func quotaRefusal(err error) (lease.Quota, bool) {
 	return 0, false
 }
 
-// refusedByServer reports whether it was the server that refused a dial.
+// refusedByServer reports whether the server refused a dial.
 func refusedByServer(err error) bool {
 	e, ok := errors.AsType[*DialError](err)
 	return ok && e.SQLState != ""
 }
 
-// offline reports whether a dial failed before it reached for the network.
+// offline reports whether a dial failed before it used the network.
 func offline(err error) bool {
 	e, ok := errors.AsType[*DialError](err)
 	return ok && (e.Step == StepCredentials || e.Step == StepToken)
 }
 
-// failure is the label under which a failed dial is counted.
+// failure returns the label under which a failed dial is counted.
 func failure(err error) string {
 	e, ok := errors.AsType[*DialError](err)
 	switch {

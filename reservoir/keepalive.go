@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// mostKeepAlive is near the longest that Linux takes: 32,767 s to the first question.
+// mostKeepAlive is near Linux's limit of 32,767 s until the first probe.
 const mostKeepAlive = 18 * time.Hour
 
-// KeepAlive has the kernel find out within about limit that the other host of an idle
-// connection is gone: half of it without a word, then questions. 0: the kernel asks nothing.
+// KeepAlive returns settings by which the kernel detects within about limit that the other host is
+// gone. Half of the time passes in silence, then it sends probes. 0 turns probes off.
 func KeepAlive(limit time.Duration) net.KeepAliveConfig {
 	if limit <= 0 {
 		return net.KeepAliveConfig{Enable: false}

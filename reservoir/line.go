@@ -2,17 +2,18 @@ package reservoir
 
 import "time"
 
-// The line of borrowers that wait for a backend: who waits (Place), and when each wait ends.
+// This file has the line of borrowers that wait for a backend: their places, and the end of each
+// wait.
 
-// Place is where a borrower waits in line whose wait others end, without a context for each
-// wait. It is the borrower's own until Free.
+// Place is a borrower's place in line. Another goroutine may end the wait, so that a wait needs no
+// context. It belongs to the borrower until Free.
 type Place struct {
 	r *Reservoir
 	waiter[*Conn]
-	left error // why the wait is not to be; guarded by r.mu
+	left error // why the wait must not begin; guarded by r.mu
 }
 
-// NewPlace returns a place, which may have been another's before.
+// NewPlace returns a place, perhaps one that was freed.
 func (r *Reservoir) NewPlace() *Place {
 	if p, _ := r.places.Get().(*Place); p != nil {
 		return p
@@ -20,11 +21,11 @@ func (r *Reservoir) NewPlace() *Place {
 	return &Place{r: r, waiter: *newWaiter[*Conn]()}
 }
 
-// Acquire is Reservoir's; what ends the wait is Leave. It is called once.
+// Acquire is Reservoir.Acquire; Leave ends its wait. It is called once.
 func (p *Place) Acquire() (*Conn, error) { return p.r.wait(p, false) }
 
-// Leave ends the wait with that error, also one that has not begun. It does nothing where the
-// wait is over. Anybody may call it, up to Free.
+// Leave ends the wait with an error, even one that has not begun. It does nothing after the wait.
+// Any goroutine may call it before Free.
 func (p *Place) Leave(why error) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -36,13 +37,13 @@ func (p *Place) Leave(why error) {
 	}
 }
 
-// Free gives the place to others. Nobody calls Leave any more, and the wait is over.
+// Free returns the place for reuse. The wait is over, and Leave must not be called again.
 func (p *Place) Free() {
 	p.left = nil
 	p.r.places.Put(p)
 }
 
-// wait waits in line at p, unless a backend has come meanwhile.
+// wait waits in line at p, unless a backend has become ready meanwhile.
 func (r *Reservoir) wait(p *Place, ahead bool) (*Conn, error) {
 	r.mu.Lock()
 	c := r.lendLocked()
@@ -63,7 +64,7 @@ func (r *Reservoir) wait(p *Place, ahead bool) (*Conn, error) {
 	r.waiters.join(&p.waiter, ahead, r.expireLocked(began))
 	dials := r.shelf.need() > 0
 	r.mu.Unlock()
-	if dials { // else the fill has nothing to do that it has not been told of
+	if dials { // else the fill has no new work
 		r.wake()
 	}
 
@@ -77,9 +78,9 @@ func (r *Reservoir) wait(p *Place, ahead bool) (*Conn, error) {
 	return a.served, a.err
 }
 
-// expireLocked says when a wait that begins now ends, and sees to it that it does.
+// expireLocked returns the end of a wait that begins now, and sets the timer for it.
 func (r *Reservoir) expireLocked(now time.Time) (until time.Time) {
-	if !r.expiring { // else it is set for an earlier wait, and then for the next
+	if !r.expiring { // else the timer is set for an earlier wait
 		r.expiring = true
 		if r.expiry == nil {
 			r.expiry = time.AfterFunc(r.cfg.CheckoutWait, r.expire)

@@ -7,29 +7,27 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// maxStartupBody bounds a message of the server's startup. The longest real
-// ones are error texts and parameters.
+// maxStartupBody bounds a message during the startup. The longest real ones are error texts and
+// parameters.
 const maxStartupBody = 1 << 20
 
-// explicit names every parameter that pgconn would otherwise take from a PG*
-// variable, ~/.pgpass or ~/.postgresql. The password keeps it from reading a
-// password file.
+// explicit names every parameter that pgconn would otherwise take from a PG* variable, ~/.pgpass or
+// ~/.postgresql. With a password, pgconn reads no password file.
 const explicit = "host=none port=1 user=none database=none password=none passfile='' connect_timeout=0 " +
 	"sslmode=disable sslrootcert='' sslcert='' sslkey='' sslpassword='' sslcertmode=allow sslsni=1 sslnegotiation=postgres " +
 	"target_session_attrs=any min_protocol_version=3.0 max_protocol_version=3.0 channel_binding=prefer require_auth='' " +
 	"options='' application_name='' timezone=''"
 
-// bareConfig is a pgconn.Config that holds nothing of the user's world: what a
-// backend is dialled with is Sluice's configuration alone. PGOPTIONS, say,
-// would become a startup parameter, which is fatal on DSQL.
+// bareConfig returns a pgconn.Config without any setting of the environment. Sluice's configuration
+// alone decides: PGOPTIONS, for example, would become a startup parameter, which is fatal on DSQL.
 //
-// pgconn takes only what its ParseConfig made, and that reads the environment,
-// so every field that can come from there is set here again.
+// pgconn accepts only a result of its ParseConfig, which reads the environment. So every field that
+// can come from there is set again here.
 func bareConfig() (*pgconn.Config, error) {
 	cfg, err := pgconn.ParseConfig(explicit)
 	if err != nil {
-		// PGSERVICE names a service that is not to be found, and a connection
-		// string cannot say "no service". It can name another.
+		// PGSERVICE names a missing service. A connection string cannot unset it, but it can name
+		// another one.
 		cfg, err = parseWithService()
 	}
 	if err != nil {
@@ -48,8 +46,8 @@ func bareConfig() (*pgconn.Config, error) {
 	return cfg, nil
 }
 
-// parseWithService overrides PGSERVICE by an empty service of our own. Its file
-// is a pipe: a container may have no place to write one.
+// parseWithService overrides PGSERVICE by an empty service. Its file is a pipe, because a container
+// may have no writable place.
 func parseWithService() (*pgconn.Config, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

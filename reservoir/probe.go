@@ -12,15 +12,15 @@ import (
 // probeWait is how long a ready backend may take to answer.
 const probeWait = 2 * time.Second
 
-// A Sync, and what an idle server outside a transaction answers: ReadyForQuery.
+// A Sync, and the answer of an idle server outside a transaction: ReadyForQuery.
 var (
 	syncFrame  = []byte{'S', 0, 0, 0, 4}
 	readyFrame = []byte{'Z', 0, 0, 0, 5, 'I'}
 )
 
-// Suspect says that a backend has failed without a word: the others may have as well. When
-// it returns, no backend that was ready is lent before it has given a sign of life, for
-// which all are asked at once. Suspicions that come while that goes on are part of it.
+// Suspect reports that a backend failed without a message, so that others may have failed too. It
+// removes all ready backends from the shelf and probes them at once; none is lent before it has
+// answered. Suspicions during these probes are part of them.
 func (r *Reservoir) Suspect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,11 +29,11 @@ func (r *Reservoir) Suspect() {
 	}
 	r.suspecting = true
 	r.suspects = r.takeToAskLocked(func(*Conn) bool { return true })
-	r.suspected <- struct{}{} // one at most until it is over
+	r.suspected <- struct{}{} // at most one, because suspecting is set
 }
 
-// probe asks ready backends for a sign of life, until ctx ends: those that have given none
-// for long, and all behind a suspicion, which waits for no other question.
+// probe checks ready backends until ctx ends: those that have not answered for long, and all behind
+// a suspicion. A suspicion does not wait for other probes.
 func (r *Reservoir) probe(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -42,7 +42,7 @@ func (r *Reservoir) probe(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			return // close ends those that are suspected
+			return // close ends the suspects
 		case <-r.suspected:
 			r.mu.Lock()
 			asked := r.suspects
@@ -78,8 +78,8 @@ func (r *Reservoir) takeToAskLocked(due func(*Conn) bool) (asked []*Conn) {
 	return asked
 }
 
-// ask makes a round trip on each backend, beside the others. One that answers is back on
-// the shelf at once, any other ends; ask returns when that is known of all, or ctx ends.
+// ask makes a round trip on each backend, in parallel. A backend that answers returns to the shelf
+// at once; any other ends. ask returns when all have answered or ended, or when ctx ends.
 func (r *Reservoir) ask(ctx context.Context, asked []*Conn) {
 	var asking sync.WaitGroup
 	for _, c := range asked {
@@ -103,8 +103,8 @@ func (r *Reservoir) ask(ctx context.Context, asked []*Conn) {
 	asking.Wait()
 }
 
-// provenLocked notes that a backend answered at that time. For how long that is enough
-// differs by half an interval, so that the questions of a fleet spread.
+// provenLocked records that a backend answered at a time. The time to its next probe varies by half
+// an interval, so that the probes of a fleet spread.
 func (r *Reservoir) provenLocked(c *Conn, at time.Duration) {
 	c.provenAt = at
 	r.provenAt = max(r.provenAt, at)
@@ -113,8 +113,8 @@ func (r *Reservoir) provenLocked(c *Conn, at time.Duration) {
 	}
 }
 
-// answers makes a round trip to the server. What is not the expected answer, be
-// it a notice of its end, is none; nor is one that comes behind the end of ctx.
+// answers makes a round trip to the server. Any other answer than ReadyForQuery counts as none, and
+// so does one after the end of ctx.
 func (c *Conn) answers(ctx context.Context) bool {
 	answer := make([]byte, len(readyFrame))
 	if c.Net.SetDeadline(time.Now().Add(probeWait)) != nil {
@@ -127,7 +127,7 @@ func (c *Conn) answers(ctx context.Context) bool {
 	})
 	defer func() {
 		if !stop() {
-			<-woken // the goodbye has a deadline of its own
+			<-woken // terminate sets its own deadline
 		}
 	}()
 	if _, err := c.Net.Write(syncFrame); err != nil {

@@ -14,23 +14,22 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// ErrClosed is returned once Run has been told to end.
+// ErrClosed is returned once Run ends.
 var ErrClosed = errors.New("reservoir: closed")
 
-// Startup is what a dedicated backend is started with, besides the user.
+// Startup holds the startup parameters of a dedicated backend, besides the user.
 type Startup struct {
 	Database string
 	// Params are startup parameters: "options", "application_name", settings.
 	Params map[string]string
 }
 
-// DialFunc opens a backend, up to and including its first ReadyForQuery. s is
-// nil for a backend of the shelf. It must return in bounded time, and as soon
-// as ctx ends. (*Dialer).Dial is one.
+// DialFunc opens a backend, up to and including its first ReadyForQuery. s is nil for a backend of
+// the shelf. It returns in bounded time, and as soon as ctx ends. (*Dialer).Dial is one.
 type DialFunc func(ctx context.Context, s *Startup) (*Conn, error)
 
-// Reservoir is a bounded set of backends, safe for concurrent use. It holds
-// nothing until Run is called.
+// Reservoir is a bounded set of backends. It is safe for concurrent use, and empty until Run is
+// called.
 type Reservoir struct {
 	cfg     Config
 	dial    DialFunc
@@ -39,49 +38,49 @@ type Reservoir struct {
 	log     *slog.Logger
 	born    time.Time
 	limiter *rate.Limiter
-	kick    chan struct{} // capacity 1: the fill has something to look at
-	// suspected has capacity 1: the prober is to ask suspects.
+	kick    chan struct{} // capacity 1: wakes the fill
+	// suspected has capacity 1: the prober should ask suspects.
 	suspected chan struct{}
 
 	places sync.Pool // of *Place
 
-	// admitting counts the dials that wait for the lease, throttled those that
-	// wait for the rate limit of this process.
+	// admitting counts the dials that wait for the lease, throttled those that wait for this
+	// process's rate limit.
 	admitting, throttled atomic.Int32
 
-	// work counts the goroutines that Run waits for. Adding to it needs mu and
-	// !closed, or to be one of them.
+	// work counts the goroutines that Run waits for. Adding to it needs mu and !closed, or a
+	// goroutine that is counted.
 	work sync.WaitGroup
 
 	mu       sync.Mutex
 	shelf    shelf
 	calendar calendar
 	waiters  waiters[*Conn]
-	claims   waiters[struct{}] // for slots
-	expiry   *time.Timer       // ends waits in both; nil: nobody has waited
-	expiring bool              // it is set
+	claims   waiters[struct{}] // waits for slots
+	expiry   *time.Timer       // ends waits in both; nil before the first wait
+	expiring bool              // expiry is set
 	backoff  backoff
 	filling  int                // dials in flight for the shelf
 	trickle  time.Time          // no dial above the low watermark before
-	alive    map[*Conn]struct{} // dialled and not ended, dedicated ones included
-	ending   map[*Conn]struct{} // whose sockets are being closed
+	alive    map[*Conn]struct{} // dialled and not ended, with dedicated ones
+	ending   map[*Conn]struct{} // their sockets are being closed
 	filled   bool               // the initial fill is over
 	closed   bool
-	// suspecting: a suspicion is under way; suspects are lent to the prober, which has not
-	// begun to ask them.
+	// suspecting is set during the probes of a suspicion. suspects are lent to the prober, which
+	// has not asked them yet.
 	suspecting bool
 	suspects   []*Conn
 	params     map[string]string
 	lastErr    error
-	failedAt   time.Duration // when a dial failed last without a word of the server
-	provenAt   time.Duration // when the server gave a sign of life last, a second ahead at most
+	failedAt   time.Duration // when a dial last failed without an answer of the server
+	provenAt   time.Duration // when the server last answered, up to a second late
 	stats      counts
 }
 
-// counts only grow.
+// counts are counters.
 type counts struct{ checkouts, immediate, empty uint64 }
 
-// New returns a reservoir that dials with dial. m may be nil.
+// New returns a Reservoir that opens backends with dial. m may be nil.
 func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Reservoir, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -107,9 +106,9 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 	}, nil
 }
 
-// Run fills the shelf and retires backends until ctx ends. Then it closes what
-// is on the shelf and returns when every goroutine of its own has ended. What
-// is lent stays so; it is closed when it comes back. Run is called once.
+// Run fills the shelf and retires backends until ctx ends. It then closes the backends on the
+// shelf, and returns when all its goroutines have ended. Lent backends stay open until they are
+// returned. Run is called once.
 func (r *Reservoir) Run(ctx context.Context) error {
 	r.work.Go(func() { r.fill(ctx) })
 	r.work.Go(func() { r.probe(ctx) })
@@ -125,10 +124,10 @@ type Stats struct {
 	Waiting                        int
 	MaxOpen, Target                int
 	Throttled                      bool   // a dial waits for a rate limit
-	Unleased                       bool   // a dial waits for a slot of the cluster's
+	Unleased                       bool   // a dial waits for a slot of the cluster's connection count
 	Filled                         bool   // the initial fill is over
 	LastDialErr                    error  // nil after a success
-	Unanswered                     bool   // a dial failed without a word of the server, and nothing has shown since that it answers
+	Unanswered                     bool   // a dial failed without an answer of the server, and the server has not answered since
 	Checkouts                      uint64 // backends lent
 	Immediate                      uint64 // of those, without a wait
 	Empty                          uint64 // checkouts that found none ready
@@ -149,7 +148,7 @@ func (r *Reservoir) Stats() Stats {
 	}
 }
 
-// Gauges is the snapshot that metrics shows.
+// Gauges returns a snapshot for metrics.
 func (r *Reservoir) Gauges() metrics.ReservoirGauges {
 	s := r.Stats()
 	return metrics.ReservoirGauges{
@@ -158,18 +157,18 @@ func (r *Reservoir) Gauges() metrics.ReservoirGauges {
 	}
 }
 
-// Params are the ParameterStatus values of the backend of the shelf that was
-// dialled last; nil before the first. Shared: not to be changed.
+// Params returns the ParameterStatus values of the backend that the fill dialled last, nil before
+// the first. They are shared: do not change them.
 func (r *Reservoir) Params() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.params
 }
 
-// age is the reservoir's clock.
+// age returns the time since New.
 func (r *Reservoir) age() time.Duration { return time.Since(r.born) }
 
-// scan retires what is due, until ctx ends.
+// scan retires due backends until ctx ends.
 func (r *Reservoir) scan(ctx context.Context) {
 	ticker := time.NewTicker(scanEvery)
 	defer ticker.Stop()
@@ -183,7 +182,7 @@ func (r *Reservoir) scan(ctx context.Context) {
 	}
 }
 
-// retire moves the clock on and ends the ready backends that are due.
+// retire advances the clock and ends the ready backends that are due.
 func (r *Reservoir) retire() {
 	now := r.age()
 	r.mu.Lock()
@@ -213,7 +212,7 @@ func (r *Reservoir) discard(c *Conn, reason Reason) {
 	r.endLocked(c, reason)
 }
 
-// unlendLocked ends a loan; where c goes is the caller's business.
+// unlendLocked ends a loan; the caller decides where c goes.
 func (r *Reservoir) unlendLocked(c *Conn) {
 	if c.state != lent {
 		panic("reservoir: a backend that is not lent was released or discarded")
@@ -221,8 +220,7 @@ func (r *Reservoir) unlendLocked(c *Conn) {
 	r.shelf.inUse--
 }
 
-// endLocked is where every backend ends that was not closed by close. c is
-// neither lent nor on the shelf any more. Its slot comes back when its socket
+// endLocked ends a backend that is neither lent nor on the shelf. Its slot is free when its socket
 // is closed.
 func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	if !c.dedicated {
@@ -233,8 +231,8 @@ func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	r.metrics.Discarded(string(reason))
 	r.ending[c] = struct{}{}
 	r.startLocked(func() {
-		// The deadline is set here, behind whoever had the backend until now: a probe
-		// or a loan that ends at this moment sets one of its own.
+		// The deadline is set here, after the end of the probe or loan, which may set deadlines
+		// until then.
 		r.mu.Lock()
 		wait := terminateWait
 		if r.closed {
@@ -252,8 +250,8 @@ func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	})
 }
 
-// startLocked runs what ends in bounded time, in a goroutine that Run waits for
-// unless it may have returned.
+// startLocked runs f, which ends in bounded time, in a goroutine. Run waits for it, unless Run may
+// have returned.
 func (r *Reservoir) startLocked(f func()) {
 	if r.closed {
 		go f()
@@ -262,7 +260,7 @@ func (r *Reservoir) startLocked(f func()) {
 	}
 }
 
-// slotFreedLocked gives a slot that became free to who waits for it.
+// slotFreedLocked gives a free slot to a waiting claim.
 func (r *Reservoir) slotFreedLocked() {
 	if r.shelf.claimed > 0 && r.shelf.open() < r.shelf.maxOpen {
 		r.shelf.claimed--
@@ -272,7 +270,7 @@ func (r *Reservoir) slotFreedLocked() {
 	r.wake()
 }
 
-// wake makes the fill look again.
+// wake makes the fill check again.
 func (r *Reservoir) wake() {
 	select {
 	case r.kick <- struct{}{}:
@@ -280,8 +278,8 @@ func (r *Reservoir) wake() {
 	}
 }
 
-// close refuses whoever waits and closes what is ready. What is being closed has closingWait
-// from now on.
+// close fails all waits and closes all ready backends. Backends that are already closing get
+// closingWait from now on.
 func (r *Reservoir) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -291,7 +289,7 @@ func (r *Reservoir) close() {
 	for len(r.shelf.ready) > 0 {
 		r.endLocked(r.shelf.take(len(r.shelf.ready)-1), Shutdown)
 	}
-	for _, c := range r.suspects { // the prober, which would ask them, may have ended
+	for _, c := range r.suspects { // the prober may have ended without asking them
 		r.unlendLocked(c)
 		r.endLocked(c, Shutdown)
 	}

@@ -10,26 +10,26 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// Lease is this process's part in what the cluster takes: *lease.Lease, or
-// lease.Static where nothing is shared. It must not call the Reservoir back.
+// Lease is this process's part in the cluster's quotas: *lease.Lease, or lease.Static where nothing
+// is shared. It must not call the Reservoir.
 type Lease interface {
-	// Admit waits until one backend may be dialled. wanted is how many dials the
-	// caller would make now.
+	// Admit waits until one backend may be dialled. wanted is the number of dials that the caller
+	// would make now.
 	Admit(ctx context.Context, wanted int) (*lease.Permit, error)
 	// Paced reports whether Admit waits for the cluster's connection rate.
 	Paced() bool
-	// Refused is told that the cluster itself refused a connection.
+	// Refused records that the cluster refused a connection.
 	Refused(lease.Quota)
-	// State says what must be closed.
+	// State returns which backends must close.
 	State() lease.State
 }
 
-// errThrottled marks an admit that ended while it waited for the local limit.
+// errThrottled marks an admit that ended during its wait for the local limit.
 var errThrottled = errors.New("waiting for rate")
 
-// admit waits for the permission to dial once. Every dial asks here and nowhere
-// else, before it is counted and with no lock held. The permit must be released
-// when the backend's socket is closed, or was never opened.
+// admit waits for the permission to dial once. Every dial calls it, before the dial is counted and
+// with no lock held. The permit must be released when the backend's socket is closed or was never
+// opened.
 func (r *Reservoir) admit(ctx context.Context, wanted int) (*lease.Permit, error) {
 	for {
 		r.admitting.Add(1)
@@ -48,20 +48,19 @@ func (r *Reservoir) admit(ctx context.Context, wanted int) (*lease.Permit, error
 		case r.lease.State().Excess == 0:
 			return permit, nil
 		}
-		permit.Release() // its slot went while it waited
+		permit.Release() // the slot was lost during the wait
 	}
 }
 
-// waitsFor says what dials wait for just now.
+// waitsFor returns whether dials wait for the rate, and whether they wait for a slot.
 func (r *Reservoir) waitsFor(s lease.State) (throttled, unleased bool) {
 	admitting := r.admitting.Load() > 0
 	unleased = admitting && s.Waiting > 0 && s.Unticketed == 0
 	return r.throttled.Load() > 0 || admitting && !unleased, unleased
 }
 
-// heedLocked does what the lease asks for. What backends are closing already
-// counts. Between two calls release goes by what the last one left in
-// shelf.owed: the way of a request asks nobody.
+// heedLocked closes backends as the lease asks. Backends that are already closing count. Until its
+// next call, release uses the number in shelf.owed, so that no request asks the lease.
 func (r *Reservoir) heedLocked() {
 	s := r.lease.State()
 	r.shelf.leased = 0
@@ -78,8 +77,8 @@ func (r *Reservoir) heedLocked() {
 	}
 }
 
-// severLocked cuts the sockets of lent backends until n of them are cut. Their
-// borrowers find out, and discard them.
+// severLocked closes the sockets of lent backends until n are closed. Their borrowers get an error
+// and discard them.
 func (r *Reservoir) severLocked(n int) {
 	var cut []*Conn
 	for c := range r.alive {
@@ -104,9 +103,9 @@ func (r *Reservoir) severLocked(n int) {
 	})
 }
 
-// putOffLocked gives a backend whose hour has come a later one, while the lease
-// asks for that and the server's own limit is far. The hours are spread, for the
-// time when backends can be replaced again. The lease is asked only once the hour has come.
+// putOffLocked postpones the retirement of a backend while the lease asks for that and the server's
+// own limit is far. It spreads the new times, for when backends can be replaced again. It asks the
+// lease only for a backend that is due.
 func (r *Reservoir) putOffLocked(c *Conn) bool {
 	if c.dedicated || r.shelf.horizon < c.retireAt || !r.lease.State().Postpone {
 		return false

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// waiters is a queue, first come, first served, of borrowers that wait for a T;
-// those who go ahead are a queue in front of it. The Reservoir's mutex guards it.
+// waiters is a first-come queue of borrowers that wait for a T, behind a second queue of those that
+// go ahead. The Reservoir's mutex guards it.
 //
-// A wait makes neither a channel nor a timer: a waiter's channel is used again,
-// and one timer for all (Reservoir.expiry) watches the waits' ends. All waits are
-// equally long, so in each of the two queues who came first ends first.
+// A wait allocates neither a channel nor a timer: channels are reused, and one timer
+// (Reservoir.expiry) ends all waits. All waits are equally long, so in each of the two queues the
+// first ends first.
 type waiters[T any] struct {
 	first, last *waiter[T]
-	ahead       *waiter[T] // the last of those who go ahead; nil: nobody does
+	ahead       *waiter[T] // the last one that goes ahead; nil for none
 	count       int
 }
 
-// waiter is one of them. Each wait ends with one answer.
+// waiter is one wait. It ends with one answer.
 type waiter[T any] struct {
-	answer     chan ending[T] // of capacity 1: who answers never waits
+	answer     chan ending[T] // capacity 1: the sender never waits
 	queued     bool
 	until      time.Time // when the wait ends
 	prev, next *waiter[T]
 }
 
-// ending is what a wait ended with.
+// ending is the result of a wait.
 type ending[T any] struct {
 	served T
 	err    error
 }
 
-// errExpired ends a wait that was as long as may be; its waiter says so in other words.
+// errExpired ends a wait that reached its bound; the caller returns an EmptyError instead.
 var errExpired = errors.New("waited for too long")
 
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan ending[T], 1)} }
@@ -56,12 +56,12 @@ func (q *waiters[T]) join(w *waiter[T], ahead bool, until time.Time) {
 	q.count++
 }
 
-// leave takes w out of the queue, or reports false: it is not in there, and has its answer.
+// leave removes w from the queue. It returns false if w has its answer already.
 func (q *waiters[T]) leave(w *waiter[T]) bool {
 	if !w.queued {
 		return false
 	}
-	if q.ahead == w { // who is before the last of them is one, too
+	if q.ahead == w { // the one before the last also goes ahead
 		q.ahead = w.prev
 	}
 	if w.prev != nil {
@@ -79,14 +79,14 @@ func (q *waiters[T]) leave(w *waiter[T]) bool {
 	return true
 }
 
-// serve gives v to the first in the queue. There must be one.
+// serve gives v to the first waiter. There must be one.
 func (q *waiters[T]) serve(v T) {
 	w := q.first
 	q.leave(w)
 	w.answer <- ending[T]{served: v}
 }
 
-// refuse ends the wait of one, with an error; false: it is over.
+// refuse ends w's wait with an error. It returns false if the wait is over.
 func (q *waiters[T]) refuse(w *waiter[T], err error) bool {
 	left := q.leave(w)
 	if left {
@@ -95,15 +95,15 @@ func (q *waiters[T]) refuse(w *waiter[T], err error) bool {
 	return left
 }
 
-// dismiss sends everybody away.
+// dismiss ends all waits with an error.
 func (q *waiters[T]) dismiss(err error) {
 	for q.first != nil {
 		q.refuse(q.first, err)
 	}
 }
 
-// expire ends the waits that are over by now, and says how many they were and when the next
-// one will be: zero for never.
+// expire ends the waits whose time has passed. It returns their number and the time of the next
+// end, zero for none.
 func (q *waiters[T]) expire(now time.Time) (ended int, next time.Time) {
 	due := func(w *waiter[T]) bool { return w != nil && !now.Before(w.until) }
 	for ; due(q.first); ended++ {
@@ -120,7 +120,7 @@ func (q *waiters[T]) expire(now time.Time) (ended int, next time.Time) {
 	return ended, next
 }
 
-// behind is the first of those who do not go ahead; nil: there is none.
+// behind returns the first waiter that does not go ahead, or nil.
 func (q *waiters[T]) behind() *waiter[T] {
 	if q.ahead != nil {
 		return q.ahead.next
