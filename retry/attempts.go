@@ -2,22 +2,21 @@ package retry
 
 import "time"
 
-// Attempts paces the replays of one transaction. The zero value is ready; a new
-// transaction starts with a new one.
+// Attempts paces the replays of one transaction. The zero value is ready; each transaction needs
+// its own.
 type Attempts struct {
 	count  int
-	pauses int       // of the attempts that had to wait, but for the quick ones
-	quick  int       // attempts behind a short pause, up to quickMost
-	schema int       // attempts behind a change of the schema, up to schemaMost for each of MaxRetries
-	first  time.Time // of the conflicts; zero: there was none
-	lost   bool      // a backend was lost
+	pauses int       // attempts with a pause, without the quick ones
+	quick  int       // attempts after a short pause, up to quickMost
+	schema int       // attempts after a change of the schema, up to schemaMost for each of MaxRetries
+	first  time.Time // time of the first conflict; zero for none
+	lost   bool      // a backend was lost before
 }
 
-// Count is how often the transaction was run again.
+// Count returns the number of replays.
 func (a *Attempts) Count() int { return a.count }
 
-// Deadline is when the last attempt must have started. Zero before the first
-// conflict.
+// Deadline returns the latest start of the last attempt. It is zero before the first conflict.
 func (a *Attempts) Deadline(p *Policy) time.Time {
 	if a.first.IsZero() {
 		return time.Time{}
@@ -25,36 +24,39 @@ func (a *Attempts) Deadline(p *Policy) time.Time {
 	return a.first.Add(p.MaxElapsed)
 }
 
-// patience is how many times MaxElapsed a transaction that has met no conflict stands in
-// line: it loses nothing by that, while without its turn it would meet one, and make
-// others lose. 64 clients of one row with 100 ms each are served in 1.6 times.
+// patience is how many times MaxElapsed a transaction without a conflict waits in line. The wait
+// costs it nothing, while without its turn it would meet a conflict and cause others. 64 clients of
+// one row with 100 ms each are served in 1.6 times.
 const patience = 8
 
-// Patience is how long a transaction that has met no conflict waits at the gate behind
-// those that have.
+// Patience returns how long a transaction without a conflict waits at the gate behind those that
+// had one.
 func (p *Policy) Patience() time.Duration { return patience * p.MaxElapsed }
 
 const (
-	// quickMost is how many replays of a transaction have a short pause, where nobody waits for it.
+	// quickMost is the number of replays with a short pause, while no other transaction waits for
+	// the same rows.
 	quickMost = 2
-	// quickGrows is by how many bits the second short pause is longer than the first, FirstDelay.
+	// quickGrows is the number of bits by which the second short pause is longer than the first,
+	// FirstDelay.
 	quickGrows = 3
-	// schemaMost is how many replays a transaction has for changes of the schema, for each one of MaxRetries.
+	// schemaMost is the number of replays after changes of the schema, for each of MaxRetries.
 	schemaMost = 3
 )
 
-// Next books one more attempt and returns the pause before it, or Exhausted.
-// random is in [0, 1). The first loss of a backend does not wait, since nobody else wants
-// those rows for it; nor does another form of a statement.
+// Next counts one more attempt and returns the pause before it, or Exhausted. random is in [0, 1).
+// The first loss of a backend has no pause, since no other transaction caused it; nor has another
+// form of a statement.
 //
-// A schema conflict has renewed the backend's catalog, and says nothing of a fight. Any pause behind it
-// would make the catalog old again, where others change the schema all the time. So the first does not wait,
-// the next wait for FirstDelay, and they count by themselves: schemaMost for each one of MaxRetries.
+// A schema conflict has renewed the backend's catalog, and does not show contention. A pause would
+// make the catalog old again where others change the schema all the time. So the first such replay
+// has no pause, and the next ones wait for FirstDelay. They count separately: schemaMost for each
+// of MaxRetries.
 //
-// Of the others the first two are quick, and none of MaxRetries: they wait for FirstDelay, and for
-// eight times that. Each of the crowd, the transactions of this process that wait for this one's rows,
-// takes one of the two away: where many want a row, those of other processes do too, and whoever
-// stands back lets them commit.
+// The first two other replays are quick and do not count as retries: they wait for FirstDelay, and
+// for eight times that. crowd is the number of transactions of this process that wait for this
+// one's rows, and each of them takes one quick replay away. Where many want a row, those of other
+// processes do too, and a longer pause lets them commit.
 func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64, crowd int) (time.Duration, Reason) {
 	if a.first.IsZero() {
 		a.first = now
@@ -88,14 +90,14 @@ func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64, c
 	return pause, Replayable
 }
 
-// fought is how many attempts count against MaxRetries.
+// fought returns how many attempts count as retries.
 func (a *Attempts) fought() int { return a.count - a.quick - a.schema }
 
-// Alone reports whether the attempt that was booked last shall be made with no
-// other beside it at the gate: it is the last, or the third.
+// Alone reports whether the last counted attempt needs the gate for itself: it is the last one, or
+// the third.
 func (a *Attempts) Alone(p *Policy) bool { return a.fought() >= min(3, p.MaxRetries) }
 
-// pause is the n-th one, from 0, of those that are not quick.
+// pause returns the n-th pause, from 0, of those that are not quick.
 func (p *Policy) pause(n int, random float64) time.Duration {
 	d := p.MaxDelay
 	if n < 62 && p.BaseDelay <= p.MaxDelay>>n {
@@ -104,7 +106,7 @@ func (p *Policy) pause(n int, random float64) time.Duration {
 	return min(p.vary(d, random), p.MaxDelay)
 }
 
-// vary varies a pause by the jitter.
+// vary returns d with random jitter.
 func (p *Policy) vary(d time.Duration, random float64) time.Duration {
 	return d + time.Duration(float64(d)*p.JitterFactor*(2*random-1))
 }

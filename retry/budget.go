@@ -5,23 +5,21 @@ import (
 	"time"
 )
 
-// Budget bounds the replays of a process, so that conflicts that feed each
-// other cannot become a storm. It never blocks and takes no lock.
+// Budget bounds the replays of a process, so that conflicts that cause each other cannot become a
+// storm. It never blocks and takes no lock.
 //
-// It is a token bucket kept as one number: what was taken is a debt that the
-// clock pays off, a token in each 1/BudgetPerSecond, and each commit pays a part
-// of one. Nothing owed is a full bucket.
+// It is a token bucket in one number, the debt: each token taken adds to it, the clock pays one
+// token in 1/BudgetPerSecond, and each commit pays a part of one. No debt is a full bucket.
 type Budget struct {
-	// paid is when the debt will be paid, in nanoseconds since the epoch of
-	// elapsed; 0: nothing is owed.
+	// paid is the time at which the debt will be paid, in nanoseconds by elapsed; 0 for no debt.
 	paid    atomic.Int64
 	elapsed func() int64
-	token   int64 // nanoseconds that pay for one token
+	token   int64 // nanoseconds for one token
 	commit  int64 // nanoseconds that a commit pays
 	most    int64 // nanoseconds of debt at an empty bucket
 }
 
-// NewBudget returns a full budget. now is the clock, time.Now but for tests.
+// NewBudget returns a full budget. now is time.Now, except in tests.
 func NewBudget(c Config, now func() time.Time) *Budget {
 	start := now()
 	token := float64(time.Second) / c.BudgetPerSecond
@@ -33,7 +31,7 @@ func NewBudget(c Config, now func() time.Time) *Budget {
 	}
 }
 
-// Take takes a token, or reports false when there is none.
+// Take takes a token. It returns false when there is none.
 func (b *Budget) Take() bool {
 	for {
 		paid, now := b.paid.Load(), b.elapsed()
@@ -47,8 +45,7 @@ func (b *Budget) Take() bool {
 	}
 }
 
-// Committed is told of each transaction that committed. While nothing is owed it
-// is one atomic load.
+// Committed counts a transaction that committed. Without debt it is one atomic load.
 func (b *Budget) Committed() {
 	for {
 		paid := b.paid.Load()

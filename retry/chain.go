@@ -2,8 +2,8 @@ package retry
 
 import "sync"
 
-// chunkSize keeps the footprint of a usual transaction small: a log of 64 KiB in
-// one piece per connection cost 10 % of a relay's time (measured).
+// chunkSize limits the footprint of a usual transaction. A log of 64 KiB in one piece per
+// connection cost 10 % of a relay's time (measured).
 const chunkSize = 4 << 10
 
 var chunkPool = sync.Pool{New: func() any { return new([chunkSize]byte) }}
@@ -14,7 +14,7 @@ type chain struct {
 	n      int
 }
 
-// append copies b behind what is there.
+// append appends a copy of b.
 func (c *chain) append(b []byte) {
 	for len(b) > 0 {
 		if c.n == len(c.chunks)*chunkSize {
@@ -26,8 +26,7 @@ func (c *chain) append(b []byte) {
 	}
 }
 
-// each calls f with the pieces of the bytes from start to end, in order, until f
-// fails.
+// each calls f with the pieces of the bytes from start to end, in order, until f fails.
 func (c *chain) each(start, end int, f func(piece []byte) error) error {
 	for start < end {
 		chunk := c.chunks[start/chunkSize]
@@ -41,7 +40,7 @@ func (c *chain) each(start, end int, f func(piece []byte) error) error {
 	return nil
 }
 
-// truncate keeps the first n bytes.
+// truncate drops all but the first n bytes.
 func (c *chain) truncate(n int) {
 	keep := (n + chunkSize - 1) / chunkSize
 	for i := keep; i < len(c.chunks); i++ {

@@ -2,70 +2,69 @@ package retry
 
 import "bytes"
 
-// SQLSTATEs that have a class of their own.
+// SQLSTATEs with their own class.
 const (
 	StateConflict    = "40001"
 	StateUnsupported = "0A000"
 )
 
-// Class is what becomes of an error or a result.
+// Class is the class of an error or a result.
 type Class uint8
 
 const (
-	// Permanent is every other error. It is the client's.
+	// Permanent is every other error. It goes to the client.
 	Permanent Class = iota
-	// ConditionFailed is a fenced write that matched no row: a result that its
+	// ConditionFailed is a write with a condition that matched no row. It is a result that the
 	// client must see, never an error, and never retried.
 	ConditionFailed
 	// Conflict is an OCC abort: the transaction did not commit and may run again.
 	Conflict
-	// Unsupported is a feature that the server lacks. Trying again cannot help.
+	// Unsupported is a feature that the server lacks. A retry cannot help.
 	Unsupported
 	classCount
 )
 
-// String is the value of the label error_type.
+// String returns the value of the label error_type.
 func (c Class) String() string {
 	return [classCount]string{"permanent", "condition_failed", "conflict", "unsupported"}[c]
 }
 
-// Retryable reports whether a transaction that met c may be run again.
+// Retryable reports whether a transaction with an error of class c may be run again.
 func (c Class) Retryable() bool { return c == Conflict }
 
-// Cause is why a transaction has to run again.
+// Cause is the reason for a replay.
 type Cause uint8
 
 const (
-	// UnknownConflict is a 40001 with no code, or one that nobody knows.
+	// UnknownConflict is a 40001 without a known code.
 	UnknownConflict Cause = iota
-	DataConflict          // OC000: another transaction wrote what this one did
+	DataConflict          // OC000: another transaction wrote the same rows
 	SchemaConflict        // OC001: the backend's catalog was out of date
 	// BackendLost is the loss of the backend before anything that commits was sent.
 	BackendLost
-	// FormRefused is the refusal of a statement that goes out in another form next.
+	// FormRefused is the refusal of a statement whose next attempt has another form.
 	FormRefused
-	// UnknownName is a relation or column that the server does not know, of a statement that
-	// the schema as it is now may have sent otherwise.
+	// UnknownName is a relation or column that the server does not know, in a statement that may
+	// have another form by the current schema.
 	UnknownName
 	causeCount
 )
 
-// Conflicts reports whether a transaction that has to run again for c has met a conflict, or
-// may meet one: others wait for it, and it takes of the budget.
+// Conflicts reports whether a replay for c has met a conflict or may meet one. Others then wait for
+// it, and it uses the budget.
 func (c Cause) Conflicts() bool { return c < FormRefused }
 
-// Contended reports whether another transaction wanted the same rows, as far as
-// the server says.
+// Contended reports whether another transaction wanted the same rows, as far as the server says.
 func (c Cause) Contended() bool { return c == DataConflict || c == UnknownConflict }
 
-// String is a value for labels: the OC code or SQLSTATE where there is one.
+// String returns a label value: the OC code or SQLSTATE, if any.
 func (c Cause) String() string {
 	return [causeCount]string{"unknown", "OC000", "OC001", "backend_lost", StateUnsupported, "unknown_name"}[c]
 }
 
-// Classify judges an error by its SQLSTATE alone. The message is read for the
-// code in it, which DSQL writes as "(OC000)": good for labels and for how long to
-// wait, not for the decision.
+// Classify returns the class of an error by its SQLSTATE alone. The cause comes from the code that
+// DSQL writes into the message as "(OC000)". It is used for labels and pauses, not for the
+// decision.
 func Classify(sqlstate, message []byte) (Class, Cause) {
 	switch string(sqlstate) {
 	case StateConflict:
@@ -90,9 +89,8 @@ func causeOf(message []byte) Cause {
 	return UnknownConflict
 }
 
-// Missed reports whether a command tag says that an UPDATE or DELETE matched no
-// row. Where the statement was fenced by a key and a version, that is a
-// ConditionFailed.
+// Missed reports whether a command tag says that an UPDATE or DELETE matched no row. If the
+// statement had a key and a version as its condition, that is a ConditionFailed.
 func Missed(tag []byte) bool {
 	switch string(tag) {
 	case "UPDATE 0", "DELETE 0":
@@ -101,7 +99,7 @@ func Missed(tag []byte) bool {
 	return false
 }
 
-// Verb is what a statement's command tag begins with.
+// Verb is the first word of a command tag.
 type Verb uint8
 
 const (
@@ -116,12 +114,12 @@ const (
 	verbCount
 )
 
-// String is the verb as it stands in a Difference.
+// String returns the verb as a Difference shows it.
 func (v Verb) String() string {
 	return [verbCount]string{"other", "select", "insert", "update", "delete", "merge", "copy", "fetch"}[v]
 }
 
-// VerbOf reads a command tag.
+// VerbOf returns the verb of a command tag.
 func VerbOf(tag []byte) Verb {
 	if i := bytes.IndexByte(tag, ' '); i >= 0 {
 		tag = tag[:i]

@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// Defaults, as the specification has them unless another source is named.
+// Defaults. Those without a named source come from the specification.
 const (
 	DefaultMaxRetries = 5
-	// DefaultFirstDelay is by measurement: see
-	// docs/decisions/0066-the-first-two-pauses-are-short.md.
+	// DefaultFirstDelay was measured: see docs/decisions/0066-the-first-two-pauses-are-short.md.
 	DefaultFirstDelay   = 2 * time.Millisecond
 	DefaultBaseDelay    = 100 * time.Millisecond
 	DefaultMaxDelay     = 5 * time.Second
 	DefaultJitterFactor = 0.25
-	// DefaultMaxElapsed leaves room for the last attempt within the 5 s that
-	// Temporal gives a write of a shard.
+	// DefaultMaxElapsed leaves time for the last attempt within the 5 s that Temporal gives a write
+	// of a shard.
 	DefaultMaxElapsed = 4 * time.Second
 
 	DefaultBudgetBurst     = 100
@@ -24,8 +23,8 @@ const (
 	DefaultBudgetPerSecond = 10
 	DefaultGateHold        = time.Second
 
-	// DefaultLogBytes is enough for 3,000 rows, the most that a transaction on DSQL
-	// changes, by an INSERT each.
+	// DefaultLogBytes is enough for 3,000 rows with an INSERT each. A transaction on DSQL changes
+	// at most 3,000 rows.
 	DefaultLogBytes       = 2 << 20
 	DefaultLogTotalBytes  = 64 << 20
 	DefaultHeldBytes      = 64 << 10
@@ -33,65 +32,67 @@ const (
 	DefaultHoldTime       = time.Second
 )
 
-// Bounds of what may be configured.
+// Bounds of the configuration.
 const (
-	mostRetries  = 50 // what java-spanner allows a transaction (MAX_INTERNAL_RETRIES)
+	mostRetries  = 50 // java-spanner's bound for a transaction (MAX_INTERNAL_RETRIES)
 	mostElapsed  = 5 * time.Minute
 	mostLogBytes = 16 << 20
 	mostTokens   = 1e6
 	leastRate    = 0.1
 )
 
-// Policy is when and how often a transaction is run again.
+// Policy says when and how often a transaction is run again.
 type Policy struct {
-	// MaxRetries is how often, without the one of FirstDelay; 0 never.
+	// MaxRetries is the number of replays, without the quick ones and those after changes of the
+	// schema; 0 for never.
 	MaxRetries int
-	// FirstDelay is the pause before the first replay, where it is less than BaseDelay: whoever
-	// won has committed by then.
+	// FirstDelay is the pause before the first replay, if it is less than BaseDelay. The winner of
+	// a conflict has committed by then.
 	FirstDelay time.Duration
-	// The pause before each other replay begins at BaseDelay and doubles up to MaxDelay.
+	// BaseDelay is the first pause of the other replays, and doubles up to MaxDelay.
 	BaseDelay, MaxDelay time.Duration
-	// JitterFactor varies a pause by up to that part of it, both ways.
+	// JitterFactor is the part of a pause by which it varies, both ways.
 	JitterFactor float64
-	// MaxElapsed is the longest time from the first conflict to the start of the
-	// last attempt, all waiting included.
+	// MaxElapsed is the longest time from the first conflict to the start of the last attempt, with
+	// all waits.
 	MaxElapsed time.Duration
 }
 
-// Config is what can be configured of replays.
+// Config is the configuration of replays.
 type Config struct {
 	Policy Policy
-	// A replay takes a token of the process's budget: BudgetBurst of them may be
-	// saved up, and BudgetPerCommit and BudgetPerSecond come in.
+	// A replay takes a token of the process's budget. BudgetBurst is the size of the bucket;
+	// BudgetPerCommit and BudgetPerSecond refill it.
 	BudgetBurst                      int
 	BudgetPerCommit, BudgetPerSecond float64
-	// GateHold is how long one transaction may keep others from its rows.
+	// GateHold is how long one transaction may make others wait for its rows.
 	GateHold time.Duration
-	// Bytes of log, of one transaction and of all.
+	// LogBytes bounds one transaction's log, LogTotalBytes all logs.
 	LogBytes, LogTotalBytes int
-	// Bytes of output held back, of one turn and of all, and for how long.
+	// HeldBytes bounds one turn's output that is held back, HeldTotalBytes that of all turns, and
+	// HoldTime the time.
 	HeldBytes, HeldTotalBytes int
 	HoldTime                  time.Duration
 	Savepoints                Savepoints
 }
 
-// Savepoints says whether savepoints are emulated, by replaying up to them, and what of a part
-// that was discarded is compared.
+// Savepoints says whether savepoints are emulated by a replay up to them, and which answers of a
+// discarded part are compared.
 type Savepoints uint8
 
 const (
-	// NoSavepoints leaves them to the server.
+	// NoSavepoints leaves savepoints to the server.
 	NoSavepoints Savepoints = iota
-	// Relaxed compares what was read before the part's first write.
+	// Relaxed compares the reads before the part's first write.
 	Relaxed
-	// Strict compares all that the client was told.
+	// Strict compares all answers that were sent to the client.
 	Strict
 )
 
-// String is the value of retry.savepoints that stands for s.
+// String returns the value of retry.savepoints for s.
 func (s Savepoints) String() string { return [...]string{"off", "relaxed", "strict"}[s] }
 
-// ParseSavepoints is the inverse of String; anything else is NoSavepoints.
+// ParseSavepoints is the inverse of String. Any other text means NoSavepoints.
 func ParseSavepoints(value string) Savepoints {
 	for s := Relaxed; s <= Strict; s++ {
 		if s.String() == value {
@@ -101,7 +102,7 @@ func ParseSavepoints(value string) Savepoints {
 	return NoSavepoints
 }
 
-// Defaults is the configuration that nobody configured.
+// Defaults returns the default configuration.
 func Defaults() Config {
 	return Config{
 		Policy: Policy{
@@ -124,7 +125,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate reports every bad value at once, each as "key: value: what is wanted".
+// Validate returns all faults of the configuration in one error, each as "key: value: remedy".
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key string, value any, want string) {

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 )
 
-// headerLen is a frame's type and length field.
+// headerLen is the length of a frame's type and length fields.
 const headerLen = 5
 
-// Field returns the value of one field of an ErrorResponse's or NoticeResponse's
-// payload, or nil. A payload cut short yields the fields that are whole.
+// Field returns one field of the payload of an ErrorResponse or NoticeResponse, or nil. Of a
+// truncated payload it finds complete fields only.
 func Field(payload []byte, code byte) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
 		i := bytes.IndexByte(payload[1:], 0)
@@ -24,10 +24,9 @@ func Field(payload []byte, code byte) []byte {
 	return nil
 }
 
-// AppendRefusal appends an ErrorResponse of the server with a DETAIL and a HINT
-// added. Every field of the server's stays as it is; where it said a DETAIL or
-// HINT itself, ours follows in the same field. A frame whose fields do not end
-// as they should is appended unchanged.
+// AppendRefusal appends the server's ErrorResponse with our DETAIL and HINT. The server's fields
+// stay; our text follows its DETAIL or HINT in the same field. A malformed frame is appended
+// unchanged.
 func AppendRefusal(dst, frame []byte, detail, hint string) []byte {
 	start := len(dst)
 	if len(frame) < headerLen {

@@ -10,54 +10,53 @@ import (
 )
 
 const (
-	// keyedBytes is how much of a statement's parameters counts for its key.
+	// keyedBytes is the number of bytes of a statement's parameters that are part of its key.
 	keyedBytes = 1 << 10
-	// maxPasses bounds the transactions that hold or await a pass.
+	// maxPasses bounds the transactions with a pass or in line for one.
 	maxPasses = 8 << 10
 )
 
-// Key stands for what a transaction fights for: its first statement that locks
-// or changes rows that exist.
+// Key identifies the rows that a transaction competes for: a hash of its first statement that locks
+// or changes existing rows.
 type Key uint64
 
-// Gate orders the transactions of a process that fight for the same rows.
-// Without it a replay loses to newcomers for ever. A replay takes a pass for its
-// key; from then on whoever comes with the same key takes one too, and waits in
-// line for it while a window full of them is out. The window is one transaction
-// wide at first, widens while they end without a conflict, and is gone when it is
-// so wide that nobody waits. So a key that is fought for is served one transaction
-// after the other, and one that is not is not slowed.
+// Gate orders the transactions of a process that want the same rows. Without it newcomers could
+// defeat a replay for ever. A replay takes a pass for its key. From then on every transaction with
+// that key takes one too, and waits in line while a full window of passes is out. The window is one
+// transaction wide at first, and widens while they end without a conflict. The queue closes when
+// the window is so wide that none waits. So a contended key is served one transaction after the
+// other, and others are not slowed.
 type Gate struct {
-	// keys is how many have a queue.
+	// keys is the number of keys with a queue.
 	keys atomic.Int64
 	seed maphash.Seed
 	hold time.Duration
 
 	mu     sync.Mutex
 	queues map[Key]*queue
-	passes int // out and awaited
+	passes int // out or in line
 }
 
-// queue is the line for one key. It is closed as soon as no pass is out or awaited.
+// queue is the line for one key. It closes when no pass is out or in line.
 type queue struct {
 	window
 	key    Key
 	out    int
-	closed bool // passes may be out still
-	// sole is the pass that is out and suffers no other; nil for none.
+	closed bool // passes may still be out
+	// sole is a pass that excludes all others; nil for none.
 	sole *Pass
-	// Replays go ahead of newcomers. Of *Pass.
+	// replays go ahead of newcomers. Both hold *Pass.
 	replays, newcomers list.List
 }
 
-// NewGate returns a gate whose passes lapse after c.GateHold: a client that
-// stops in the middle of its transaction holds nobody up for longer.
+// NewGate returns a Gate whose passes expire after c.GateHold. A client that pauses within its
+// transaction delays others no longer than that.
 func NewGate(c Config) *Gate {
 	return &Gate{seed: maphash.MakeSeed(), hold: c.GateHold, queues: map[Key]*queue{}}
 }
 
-// KeyOf returns the key of a statement and its parameters, as they are on the
-// wire. Only the first kilobyte of the parameters counts.
+// KeyOf returns the key of a statement and its parameters, in wire format. Only the first
+// keyedBytes of the parameters count.
 func KeyOf[T string | []byte](g *Gate, text T, params []byte) Key {
 	parts := [2]uint64{1: maphash.Bytes(g.seed, params[:min(len(params), keyedBytes)])}
 	switch text := any(text).(type) {
@@ -69,16 +68,16 @@ func KeyOf[T string | []byte](g *Gate, text T, params []byte) Key {
 	return Key(maphash.Comparable(g.seed, parts))
 }
 
-// Idle reports whether there is no queue: nobody waits at an idle gate.
+// Idle reports whether there is no queue.
 func (g *Gate) Idle() bool { return g.keys.Load() == 0 }
 
 // GateStats is a snapshot of a gate.
 type GateStats struct {
-	// Keys are those that have a queue. Waiting are the transactions in line.
+	// Keys is the number of keys with a queue, Waiting that of transactions in line.
 	Keys, Waiting int
 }
 
-// Stats counts who is at the gate.
+// Stats returns a snapshot of the gate.
 func (g *Gate) Stats() GateStats {
 	if g.Idle() {
 		return GateStats{}
@@ -92,7 +91,7 @@ func (g *Gate) Stats() GateStats {
 	return s
 }
 
-// Pass is the right to fight for a key while others wait. A nil Pass is none.
+// Pass is the right to compete for a key while others wait. A nil Pass is none.
 type Pass struct {
 	gate    *Gate
 	queue   *queue
@@ -100,15 +99,14 @@ type Pass struct {
 	out     bool
 	lost    bool          // it met a conflict
 	ended   bool          // Release was called
-	version int           // of the window that let it out
-	granted chan struct{} // closed when its turn has come; nil when it came at once
+	version int           // version of the window that granted it
+	granted chan struct{} // closed when the pass is granted; nil if it was granted at once
 	lapse   *time.Timer
 }
 
-// Enter is for a replay after a conflict. It waits for its turn, ahead of
-// newcomers, and returns a pass, or the cause why ctx ended; alone, it waits until
-// no other pass is out, and none is given out beside it. The pass is nil at a gate
-// that has too many in line already.
+// Enter is for a replay after a conflict. It waits for its turn, ahead of newcomers, and returns a
+// pass, or the cause of ctx's end. With alone, it waits until no other pass is out, and none is
+// granted beside it. The pass is nil if the line has reached its bound.
 func (g *Gate) Enter(ctx context.Context, key Key, alone bool) (*Pass, error) {
 	g.mu.Lock()
 	q := g.queues[key]
@@ -124,10 +122,9 @@ func (g *Gate) Enter(ctx context.Context, key Key, alone bool) (*Pass, error) {
 	return g.await(ctx, &Pass{gate: g, queue: q, alone: alone}, &q.replays)
 }
 
-// Follow is for a transaction about to send the statement of its key for the
-// first time. It returns at once, without a pass, when there is no queue for the
-// key; else it waits for its turn as a replay does. Whoever gives up waiting may go
-// on without a pass: that is no worse than having come earlier.
+// Follow is for a transaction that is about to send its key's statement for the first time. Without
+// a queue for the key it returns at once, without a pass. Otherwise it waits for its turn. A caller
+// that gives up may go on without a pass, as if it had come earlier.
 func (g *Gate) Follow(ctx context.Context, key Key) (*Pass, error) {
 	if g.Idle() {
 		return nil, nil
@@ -141,8 +138,7 @@ func (g *Gate) Follow(ctx context.Context, key Key) (*Pass, error) {
 	return g.await(ctx, &Pass{gate: g, queue: q}, &q.newcomers)
 }
 
-// await puts p in line and waits for its turn. It is called with the lock, and
-// gives the lock back.
+// await puts p in line and waits for its turn. The caller holds g.mu; await unlocks it.
 func (g *Gate) await(ctx context.Context, p *Pass, line *list.List) (*Pass, error) {
 	g.passes++
 	place := line.PushBack(p)
@@ -163,20 +159,19 @@ func (g *Gate) await(ctx context.Context, p *Pass, line *list.List) (*Pass, erro
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-p.granted: // in the same moment
+	case <-p.granted: // granted at the same moment
 		return p, nil
 	default:
 	}
 	line.Remove(place)
 	g.passes--
-	g.serveLocked(p.queue) // those behind it, if it wanted to be alone
+	g.serveLocked(p.queue) // those behind it, if it excluded others
 	return nil, context.Cause(ctx)
 }
 
 func (q *queue) waiting() int { return q.replays.Len() + q.newcomers.Len() }
 
-// serveLocked gives out the passes that the window has room for, and closes the
-// queue when nobody needs it.
+// serveLocked grants passes while the window has room, and closes a queue that is no longer needed.
 func (g *Gate) serveLocked(q *queue) {
 	for q.out < q.width && q.sole == nil {
 		line := &q.replays
@@ -201,7 +196,7 @@ func (g *Gate) serveLocked(q *queue) {
 	}
 }
 
-// grantLocked gives p out.
+// grantLocked grants p.
 func (g *Gate) grantLocked(q *queue, p *Pass) {
 	q.out++
 	p.out, p.version = true, q.version
@@ -218,7 +213,7 @@ func (g *Gate) grantLocked(q *queue, p *Pass) {
 	}
 }
 
-// returnLocked takes a pass back, if it is out, and lets others go.
+// returnLocked takes back a pass that is out, and serves the line.
 func (p *Pass) returnLocked() {
 	if !p.out {
 		return
@@ -234,8 +229,7 @@ func (p *Pass) returnLocked() {
 	p.gate.serveLocked(q)
 }
 
-// Held reports whether the pass is out still: it lapses when it is held for too
-// long, and may be lost by a conflict.
+// Held reports whether the pass is still out. It expires after GateHold, and a conflict may end it.
 func (p *Pass) Held() bool {
 	if p == nil {
 		return false
@@ -245,10 +239,10 @@ func (p *Pass) Held() bool {
 	return p.out
 }
 
-// Conflicted tells the gate that the holder met a conflict. If others of its key
-// are under way, the pass goes back, and the replay takes a new one. If not, the
-// other party is not of this process: the replay keeps its pass, so that nobody of
-// this process stands in its way. Conflicted returns how many wait in line for the key.
+// Conflicted records that the holder met a conflict, and returns the number of transactions in line
+// for the key. If other passes for the key are out, the pass goes back and the replay takes a new
+// one. Otherwise the winner is in another process, and the replay retains its pass, so that no
+// transaction of this process delays it.
 func (p *Pass) Conflicted() (waiting int) {
 	if p == nil {
 		return 0
@@ -263,7 +257,7 @@ func (p *Pass) Conflicted() (waiting int) {
 	return p.queue.waiting()
 }
 
-// Release ends the pass with its transaction. Once is enough; more does no harm.
+// Release ends the pass with its transaction. Repeated calls have no effect.
 func (p *Pass) Release() {
 	if p == nil {
 		return
@@ -275,7 +269,7 @@ func (p *Pass) Release() {
 	}
 	p.ended = true
 	if !p.lost {
-		p.queue.ended(p.version) // also when it has lapsed: slow is not wrong
+		p.queue.ended(p.version) // an expired pass counts too: a slow transaction is not a conflict
 		if !p.out {
 			p.gate.serveLocked(p.queue)
 		}

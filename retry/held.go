@@ -1,7 +1,6 @@
 package retry
 
-// Held is output of a turn that its client has not been sent, and which may
-// still be replaced by that of a replay.
+// Held is output of a turn that was not sent to the client and that a replay may still replace.
 type Held struct {
 	quota    *Quota
 	limit    int
@@ -9,12 +8,11 @@ type Held struct {
 	data     chain
 }
 
-// NewHeld returns an empty Held of at most limit bytes; quota bounds those of
-// the process.
+// NewHeld returns an empty Held of at most limit bytes. quota bounds those of the process.
 func NewHeld(limit int, quota *Quota) Held { return Held{limit: limit, quota: quota} }
 
-// Add holds b back. It reports false, and takes nothing, when b does not fit:
-// then everything held and b have to be sent.
+// Add holds b back. If b does not fit, it returns false and adds nothing; the caller then sends
+// everything that is held, and b.
 func (h *Held) Add(b []byte) bool {
 	n := h.data.n + len(b)
 	if n > h.limit {
@@ -31,10 +29,10 @@ func (h *Held) Add(b []byte) bool {
 	return true
 }
 
-// Len is how many bytes are held.
+// Len returns the number of held bytes.
 func (h *Held) Len() int { return h.data.n }
 
-// Bytes is a copy of what is held, which no quota bounds: it is never nil.
+// Bytes returns a copy of the held bytes, never nil. No quota bounds it.
 func (h *Held) Bytes() []byte {
 	all := make([]byte, 0, h.data.n)
 	_ = h.Each(func(piece []byte) error {
@@ -47,7 +45,7 @@ func (h *Held) Bytes() []byte {
 // Each calls f with the held bytes, in pieces, until f fails.
 func (h *Held) Each(f func(piece []byte) error) error { return h.data.each(0, h.data.n, f) }
 
-// Drop forgets what is held.
+// Drop discards the held bytes.
 func (h *Held) Drop() {
 	if h.reserved > 0 {
 		h.data.truncate(0)

@@ -5,17 +5,17 @@ import (
 	"unsafe"
 )
 
-// What a turn and a savepoint cost of a log's bytes, besides names.
+// These are the bytes that a turn and a savepoint count for, besides names.
 const (
 	turnCost      = int(unsafe.Sizeof(turn{}))
-	savepointCost = 256 // with what a caller keeps beside it, rounded up
+	savepointCost = 256 // with the caller's own record of it, rounded up
 )
 
-// frameCost is what a frame costs of a log's bytes, besides its payload.
+// frameCost returns the bytes that a frame counts for, besides its payload.
 func frameCost[R any]() int { return int(unsafe.Sizeof(Frame[R]{})) }
 
-// Logs makes the logs of a process and holds them to their bounds. R is what a
-// caller keeps with each frame: what it needs to send the frame once more.
+// Logs creates the logs of a process and enforces their bounds. R is the caller's data with each
+// frame: what it needs to send the frame again.
 type Logs[R any] struct {
 	limit  int
 	quota  *Quota
@@ -32,10 +32,10 @@ func NewLogs[R any](c Config) (*Logs[R], error) {
 	return &Logs[R]{limit: c.LogBytes, quota: NewQuota(c.LogTotalBytes), hasher: h}, nil
 }
 
-// Used is how many bytes all open logs hold, in whole chunks.
+// Used returns the bytes of all open logs, in whole chunks.
 func (l *Logs[R]) Used() int64 { return l.quota.Used() }
 
-// Open returns the log of a transaction that begins. It ends with Close.
+// Open returns the log of a new transaction. The caller ends it with Close.
 func (l *Logs[R]) Open() *Log[R] {
 	log, ok := l.pool.Get().(*Log[R])
 	if !ok {
@@ -46,64 +46,61 @@ func (l *Logs[R]) Open() *Log[R] {
 	return log
 }
 
-// Frame is one frame that was sent to the backend, or an answer that was made up
-// in its place.
+// Frame is a frame that was sent to the backend, or a locally produced answer.
 type Frame[R any] struct {
-	Type byte // the caller's: the frame's type
+	Type byte // the frame's type
 	Note R
-	// of the payload, in the log's data
+	// Position of the payload in the log's data.
 	start, end int
 }
 
-// Len is the length of the payload.
+// Len returns the length of the payload.
 func (f *Frame[R]) Len() int { return f.end - f.start }
 
-// Log is one transaction: what was sent in each of its turns, and what its
-// client was told.
+// Log is one transaction: the frames of each of its turns, and digests of the answers to its
+// client.
 //
-// A nil Log, and one that was refused, notes nothing and lets everything pass; one
-// that was refused in the middle of a replay lets nothing pass. What a replay
-// asks (Turns, At, Untold, Frames, Payload, Difference) needs a log that is
-// Replayable.
+// A nil Log, and a refused one, records nothing and accepts all answers. A log that was refused in
+// the middle of a replay accepts none. The methods that a replay uses (Turns, At, Untold, Frames,
+// Payload, Difference) need a log that is Replayable.
 type Log[R any] struct {
 	logs    *Logs[R]
 	refused Reason
 	data    chain
 	frames  []Frame[R] // of all turns
-	turns   []turn     // settled
+	turns   []turn     // settled turns
 	saves   []savepoint
-	// charged bytes, of which the quota has granted reserved.
+	// charged is the number of counted bytes. The quota has granted reserved.
 	charged, reserved int
 
-	// at is the turn whose replies are awaited: len(turns) but during a replay.
+	// at is the index of the turn whose replies are due: len(turns), except in a replay.
 	at        int
 	out       output // its replies so far
-	delivered mark   // how far the turn in progress was sent to the client
-	wrote     bool   // the turn in progress writes
+	delivered mark   // how much of the turn in progress was sent to the client
+	wrote     bool   // the turn in progress may write
 	diff      Difference
-	// stuck: it was refused while a replay was behind what the client has seen.
+	// stuck is set if the log was refused while a replay had not reached the client's position.
 	stuck bool
 }
 
 // turn is one settled turn.
 type turn struct {
-	frames     int // where its frames end
+	frames     int // end of its frames
 	sum        sum
 	statements int
 	verb       Verb
 	failed     bool
 	wrote      bool
-	cut        bool // no ReadyForQuery ended it: see Cut
-	// broken: an error ended it, and only RollbackTo can follow; blind: of its answers only
-	// counts whether one was an error.
+	cut        bool // Cut ended it, not a ReadyForQuery
+	// broken: an error ended it, and only RollbackTo can follow. blind: a replay compares only
+	// whether it failed.
 	broken, blind bool
 }
 
-// Replayable reports whether the transaction can be run again as far as the log
-// knows.
+// Replayable reports whether the log allows a replay of the transaction.
 func (l *Log[R]) Replayable() bool { return l != nil && l.refused == Replayable }
 
-// Refused is why the transaction cannot be run again.
+// Refused returns why the transaction cannot be run again.
 func (l *Log[R]) Refused() Reason {
 	if l == nil {
 		return OptedOut
@@ -111,9 +108,8 @@ func (l *Log[R]) Refused() Reason {
 	return l.refused
 }
 
-// Refuse makes the transaction unreplayable and frees what was logged. The
-// first reason stays. Where a statement failed behind a savepoint, what was logged is
-// kept for Fork and RollbackTo.
+// Refuse makes the transaction unreplayable and frees the log. The first reason stays. If a
+// statement failed behind a savepoint, the log stays for Fork and RollbackTo.
 func (l *Log[R]) Refuse(why Reason) {
 	if l == nil || l.refused != Replayable {
 		return
@@ -148,7 +144,7 @@ func (l *Log[R]) Close() {
 	logs.pool.Put(l)
 }
 
-// free gives back what the log holds, but for the names of its savepoints.
+// free releases the log's memory, except the names of its savepoints.
 func (l *Log[R]) free() {
 	l.data.truncate(0)
 	clear(l.frames)
@@ -162,10 +158,10 @@ func (l *Log[R]) free() {
 	l.reserved = keep
 }
 
-// inChunks is n rounded up to whole chunks.
+// inChunks returns n rounded up to whole chunks.
 func inChunks(n int) int { return (n + chunkSize - 1) / chunkSize * chunkSize }
 
-// charge books n bytes, or refuses the log.
+// charge counts n bytes, or refuses the log.
 func (l *Log[R]) charge(n int) bool {
 	if n > l.logs.limit-l.charged {
 		l.Refuse(LogFull)
@@ -183,8 +179,8 @@ func (l *Log[R]) charge(n int) bool {
 	return true
 }
 
-// Keep books n bytes that the caller keeps beside the log until that is closed. It reports
-// false, and books nothing, where there is no room.
+// Keep counts n bytes of the caller's until the log is closed. It returns false, and counts
+// nothing, if they do not fit.
 func (l *Log[R]) Keep(n int) bool {
 	if l == nil || l.refused != Replayable || n > l.logs.limit-l.charged {
 		return false
@@ -200,10 +196,9 @@ func (l *Log[R]) Keep(n int) bool {
 	return true
 }
 
-// Sent notes the next frame of the turn in progress, before it is sent: its
-// payload of size bytes follows by Write. Frames without an answer that a replay
-// would have to send are noted too. It reports false when the transaction is not
-// replayable, or no longer so.
+// Sent records the next frame of the turn in progress, before it is sent. Its payload of size bytes
+// follows by Write. It also records frames without an answer that a replay must send. It returns
+// false when the transaction is not replayable, or no longer.
 func (l *Log[R]) Sent(typ byte, note R, size int) bool {
 	if l == nil || l.refused != Replayable || !l.charge(size+frameCost[R]()) {
 		return false
@@ -212,7 +207,7 @@ func (l *Log[R]) Sent(typ byte, note R, size int) bool {
 	return true
 }
 
-// Write adds a piece to the payload of the frame that Sent noted last.
+// Write adds a piece to the payload of the last frame that Sent recorded.
 func (l *Log[R]) Write(piece []byte) {
 	if l == nil || l.refused != Replayable {
 		return
@@ -221,18 +216,18 @@ func (l *Log[R]) Write(piece []byte) {
 	l.frames[len(l.frames)-1].end = l.data.n
 }
 
-// Wrote notes that the turn in progress may do more than read.
+// Wrote records that the turn in progress may do more than read.
 func (l *Log[R]) Wrote() {
 	if l != nil {
 		l.wrote = true
 	}
 }
 
-// Turns is how many turns have settled.
+// Turns returns the number of settled turns.
 func (l *Log[R]) Turns() int { return len(l.turns) }
 
-// Frames are those of turn i; i == Turns() is the one in progress. Valid until
-// the next Sent.
+// Frames returns the frames of turn i; Turns() is the turn in progress. They are valid until the
+// next Sent.
 func (l *Log[R]) Frames(i int) []Frame[R] {
 	from, to := 0, len(l.frames)
 	if i > 0 {
@@ -244,8 +239,8 @@ func (l *Log[R]) Frames(i int) []Frame[R] {
 	return l.frames[from:to]
 }
 
-// Payload calls f with the payload of a frame, in pieces, until f fails. The
-// pieces are valid until the log is closed or refused.
+// Payload calls f with the payload of a frame, in pieces, until f fails. The pieces are valid until
+// the log is closed or refused.
 func (l *Log[R]) Payload(frame *Frame[R], f func(piece []byte) error) error {
 	return l.data.each(frame.start, frame.end, f)
 }

@@ -2,10 +2,9 @@ package retry
 
 import "bytes"
 
-// OptsOut reports whether a text carries the comment that turns replay off for
-// its transaction: /* sluice: no-retry */, blanks as one likes. It looks for the
-// characters only: inside a string constant they count too, which errs to the
-// safe side.
+// OptsOut reports whether a text has the comment that turns replay off for its transaction: /*
+// sluice: no-retry */, with any blanks. It does not parse the text: a match inside a string
+// constant counts too, which is safe.
 func OptsOut(sql []byte) bool {
 	for {
 		i := bytes.Index(sql, []byte("/*"))
@@ -26,7 +25,7 @@ func OptsOut(sql []byte) bool {
 	}
 }
 
-// cutWord removes blanks and then word from the beginning of text.
+// cutWord removes blanks and then word from the start of text.
 func cutWord(text []byte, word string) (rest []byte, ok bool) {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	if len(text) < len(word) || string(text[:len(word)]) != word {

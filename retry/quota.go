@@ -2,7 +2,7 @@ package retry
 
 import "sync/atomic"
 
-// Quota is a bound on bytes that many share.
+// Quota is a shared bound on bytes.
 type Quota struct {
 	limit int64
 	used  atomic.Int64
@@ -11,7 +11,7 @@ type Quota struct {
 // NewQuota returns a quota of limit bytes.
 func NewQuota(limit int) *Quota { return &Quota{limit: int64(limit)} }
 
-// Take takes n bytes, or none and reports false.
+// Take takes n bytes. If fewer are free, it takes none and returns false.
 func (q *Quota) Take(n int) bool {
 	if q.used.Add(int64(n)) > q.limit {
 		q.used.Add(int64(-n))
@@ -20,8 +20,8 @@ func (q *Quota) Take(n int) bool {
 	return true
 }
 
-// Give gives n bytes back.
+// Give returns n bytes.
 func (q *Quota) Give(n int) { q.used.Add(int64(-n)) }
 
-// Used is how many bytes are taken.
+// Used returns the number of bytes taken.
 func (q *Quota) Used() int64 { return q.used.Load() }

@@ -2,32 +2,32 @@ package retry
 
 import "strconv"
 
-// Reason is why a transaction is not run again, or cannot be.
+// Reason is why a transaction is not run again.
 type Reason uint8
 
 const (
-	Replayable   Reason = iota // no reason: it can
-	OptedOut                   // the client asked for it
-	LogFull                    // more was sent than retry.log_bytes
-	MemoryFull                 // all logs together are at retry.log_total_bytes
-	CopyFrom                   // COPY FROM: its data are not kept
+	Replayable   Reason = iota // none: it can be run again
+	OptedOut                   // the client opted out
+	LogFull                    // its frames exceed retry.log_bytes
+	MemoryFull                 // all logs together have reached retry.log_total_bytes
+	CopyFrom                   // COPY FROM, whose data are not recorded
 	Cancelled                  // a statement was cancelled
 	TimedOut                   // a statement was timed out
-	InnerCommit                // a transaction of the same request has ended
+	InnerCommit                // a transaction of the same request has ended already
 	Pinned                     // the session has state that a replay cannot restore
-	Unread                     // a text that nobody read: over a bound
-	Masked                     // a statement whose answer is in part the proxy's own
+	Unread                     // a text that was not parsed because it exceeds a bound
+	Masked                     // a statement whose answer is partly Sluice's own
 	PartialGroup               // a Sync group that may be more than one transaction
-	Failed                     // a statement failed: only a rollback can follow
-	Differs                    // the replay answered otherwise
-	Delivered                  // it would commit before it can be compared with what was delivered
+	Failed                     // a statement failed, so that only a rollback can follow
+	Differs                    // the replay answered differently
+	Delivered                  // it would commit before its answers can be compared with those delivered
 	Exhausted                  // retry.max_retries or retry.max_elapsed is used up
-	OverBudget                 // the process replays too much as it is
-	NoBackend                  // there was none to be had in time
-	ClientGone                 // nobody waits for it any more
-	Draining                   // the process is about to end
-	Renamed                    // a statement means something else by the schema as it is now
-	Unchanged                  // the schema as it is now does not know a name either
+	OverBudget                 // the process replays too much already
+	NoBackend                  // no backend was free in time
+	ClientGone                 // the client has left
+	Draining                   // the process is about to stop
+	Renamed                    // a statement has another meaning by the current schema
+	Unchanged                  // the current schema does not know a name either
 	reasonCount
 )
 
@@ -56,10 +56,10 @@ var reasonTexts = [reasonCount]struct{ label, detail string }{
 	Unchanged:    {"unchanged", "the schema has not changed"},
 }
 
-// String is the value of the label reason of dsql_tx_replay_refused_total.
+// String returns the value of the label reason of dsql_tx_replay_refused_total.
 func (r Reason) String() string { return reasonTexts[r].label }
 
-// Reasons are all label values.
+// Reasons returns all label values.
 func Reasons() []string {
 	labels := make([]string, 0, reasonCount)
 	for r := OptedOut; r < reasonCount; r++ {
@@ -71,26 +71,27 @@ func Reasons() []string {
 // Hint goes with every refused replay.
 const Hint = "Retry the whole transaction in the application."
 
-// Detail is one sentence for the client: why the transaction was not run again.
-// d is of use for Differs only; the zero value says that a statement was not sent for what it would answer.
+// Detail returns one sentence for the client about why the transaction was not run again. d matters
+// for Differs only; its zero value means that a statement was not sent because its answer would
+// differ.
 func (r Reason) Detail(d Difference) string {
 	const refused = "Replay refused: "
 	switch {
 	case r != Differs:
 		return refused + reasonTexts[r].detail + "."
-	case d.First == 0: // nobody has asked the server
+	case d.First == 0: // the server was not asked
 		return refused + "a statement would answer, or store, otherwise than before, and was not sent again."
 	}
 	return refused + "the result of " + d.Statement() + " differs in " + d.What.String() + "."
 }
 
-// What differs between a transaction and its replay.
+// What is what differs between a transaction and its replay.
 type What uint8
 
 const (
-	Values  What = iota // the same amount of output, other bytes
-	Size                // rows or columns more or fewer, longer or shorter
-	Outcome             // an error in place of a result, or the reverse
+	Values  What = iota // as much output, with other bytes
+	Size                // more or fewer, longer or shorter rows
+	Outcome             // an error instead of a result, or the reverse
 	whatCount
 )
 
@@ -98,17 +99,16 @@ func (w What) String() string {
 	return [whatCount]string{"its values", "its size", "its outcome"}[w]
 }
 
-// Difference says where a replay first answered otherwise. It holds no data.
+// Difference locates the first different answer of a replay. It holds no data.
 type Difference struct {
-	// First and Last are ordinals, from 1, of the transaction's statements that
-	// the server answered; a BEGIN sent ahead is none. They differ where several
-	// statements were answered together.
+	// First and Last are ordinals, from 1, of the statements that the server answered; a BEGIN sent
+	// ahead is not counted. They differ where several statements were answered together.
 	First, Last int
-	Verb        Verb // of the first
+	Verb        Verb // of the first statement
 	What        What
 }
 
-// Statement names it: statement 1 (insert).
+// Statement returns a name, for example "statement 1 (insert)".
 func (d Difference) Statement() string {
 	s := "statement " + strconv.Itoa(d.First)
 	if d.Last > d.First {

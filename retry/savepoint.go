@@ -6,8 +6,8 @@ type savepoint struct {
 	turns int
 }
 
-// Savepoint marks the place where the log stands, between two turns. Of several
-// with one name the last counts. It reports false when the log cannot hold it.
+// Savepoint marks the current position of the log, between two turns. The last one of a name
+// counts. It returns false when the log has no room.
 func (l *Log[R]) Savepoint(name string) bool {
 	if !l.Replayable() || !l.charge(savepointCost+len(name)) {
 		return false
@@ -16,8 +16,8 @@ func (l *Log[R]) Savepoint(name string) bool {
 	return true
 }
 
-// Savepoints is how many there are. A log that was refused still knows their
-// names: to release one takes no replay.
+// Savepoints returns their number. A refused log still knows their names, because RELEASE needs no
+// replay.
 func (l *Log[R]) Savepoints() int {
 	if l == nil {
 		return 0
@@ -25,7 +25,7 @@ func (l *Log[R]) Savepoints() int {
 	return len(l.saves)
 }
 
-// Names are the savepoints' names, in their order.
+// Names returns the savepoints' names, in their order.
 func (l *Log[R]) Names() (names []string) {
 	for i := range l.Savepoints() {
 		names = append(names, l.saves[i].name)
@@ -33,7 +33,7 @@ func (l *Log[R]) Names() (names []string) {
 	return names
 }
 
-// Find returns the index of the last savepoint of that name, or -1.
+// Find returns the index of the last savepoint of a name, or -1.
 func (l *Log[R]) Find(name string) int {
 	for i := l.Savepoints() - 1; i >= 0; i-- {
 		if l.saves[i].name == name {
@@ -43,7 +43,7 @@ func (l *Log[R]) Find(name string) int {
 	return -1
 }
 
-// Release forgets the i-th savepoint and those after it, as RELEASE SAVEPOINT does.
+// Release drops the i-th savepoint and those after it, as RELEASE SAVEPOINT does.
 func (l *Log[R]) Release(i int) {
 	for _, s := range l.saves[i:] {
 		l.charged -= savepointCost + len(s.name)
@@ -58,11 +58,10 @@ func (l *Log[R]) Recoverable() bool {
 	return l.Replayable() || l != nil && l.refused == Failed && len(l.saves) > 0
 }
 
-// RollbackTo takes a Recoverable log back to the i-th savepoint, which stays;
-// those after it are forgotten, and so is that a statement failed. What follows at
-// the backend is a real ROLLBACK, BEGIN, and a replay of what is left. The client
-// remembers what it read behind the savepoint, so those turns stay in the log, and
-// are compared, up to the first that wrote or failed.
+// RollbackTo takes a Recoverable log back to the i-th savepoint, which stays. It drops later
+// savepoints and the failure of a statement. The backend then gets a real ROLLBACK, a BEGIN, and a
+// replay of the rest. The client remembers its reads behind the savepoint, so those turns stay in
+// the log up to the first that wrote or failed, and are compared.
 func (l *Log[R]) RollbackTo(i int) {
 	keep := l.Kept(i)
 	l.Release(i + 1)
@@ -70,10 +69,10 @@ func (l *Log[R]) RollbackTo(i int) {
 	l.truncate(keep)
 }
 
-// Since is the first turn behind the i-th savepoint.
+// Since returns the index of the first turn behind the i-th savepoint.
 func (l *Log[R]) Since(i int) int { return l.saves[i].turns }
 
-// Kept is how many turns RollbackTo(i) would keep.
+// Kept returns how many turns RollbackTo(i) would leave.
 func (l *Log[R]) Kept(i int) int {
 	keep := l.saves[i].turns
 	for keep < len(l.turns) && !l.turns[keep].wrote && !l.turns[keep].failed {
@@ -82,7 +81,7 @@ func (l *Log[R]) Kept(i int) int {
 	return keep
 }
 
-// breakOff ends the turn in progress with the error that it was answered with last.
+// breakOff ends the turn in progress with its last error.
 func (l *Log[R]) breakOff() {
 	o, logged := &l.out, 0
 	if n := len(l.turns); n > 0 {
@@ -99,11 +98,10 @@ func (l *Log[R]) breakOff() {
 	l.delivered, l.wrote = mark{}, false
 }
 
-// Fork returns a Replayable log of the turns of a Recoverable log, to find out once more, in
-// another transaction, what its client was told of what RollbackTo is about to discard. Of the
-// turns that are blind the answers do not count. The new log shares the notes of the frames, and
-// ends with a Close of its own. beside are the bytes of others that were made in this way: with
-// them it must fit into the log of one transaction, or ok is false.
+// Fork returns a Replayable log with the turns of a Recoverable log. The caller runs it in another
+// transaction, to compare the answers that RollbackTo is about to discard. The answers of blind
+// turns do not count. The new log shares the frames' notes, and ends with its own Close. beside is
+// the size of other forks: if all together exceed one transaction's log, ok is false.
 func (l *Log[R]) Fork(beside int, blind func(turn int) bool) (fork *Log[R], ok bool) {
 	fork = l.logs.Open()
 	if beside+l.charged > l.logs.limit || !fork.charge(l.charged) {
@@ -123,11 +121,10 @@ func (l *Log[R]) Fork(beside int, blind func(turn int) bool) (fork *Log[R], ok b
 	return fork, true
 }
 
-// Bytes is how many the log holds.
+// Bytes returns the size of the log.
 func (l *Log[R]) Bytes() int { return l.charged }
 
-// Discards reports whether RollbackTo(i) would forget turn n: one that settled, or
-// the one in progress.
+// Discards reports whether RollbackTo(i) would drop turn n, which is settled or in progress.
 func (l *Log[R]) Discards(i, n int) bool {
 	for at := l.saves[i].turns; at <= n; at++ {
 		if at >= len(l.turns) || l.turns[at].wrote || l.turns[at].failed {
@@ -137,7 +134,7 @@ func (l *Log[R]) Discards(i, n int) bool {
 	return false
 }
 
-// truncate forgets all but the first turns, with the turn in progress.
+// truncate drops all but the first turns, and the turn in progress.
 func (l *Log[R]) truncate(turns int) {
 	frames, end := 0, 0
 	if turns > 0 {
@@ -155,10 +152,10 @@ func (l *Log[R]) truncate(turns int) {
 	l.delivered, l.wrote = mark{}, false
 }
 
-// Cut ends the turn in progress where it stands, as if a ReadyForQuery had come:
-// a savepoint is set, or returned to, in the middle of a Sync group. The caller has
-// relayed and delivered all that the server owes. In a replay it compares, and
-// reports false when the replay differs.
+// Cut ends the turn in progress at its current position, as a ReadyForQuery would. It is for a
+// savepoint that is set, or rolled back to, within a Sync group. The caller has relayed and
+// delivered all replies that the server owes. In a replay Cut compares, and returns false when the
+// replay differs.
 func (l *Log[R]) Cut() bool {
 	if l == nil || l.refused != Replayable {
 		return l == nil || !l.stuck
@@ -167,11 +164,11 @@ func (l *Log[R]) Cut() bool {
 	return ok
 }
 
-// IsCut reports whether a turn that settled was ended by Cut.
+// IsCut reports whether Cut ended a settled turn.
 func (l *Log[R]) IsCut(i int) bool { return l.turns[i].cut }
 
-// IsBroken reports whether an error ended a turn that settled.
+// IsBroken reports whether an error ended a settled turn.
 func (l *Log[R]) IsBroken(i int) bool { return l.turns[i].broken }
 
-// AwaitsError reports whether a replay is at a turn that an error ended.
+// AwaitsError reports whether a replay is at a turn that ended with an error.
 func (l *Log[R]) AwaitsError() bool { return l.at < len(l.turns) && l.turns[l.at].broken }

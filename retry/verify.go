@@ -2,14 +2,13 @@ package retry
 
 import "encoding/binary"
 
-// output is what a turn has answered so far. Its position in the turn counts
-// the digested bytes and the frames that are not digested. Requests that are the
-// same have their answers in the same order, so the two counts together say what
-// a client has seen.
+// output is a turn's answer so far. Its position counts hashed bytes, and frames that are not
+// hashed. Equal requests have their answers in the same order, so both counts together give a
+// client's position.
 type output struct {
 	digest     digest
-	others     int // frames for the client that are not digested
-	statements int // that were completed
+	others     int // frames for the client that are not hashed
+	statements int // completed statements
 	verb       Verb
 	failed     bool
 }
@@ -26,8 +25,8 @@ type mark struct {
 	statements int
 }
 
-// Delivered notes that everything answered so far was sent to the client. The
-// caller sends held output whole, or not at all.
+// Delivered records that all answers so far were sent to the client. The caller sends held output
+// whole, or not at all.
 func (l *Log[R]) Delivered() {
 	if l == nil || l.refused != Replayable || l.behind() {
 		return
@@ -37,13 +36,12 @@ func (l *Log[R]) Delivered() {
 	}
 }
 
-// Untold reports whether nothing of the turn in progress was sent to the client
-// and no turn came before it: then a replay has nothing to match.
+// Untold reports whether the client has no answer of any turn, so that a replay has nothing to
+// match.
 func (l *Log[R]) Untold() bool { return len(l.turns) == 0 && l.delivered == mark{} }
 
-// Rewind begins a replay: the replies that follow are those to the first turn's
-// frames, sent once more. It reports false when the transaction is not
-// replayable. A replay that meets a conflict begins again with Rewind.
+// Rewind begins a replay: the next replies answer the first turn's frames again. It returns false
+// when the transaction is not replayable. A replay that meets a conflict begins again with Rewind.
 func (l *Log[R]) Rewind() bool {
 	if !l.Replayable() {
 		return false
@@ -54,46 +52,45 @@ func (l *Log[R]) Rewind() bool {
 	return true
 }
 
-// At is the turn whose replies are awaited. During a replay it is less than
-// Turns until every settled turn has been answered as before.
+// At returns the index of the turn whose replies are due. In a replay it is below Turns until every
+// settled turn has been answered again.
 func (l *Log[R]) At() int { return l.at }
 
-// Difference is where a replay differed.
+// Difference returns where a replay differed.
 func (l *Log[R]) Difference() Difference { return l.diff }
 
-// Acknowledged is how many answers to the turn in progress the client has been sent
-// that are not digested: acknowledgements, and what was made up.
+// Acknowledged returns how many unhashed answers of the turn in progress the client has:
+// acknowledgements, and locally produced ones.
 func (l *Log[R]) Acknowledged() int { return l.delivered.others }
 
-// Acknowledging is how many such answers have come, be they sent to the client yet or not.
+// Acknowledging returns how many of them have arrived so far, delivered or not.
 func (l *Log[R]) Acknowledging() int { return l.out.others }
 
-// Behind reports whether the client has been sent something of the turn in
-// progress, or of one before it, that the replay has not come to yet. A frame
-// that commits must not be sent before.
+// Behind reports whether the replay has not reached the client's position. A frame that commits
+// must not be sent before.
 func (l *Log[R]) Behind() bool { return l.Replayable() && l.behind() }
 
-// Begun reports whether a part of the answer of the turn in progress was sent to the client.
+// Begun reports whether a part of the current turn's answer was sent to the client.
 func (l *Log[R]) Begun() bool { return l.delivered.bytes > 0 }
 
-// Stands goes past a settled turn whose answer stands: nothing of the turn is sent again.
+// Stands skips a settled turn whose answer remains valid: none of its frames is sent again.
 func (l *Log[R]) Stands() {
 	l.at++
 	l.out.reset()
 }
 
-// behind reports whether the client has already seen what comes next.
+// behind reports whether the client already has the next answer.
 func (l *Log[R]) behind() bool {
 	return l.at < len(l.turns) || l.out.digest.bytes < l.delivered.bytes || l.out.others < l.delivered.others
 }
 
-// Rows notes bytes of whole frames that are digested as they are: DataRow and
-// CopyData, as many as there are, and the rest of a frame whose beginning was
-// given to Rows or Reply. Where a span is cut does not matter.
+// Rows records bytes of whole frames that are hashed as they are: any number of DataRow and
+// CopyData frames, and the rest of a frame that began in Rows or Reply. The cut between spans does
+// not matter.
 //
-// drop is how many of the leading bytes the client has already: it is sent the
-// rest. ok is false when the replay differs: nothing may be sent, and the
-// transaction has failed. Outside a replay drop is 0 and ok true.
+// drop is the number of leading bytes that the client already has; the caller sends the rest. ok is
+// false when the replay differs: the caller sends nothing, and the transaction has failed. Outside
+// a replay drop is 0 and ok true.
 func (l *Log[R]) Rows(span []byte) (drop int, ok bool) {
 	if l == nil || l.refused != Replayable {
 		return 0, l == nil || !l.stuck
@@ -120,13 +117,12 @@ func (l *Log[R]) Rows(span []byte) (drop int, ok bool) {
 	return int(left), true
 }
 
-// Reply notes one frame of the server that is meant for the client, or the
-// beginning of one that is too long for a buffer, but at least its first
-// kilobyte; the rest follows by Rows, unless the frame is an error or a notice,
-// whose rest counts for nothing. The results are those of Rows.
+// Reply records one frame of the server for the client. A frame that is too long for a buffer is
+// given by its beginning, at least one kilobyte, and the rest follows by Rows. The rest of an error
+// or a notice does not count. The results are those of Rows.
 //
-// Not for Reply: what we asked for ourselves, the error that reports a conflict,
-// and the ReadyForQuery behind that.
+// The caller does not give it answers to Sluice's own questions, an error that reports a conflict,
+// or the ReadyForQuery after that.
 func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
 	if l == nil || l.refused != Replayable {
 		return 0, l == nil || !l.stuck
@@ -134,7 +130,7 @@ func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
 	o := &l.out
 	switch typ {
 	case 'S', 'A':
-		// They come when they like. Parameters are compared as a map, elsewhere.
+		// These come at any time. Parameters are compared as a map, elsewhere.
 		if l.behind() {
 			return len(frame), true
 		}
@@ -149,7 +145,7 @@ func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
 		return l.reply(typ, frame, typ == 'E' && l.AwaitsError())
 	case 'Z':
 		if l.at > 0 && l.at == len(l.turns) && l.turns[l.at-1].broken {
-			return len(frame), true // the turn is over
+			return len(frame), true // the turn has ended already
 		}
 		return l.reply(typ, frame, true)
 	case 'C':
@@ -163,9 +159,8 @@ func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
 	return l.Rows(frame)
 }
 
-// Made notes one answer of size bytes that was made up for the client, however
-// many frames it has; a replay has to make it up again. It returns how many of
-// the bytes to drop: all or none.
+// Made records one locally produced answer of size bytes, of any number of frames; a replay must
+// produce it again. It returns how many bytes to drop: all or none.
 func (l *Log[R]) Made(size int) (drop int) {
 	if l == nil || l.refused != Replayable {
 		if l != nil && l.stuck {
@@ -181,8 +176,8 @@ func (l *Log[R]) Made(size int) (drop int) {
 	return 0
 }
 
-// reply notes a frame by what counts of it: severity and SQLSTATE of an error or
-// notice, the status of a ReadyForQuery. ends: the turn ends with it.
+// reply records the relevant part of a frame: severity and SQLSTATE of an error or notice, the
+// status of a ReadyForQuery. ends says that the frame ends the turn.
 func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 	var buf [64]byte
 	short := append(buf[:0], typ, 0, 0, 0, 0)
@@ -198,7 +193,7 @@ func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 	if ends {
 		return l.settle(short, len(frame), false)
 	}
-	// A client is never sent part of such a frame, so it has all of it or nothing.
+	// A client never gets part of these frames: it has all or nothing.
 	n, ok := l.Rows(short)
 	if n > 0 {
 		n = len(frame)
@@ -206,14 +201,14 @@ func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 	return n, ok
 }
 
-// appendCounted appends at most 16 bytes of b behind their number.
+// appendCounted appends at most 16 bytes of b after their number.
 func appendCounted(dst, b []byte) []byte {
 	b = b[:min(len(b), 16)]
 	return append(append(dst, byte(len(b))), b...)
 }
 
-// settle ends a turn: short is what counts of the frame that ends it, size its own
-// length; a turn that is cut has none.
+// settle ends a turn. short is the relevant part of the frame that ends it, and size the frame's
+// length; a cut turn has none.
 func (l *Log[R]) settle(short []byte, size int, cut bool) (drop int, ok bool) {
 	o := &l.out
 	if l.at < len(l.turns) {
@@ -248,8 +243,7 @@ func (l *Log[R]) settle(short []byte, size int, cut bool) (drop int, ok bool) {
 	return 0, true
 }
 
-// differs notes where the turn that is awaited differs: among the first
-// statements of it. It returns false.
+// differs records that the current turn differs within its first statements. It returns false.
 func (l *Log[R]) differs(statements int, what What) bool {
 	before := 0
 	for i := range l.turns[:l.at] {
