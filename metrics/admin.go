@@ -2,10 +2,10 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Admin counts what the admin address does. Its verbs may be called on nil.
+// Admin counts connections of the admin address. Its methods may be called on nil.
 type Admin struct{ closed prometheus.Counter }
 
-// NewAdmin registers with reg.
+// NewAdmin returns an Admin with its metrics registered.
 func NewAdmin(reg prometheus.Registerer) *Admin {
 	a := &Admin{closed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "dsql_admin_connections_closed_total",
@@ -15,7 +15,7 @@ func NewAdmin(reg prometheus.Registerer) *Admin {
 	return a
 }
 
-// ConnectionClosed counts one connection that made room for others.
+// ConnectionClosed counts a connection that was closed to admit another.
 func (a *Admin) ConnectionClosed() {
 	if a != nil {
 		a.closed.Inc()

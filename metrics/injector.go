@@ -7,15 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// InjectorCounts is a snapshot of sluice inject, which is a process of its own.
+// InjectorCounts is a snapshot of sluice inject, a separate process.
 type InjectorCounts struct {
 	Injected, Present, Skipped, Refused, Malformed uint64
 	ReloadFailures                                 uint64
 	CertificateExpires                             time.Time
 }
 
-// NewInjector returns the registry of sluice inject, whose series are read at each
-// scrape. read must be safe for concurrent use.
+// NewInjector returns the registry of sluice inject. Each scrape calls read, which must be safe for
+// concurrent use.
 func NewInjector(version string, read func() InjectorCounts) *prometheus.Registry {
 	counts := &pulled[InjectorCounts]{}
 	pods := prometheus.NewDesc("dsql_inject_pods_total", "Pods that sluice inject was asked about, by outcome.", []string{"outcome"}, nil)

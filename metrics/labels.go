@@ -2,42 +2,42 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Other is the label value of everything that is not in a label's closed set.
+// Other is the label value for values outside a label's closed set.
 const Other = "other"
 
-// Why a session ended: label cause of dsql_sessions_ended_total.
+// Values of the label cause of dsql_sessions_ended_total: why a session ended.
 const (
-	EndTerminated      = "terminated"       // the client said so
-	EndDisconnected    = "disconnected"     // the client's socket closed without a word
-	EndProtocol        = "protocol"         // 08P01: frames that no server would take
+	EndTerminated      = "terminated"       // the client sent Terminate
+	EndDisconnected    = "disconnected"     // the client's socket closed without a Terminate
+	EndProtocol        = "protocol"         // 08P01: frames that violate the protocol
 	EndDrained         = "drained"          // 57P01
-	EndClosed          = "closed"           // cut by Close or the end of a drain
+	EndClosed          = "closed"           // closed by Close or at the end of a drain
 	EndIdle            = "idle"             // idle outside a transaction for too long
 	EndIdleTransaction = "idle_transaction" // 25P03
-	EndBackendLost     = "backend_lost"     // pinned, and its backend is gone
-	EndServer          = "server"           // a FATAL of the server, relayed
-	EndFault           = "fault"            // a state that Sluice does not know
+	EndBackendLost     = "backend_lost"     // the backend of a pinned session was lost
+	EndServer          = "server"           // a FATAL of the server, which was relayed
+	EndFault           = "fault"            // an internal error
 )
 
-// Why a startup was refused: label reason of dsql_startups_refused_total.
+// Values of the label reason of dsql_startups_refused_total: why a startup was refused.
 const (
 	RefusedClients     = "too_many_clients"
 	RefusedMemory      = "memory"
 	RefusedTimeout     = "timeout"
-	RefusedProtocol    = "protocol"     // malformed, or a version nobody speaks
-	RefusedPlaintext   = "plaintext"    // bytes sent before TLS was agreed on
+	RefusedProtocol    = "protocol"     // malformed, or an unknown version
+	RefusedPlaintext   = "plaintext"    // bytes sent before TLS was negotiated
 	RefusedTLS         = "tls"          // TLS required but not used, or its handshake failed
 	RefusedAuth        = "auth"         // wrong password, unknown user, no certificate
-	RefusedGuesses     = "guesses"      // its address has tried too many wrong passwords
-	RefusedDatabase    = "database"     // a database that is not there, or not in listen.databases
+	RefusedGuesses     = "guesses"      // too many wrong passwords from its address
+	RefusedDatabase    = "database"     // a missing database, or one that is not in listen.databases
 	RefusedParameter   = "parameter"    // a startup parameter DSQL does not know
 	RefusedReplication = "replication"  // replication=...
-	RefusedBackend     = "backend"      // session pairing: the server refused, or none was free
+	RefusedBackend     = "backend"      // session pairing: the server refused, or no backend was free
 	RefusedDraining    = "draining"     // 57P01
-	RefusedGone        = "disconnected" // the client left before it was answered
+	RefusedGone        = "disconnected" // the client left before the answer
 )
 
-// Why a session keeps its backend: label reason of dsql_pins_total.
+// Values of the label reason of dsql_pins_total: why a session keeps its backend.
 const (
 	PinSession      = "session" // session pairing
 	PinPrepare      = "prepare"
@@ -54,7 +54,8 @@ const (
 	PinRole         = "role"
 )
 
-// What was answered without a backend: label kind of dsql_local_answers_total.
+// Values of the label kind of dsql_local_answers_total: requests that were answered without a
+// backend.
 const (
 	LocalEmpty     = "empty"
 	LocalBegin     = "begin"
@@ -67,50 +68,51 @@ const (
 	LocalSavepoint = "savepoint"
 )
 
-// What became of an advisory lock: label outcome of dsql_advisory_locks_total.
+// Values of the label outcome of dsql_advisory_locks_total.
 const (
 	LockTaken     = "taken"
-	LockRefused   = "refused"    // another holds it, and nobody waited
-	LockTakenOver = "taken_over" // the lease of another had run out
+	LockRefused   = "refused"    // another session holds it, and the client did not wait
+	LockTakenOver = "taken_over" // the lease of another session had expired
 	LockReleased  = "released"
 	LockLost      = "lost" // to another session
 )
 
-// What became of a CancelRequest: label outcome of dsql_cancels_total.
+// Values of the label outcome of dsql_cancels_total.
 const (
 	CancelDropped     = "dropped"     // its turn had settled
 	CancelForwarded   = "forwarded"   // the server ended the statement
-	CancelDiscarded   = "discarded"   // Sluice gave up the backend to end it
-	CancelIneffective = "ineffective" // a commit was waited for
+	CancelDiscarded   = "discarded"   // Sluice closed the backend to end it
+	CancelIneffective = "ineffective" // a commit was in progress
 	CancelUnknownKey  = "unknown_key"
-	CancelGuesses     = "guesses" // its address has tried too many unknown keys
+	CancelGuesses     = "guesses" // too many unknown keys from its address
 )
 
-// When a backend was lost: label when of dsql_backends_lost_total.
+// Values of the label when of dsql_backends_lost_total: the state in which a backend was lost.
 const (
-	LostIdle           = "idle"            // no client noticed
+	LostIdle           = "idle"            // no client was affected
 	LostTransaction    = "transaction"     // 08006
 	LostUnknownOutcome = "unknown_outcome" // 08007
-	LostReplaying      = "replaying"       // by a replay
+	LostReplaying      = "replaying"       // in a replay
 )
 
-// Why a CREATE INDEX ended that has left its index: label cause of dsql_indexes_left_total.
+// Values of the label cause of dsql_indexes_left_total: why a CREATE INDEX ended and left its
+// index.
 const (
 	IndexCancelled  = "cancelled"   // by a cancel or a timeout
 	IndexClientGone = "client_gone" // its client left
-	IndexLost       = "lost"        // with its backend, or at the end of a drain
+	IndexLost       = "lost"        // the backend was lost, or a drain ended
 )
 
-// What a prepared statement met: label outcome of dsql_prepared_statements_total.
+// Values of the label outcome of dsql_prepared_statements_total.
 const (
 	PreparedHit         = "hit"         // the backend had it
-	PreparedPrepared    = "prepared"    // a client's own Parse went to the server
-	PreparedMiss        = "miss"        // prepared silently before a Bind
-	PreparedInvalidated = "invalidated" // flushed: its description no longer holds
-	PreparedEvicted     = "evicted"     // least recently used, closed for room
+	PreparedPrepared    = "prepared"    // the client's own Parse went to the server
+	PreparedMiss        = "miss"        // prepared by Sluice before a Bind
+	PreparedInvalidated = "invalidated" // removed, because its description is out of date
+	PreparedEvicted     = "evicted"     // closed for room, as the least recently used
 )
 
-// What was refused by Sluice itself: label feature of dsql_statements_refused_total.
+// Values of the label feature of dsql_statements_refused_total: requests that Sluice refused.
 const (
 	FeaturePlanChanged    = "plan_changed"
 	FeatureLongStatement  = "long_statement"
@@ -123,13 +125,13 @@ const (
 	FeatureToldTime       = "told_time"
 )
 
-// Why the schema was read: label cause of dsql_schema_loads_total.
+// Values of the label cause of dsql_schema_loads_total: why the schema was read.
 const (
-	LoadStart   = "start"   // nothing was known
-	LoadChange  = "change"  // DDL of this process, or the server told of a change
-	LoadMissing = "missing" // a text names a relation that was not there
+	LoadStart   = "start"   // no schema was known
+	LoadChange  = "change"  // DDL of this process, or a change that the server reported
+	LoadMissing = "missing" // a text names an unknown relation
 	LoadError   = "error"   // the server did not know a relation or column
-	LoadBackend = "backend" // a backend may know a newer schema than what was read
+	LoadBackend = "backend" // a backend may know a newer schema
 )
 
 var (
@@ -150,24 +152,22 @@ var (
 	features        = []string{FeaturePlanChanged, FeatureLongStatement, FeatureManyStatements, FeatureSetting,
 		FeaturePins, FeatureFunctionCall, FeatureTwoPhase, FeatureReplication, FeatureToldTime}
 
-	// sqlStates are the errors that Sluice itself originates.
+	// sqlStates are the errors that Sluice itself creates.
 	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22003", "22008", "22009", "22021", "22023", "22P02", "22P03", "22P04", "23502", "23503", "23505", "23514", "25000", "25001", "25006", "25P01", "25P02", "25P03", "26000", "28000", "28P01",
 		"34000", "3B001", "3D000", "40000", "40001", "42501", "42601", "42602", "42701", "42702", "42703", "42704", "42710", "42809", "42P02", "42P03", "42P04", "42P05", "42P07", "42P10", "42P11", "53200", "53300", "54000", "55000", "55006", "55P02", "55P03", "57014",
 		"57P01", "57P05", "58000", "XX000"}
 
-	// discardReasons are the reasons of package reservoir, which tests that it
-	// has no other.
+	// discardReasons are the reasons of package reservoir, whose tests compare both lists.
 	discardReasons = []string{"aged", "guarded", "broken", "pinned", "dedicated", "cancelled", "client_gone", "client_left",
 		"unclean", "shutdown", "surplus", "peek_failed", "unleased", "revoked", "silent", "probe_failed"}
-	// refillFailures are the steps of a dial and the refusals that have a
-	// quota behind them.
+	// refillFailures are the steps of a dial and the refusals by quota.
 	refillFailures = []string{"dns", "tcp", "tls", "credentials", "token", "auth", "startup",
 		"too_many_connections", "rate_exceeded"}
 	dialSteps = []string{"dns", "tcp", "tls", "credentials", "token", "startup", "total"}
 )
 
-// closedCounter is a counter with one label whose values are fixed when it is
-// made. Counting takes a map look-up and no lock.
+// closedCounter is a counter with one label, whose values are fixed. Counting takes a map look-up
+// and no lock.
 type closedCounter struct {
 	counters map[string]prometheus.Counter
 	other    prometheus.Counter

@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What became of a call of the lease table: label outcome of
-// dsql_lease_calls_total.
+// Values of the label outcome of dsql_lease_calls_total.
 const (
 	CallAnswered  = "answered"
 	CallThrottled = "throttled"
@@ -15,7 +14,7 @@ const (
 	CallFailed    = "failed"
 )
 
-// Why calls of the lease table fail: label cause of dsql_lease_problem.
+// Values of the label cause of dsql_lease_problem: why calls of the lease table fail.
 const (
 	CauseTableMissing   = "table_missing"
 	CauseNotInitialised = "not_initialised"
@@ -26,27 +25,27 @@ const (
 	CauseTimeout        = "timeout"
 	CauseUnreachable    = "unreachable"
 	CauseServerError    = "server_error"
-	// CauseSuspended: no call failed, but the process did not run for so long that its lease ended.
+	// CauseSuspended: no call failed, but the process did not run until its lease ended.
 	CauseSuspended = "suspended"
 	CauseOther     = "other"
 )
 
-// LeaseCauses are all of them.
+// LeaseCauses lists all causes.
 var LeaseCauses = []string{CauseTableMissing, CauseNotInitialised, CauseTwoLedgers, CauseAccessDenied, CauseCredentials,
 	CauseThrottled, CauseTimeout, CauseUnreachable, CauseServerError, CauseSuspended, CauseOther}
 
-// Figures of the lease that the table may have otherwise than a configuration: label
-// setting of dsql_lease_settings_differ.
+// Values of the label setting of dsql_lease_settings_differ: settings whose value in the table is
+// not the configured one.
 const (
 	SettingLimit = "limit"
 	SettingRate  = "rate"
 	SettingBurst = "burst"
-	// SettingUnusable stands for a format, a number of shards or limits that this
-	// process cannot work by: it goes on by those before.
+	// SettingUnusable: the table's format, number of shards or limits do not work for this process,
+	// which uses the earlier ones.
 	SettingUnusable = "unusable"
 )
 
-// LeaseSettings are all of them.
+// LeaseSettings lists all settings.
 var LeaseSettings = []string{SettingLimit, SettingRate, SettingBurst, SettingUnusable}
 
 var (
@@ -55,14 +54,14 @@ var (
 	leasePhases  = []string{"starting", "ok", "degraded", "draining", "lost"}
 )
 
-// Lease counts the calls of the lease table. Its verbs may be called on nil.
+// Lease counts the calls of the lease table. Its methods may be called on nil.
 type Lease struct {
 	calls    closedCounter
 	duration map[string]prometheus.Observer
 	gauges   pulled[LeaseGauges]
 }
 
-// LeaseGauges is a snapshot of the lease, its counts since the start included.
+// LeaseGauges is a snapshot of the lease, with its counts since the start.
 type LeaseGauges struct {
 	Phase              string          // one of leasePhases, "" when nothing is shared
 	Problem            string          // one of LeaseCauses, "" when no call fails
@@ -100,14 +99,14 @@ func newLease(reg prometheus.Registerer) *Lease {
 	return l
 }
 
-// Pull sets where gauges and pulled counts come from.
+// Pull sets the source of gauges and pulled counts.
 func (l *Lease) Pull(f func() LeaseGauges) {
 	if l != nil {
 		l.gauges.connect(f)
 	}
 }
 
-// Called counts a call of the table and the time it took.
+// Called counts a call of the table and its time.
 func (l *Lease) Called(kind, outcome string, d time.Duration) {
 	if l == nil {
 		return

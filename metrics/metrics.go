@@ -5,21 +5,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Options are what the metrics must know before the first sample.
+// Options are the properties of a Set that are fixed from the start.
 type Options struct {
 	// Version of the program, shown by dsql_build_info.
 	Version string
-	// IgnoredSettings are the names that dsql_settings_ignored_total tells
-	// apart; others are counted together.
+	// IgnoredSettings are the label values of dsql_settings_ignored_total; other names are counted
+	// together.
 	IgnoredSettings []string
-	// ChoiceKeys are the keys that dsql_choices_total tells apart.
+	// ChoiceKeys are the label values of dsql_choices_total.
 	ChoiceKeys []string
 }
 
 // Set is one process's metrics. Its parts are never nil.
 type Set struct {
-	// Registry is what the admin listener serves. It is this Set's own: nothing
-	// is registered with Prometheus' default one.
+	// Registry is served by the admin listener. It belongs to this Set: nothing is registered with
+	// Prometheus's default one.
 	Registry *prometheus.Registry
 
 	Proxy     *Proxy

@@ -9,41 +9,41 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Names of operations are made of the names of tables in statements, which clients choose. So they are
-// told apart only where a statement of theirs has succeeded, and at most maxOperations of them; the
-// others are Other. Where there are more, one that is used more takes the place of the one that is
-// used least, whose series are deleted.
+// Names of operations contain names of tables, which clients choose. So a name has its own series
+// only after one of its statements has succeeded, and at most maxOperations names have them; the
+// others count under Other. A name that is used more replaces the one that is used least, whose
+// series are deleted.
 
 const (
-	// maxOperations bounds the names that are told apart, beside Other.
+	// maxOperations bounds the names with their own series, besides Other.
 	maxOperations = 250
-	// halfLife is the time in which uses count half.
+	// halfLife is the time after which uses count half.
 	halfLife = 10 * time.Minute
 )
 
-// operation holds the series that every transaction of that name touches.
+// operation holds the series of all transactions with one name.
 type operation struct {
 	name      string
-	uses      atomic.Uint64 // statements that have succeeded, those of old counted less
+	uses      atomic.Uint64 // successful statements; older ones count less
 	active    prometheus.Gauge
 	attempts  prometheus.Observer
 	durations prometheus.Observer
 }
 
-// operations are those told apart. Finding one takes no lock and allocates
-// nothing; there are few, so that a change may copy them all.
+// operations holds the names with their own series. Finding one takes no lock and allocates
+// nothing. There are few, so that a change may copy them all.
 type operations struct {
 	known atomic.Pointer[map[string]*operation]
 	make  func(name string) *operation
-	// vectors have the label operation.
+	// vectors are the metrics with the label operation.
 	vectors []vector
 	now     func() time.Time
 
-	// mu also keeps series from being made for a name that gives way.
+	// mu also prevents new series of a name that is being replaced.
 	mu sync.RWMutex
-	// waiting are names that have no place, with their uses: no more than maxOperations.
+	// waiting holds names without their own series, with their uses: at most maxOperations.
 	waiting map[string]uint64
-	// least is what no known name has fewer uses than; aged is when uses were halved last.
+	// least is a lower bound of all known names' uses. aged is the time when uses were last halved.
 	least uint64
 	aged  time.Time
 }
@@ -58,7 +58,7 @@ func (o *operations) init(now func() time.Time, makes func(name string) *operati
 	o.known.Store(&map[string]*operation{Other: makes(Other)})
 }
 
-// of finds an operation's series; for a name that is not told apart they are those of Other.
+// of returns an operation's series, or those of Other if the name has none.
 func (o *operations) of(name string) *operation {
 	known := *o.known.Load()
 	if found := known[name]; found != nil {
@@ -67,14 +67,14 @@ func (o *operations) of(name string) *operation {
 	return known[Other]
 }
 
-// count has f count under the label of a name, whose series are not deleted meanwhile.
+// count calls f with the label of a name. The label's series are not deleted meanwhile.
 func (o *operations) count(name string, f func(label string)) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	f(o.of(name).name)
 }
 
-// used is told of each statement of that name that has succeeded.
+// used counts a successful statement of a name.
 func (o *operations) used(name string) {
 	if found := (*o.known.Load())[name]; found != nil {
 		found.uses.Add(1)
@@ -83,8 +83,8 @@ func (o *operations) used(name string) {
 	}
 }
 
-// admit tells a name apart where there is room, or where it is used more than twice as much as the
-// name that is used least: two that are used alike do not take turns.
+// admit gives a name its own series if there is room, or if it is used more than twice as much as
+// the least used name. So two names with equal use do not alternate.
 func (o *operations) admit(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,7 +117,7 @@ func (o *operations) admit(name string) {
 	}
 }
 
-// last is the operation that is used least, but for Other.
+// last returns the least used operation, except Other.
 func (o *operations) last() (last *operation) {
 	for name, each := range *o.known.Load() {
 		if name != Other && (last == nil || each.uses.Load() < last.uses.Load()) {
@@ -127,7 +127,7 @@ func (o *operations) last() (last *operation) {
 	return last
 }
 
-// age has uses count half for each halfLife that has passed. Uses that come in between may be lost.
+// age halves the uses for each halfLife that has passed. Concurrent uses may be lost.
 func (o *operations) age() {
 	times := o.now().Sub(o.aged) / halfLife
 	if times == 0 {
@@ -155,7 +155,8 @@ func (o *operations) add(name string, uses uint64) {
 	o.known.Store(&grown)
 }
 
-// remove deletes a name with all of its series. Who still holds its gauge counts in what nobody sees.
+// remove deletes a name with all its series. A transaction that still holds the name's gauge
+// changes a deleted series.
 func (o *operations) remove(name string) {
 	left := maps.Clone(*o.known.Load())
 	delete(left, name)
@@ -165,11 +166,11 @@ func (o *operations) remove(name string) {
 	}
 }
 
-// Running is a transaction that is counted as active; the zero value is none.
+// Running is a transaction that is counted as active. The zero value is none.
 type Running struct{ active prometheus.Gauge }
 
-// TxBegan counts a transaction that can be run again, or says what it is once
-// that is known: was is what it was counted as before.
+// TxBegan counts a replayable transaction as active. It renames one when its operation is known:
+// was is its earlier count.
 func (p *Proxy) TxBegan(was Running, operation string) Running {
 	if p == nil {
 		return Running{}
@@ -186,7 +187,7 @@ func (r Running) end() {
 	}
 }
 
-// TxEnded counts its end, after that many replays.
+// TxEnded counts the end of a transaction, after a number of replays.
 func (p *Proxy) TxEnded(r Running, operation string, took time.Duration, replays int) {
 	if p != nil {
 		r.end()
@@ -196,7 +197,7 @@ func (p *Proxy) TxEnded(r Running, operation string, took time.Duration, replays
 	}
 }
 
-// OperationSucceeded is told of each statement that has, by its name.
+// OperationSucceeded counts a successful statement by its name.
 func (p *Proxy) OperationSucceeded(operation string) {
 	if p != nil {
 		p.tx.operations.used(operation)

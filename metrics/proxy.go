@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Proxy counts what sessions do. Its verbs may be called on nil.
+// Proxy counts events of sessions. Its methods may be called on nil.
 type Proxy struct {
 	started                   prometheus.Counter
 	batches, backfills, early prometheus.Counter
@@ -38,14 +38,14 @@ type Proxy struct {
 type ProxyGauges struct {
 	Clients int // open sessions
 	Idle    int // of those, idle outside a transaction
-	Pinned  int // of those, keeping a backend
+	Pinned  int // of those, with a backend of their own
 	Waiting int // of those, waiting for a backend
-	Locks   int // advisory ones that sessions hold
-	AtGate  int // of those, waiting behind others that want the same rows
+	Locks   int // advisory locks of all sessions
+	AtGate  int // of those, waiting at the gate behind others that want the same rows
 
-	LogBytes  int64 // kept to run open transactions again
-	HeldBytes int64 // of answers, not sent yet
-	TextBytes int64 // of prepared statements
+	LogBytes  int64 // logs of open transactions, for replays
+	HeldBytes int64 // answers that are not sent yet
+	TextBytes int64 // texts of prepared statements
 }
 
 func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *Proxy {
@@ -53,7 +53,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 		Name: "dsql_unsupported_feature_total",
 		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
 	}, []string{"operation", "feature"})
-	unsupported.WithLabelValues(Other, Other) // so that it is there before the first
+	unsupported.WithLabelValues(Other, Other) // so that the metric exists from the start
 	p := &Proxy{
 		unsupported: unsupported,
 		tx:          newTransactions(reg, time.Now, unsupported),
@@ -109,16 +109,15 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 	return p
 }
 
-// Unsupported counts one use of a feature that DSQL has not, or has otherwise.
-// Who plans statements bounds the features.
+// Unsupported counts one use of a feature that DSQL lacks or has differently. The statement planner
+// bounds the features.
 func (p *Proxy) Unsupported(operation, feature string) {
 	if p != nil {
 		p.tx.operations.count(operation, func(label string) { p.unsupported.WithLabelValues(label, feature).Inc() })
 	}
 }
 
-// ownTransactions makes the counters of transactions that are Sluice's own, and of who has chosen
-// them.
+// ownTransactions creates the counters of Sluice's own transactions, and of clients' options.
 func (p *Proxy) ownTransactions(reg prometheus.Registerer, choiceKeys []string) []prometheus.Collector {
 	p.choices = newClosedCounter(reg, "dsql_choices_total",
 		"Values that clients chose at their startup or by SET (client.may_set), or had by user (client.users), by the key of the configuration.", "key", choiceKeys)
@@ -136,50 +135,49 @@ func newCounter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// DeleteBatch counts one batch of a DELETE that is carried out in several.
+// DeleteBatch counts one batch of a DELETE that runs in several.
 func (p *Proxy) DeleteBatch() {
 	if p != nil {
 		p.batches.Inc()
 	}
 }
 
-// CopyBatch counts one batch of a COPY FROM STDIN that is carried out by INSERTs.
+// CopyBatch counts one batch of INSERTs of a COPY FROM STDIN.
 func (p *Proxy) CopyBatch() {
 	if p != nil {
 		p.copies.Inc()
 	}
 }
 
-// BackfillBatch counts one batch of rows that an added column is given its default, or values, in.
+// BackfillBatch counts one batch of rows in which a new column gets its values.
 func (p *Proxy) BackfillBatch() {
 	if p != nil {
 		p.backfills.Inc()
 	}
 }
 
-// AdvisoryLock counts what became of an advisory lock.
+// AdvisoryLock counts an event of an advisory lock; outcome is one of Lock….
 func (p *Proxy) AdvisoryLock(outcome string) {
 	if p != nil {
 		p.locks.inc(outcome)
 	}
 }
 
-// EarlyCommit counts a part of a transaction that was committed before its client did so.
+// EarlyCommit counts a part of a transaction that was committed before the client's COMMIT.
 func (p *Proxy) EarlyCommit() {
 	if p != nil {
 		p.early.Inc()
 	}
 }
 
-// Choice counts a value that a client, or its user, has otherwise than the configuration says; key is
-// one of Options.ChoiceKeys.
+// Choice counts an option that a client or its user has set; key is one of Options.ChoiceKeys.
 func (p *Proxy) Choice(key string) {
 	if p != nil {
 		p.choices.inc(key)
 	}
 }
 
-// settingNames drops the "=value" that an entry of the configured list may have.
+// settingNames removes the optional "=value" from entries of the configured list.
 func settingNames(configured []string) []string {
 	var names []string
 	for _, entry := range configured {
@@ -190,7 +188,7 @@ func settingNames(configured []string) []string {
 	return slices.Compact(names)
 }
 
-// Pull sets where the gauges come from.
+// Pull sets the source of the gauges.
 func (p *Proxy) Pull(f func() ProxyGauges) {
 	if p != nil {
 		p.gauges.connect(f)
@@ -240,13 +238,13 @@ func (p *Proxy) LocalAnswer(kind string) {
 	}
 }
 
-// newWeakened counts what Weakened tells.
+// newWeakened returns the counter of Weakened.
 func newWeakened() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "dsql_serializable_weakened_total", Help: "Times that SERIALIZABLE was taken for REPEATABLE READ (rewrite.serializable)."})
 }
 
-// Weakened counts a transaction, or a setting of those to come, whose level was taken for less.
+// Weakened counts a transaction, or a setting of later ones, whose isolation level was lowered.
 func (p *Proxy) Weakened() {
 	if p != nil {
 		p.weakened.Inc()
@@ -282,14 +280,15 @@ func (p *Proxy) BackendLost(when string) {
 	}
 }
 
-// IndexLeft counts an index that its statement has left, for that cause, though it may not be valid; cause is one of Index….
+// IndexLeft counts an index that a failed CREATE INDEX may have left in an invalid state. cause is
+// one of Index….
 func (p *Proxy) IndexLeft(cause string) {
 	if p != nil {
 		p.indexes.inc(cause)
 	}
 }
 
-// Prepared counts what a prepared statement met; outcome is one of Prepared….
+// Prepared counts a use of a prepared statement; outcome is one of Prepared….
 func (p *Proxy) Prepared(outcome string) {
 	if p != nil {
 		p.prepared.inc(outcome)
@@ -303,7 +302,7 @@ func (p *Proxy) Refused(feature string) {
 	}
 }
 
-// SchemaLoaded counts that the relations of the database were read; cause is one of Load….
+// SchemaLoaded counts a read of the database's relations; cause is one of Load….
 func (p *Proxy) SchemaLoaded(cause string) {
 	if p != nil {
 		p.loads.inc(cause)

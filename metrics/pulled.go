@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// pulled turns its owner's snapshot S into metrics at scrape. Before an owner
-// is connected the zero snapshot is shown.
+// pulled turns its owner's snapshot S into metrics at scrape. Before connect it shows the zero
+// snapshot.
 type pulled[S any] struct {
 	read atomic.Pointer[func() S]
 	rows []row[S]

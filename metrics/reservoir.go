@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Reservoir counts what happens to backends. Its verbs may be called on nil.
+// Reservoir counts events of backends. Its methods may be called on nil.
 type Reservoir struct {
 	discards closedCounter
 	failures closedCounter
@@ -17,18 +17,17 @@ type Reservoir struct {
 	gauges   pulled[ReservoirGauges]
 }
 
-// ReservoirGauges is a snapshot of the reservoir, its counts since the start
-// included.
+// ReservoirGauges is a snapshot of the reservoir, with its counts since the start.
 type ReservoirGauges struct {
 	Ready   int // backends on the shelf
-	Target  int // backends in use and ready that the fill aims at
+	Target  int // target of the fill for backends in use and ready
 	InUse   int // backends lent
 	Dialing int // backends being dialled
 	Waiting int // callers that wait for a backend
 
 	Checkouts uint64 // backends lent, at once or after a wait
 	Empty     uint64 // checkouts that found no backend ready
-	Immediate uint64 // of Checkouts, those that found one
+	Immediate uint64 // those of Checkouts that found one
 }
 
 func newReservoir(reg prometheus.Registerer) *Reservoir {
@@ -69,7 +68,7 @@ func newReservoir(reg prometheus.Registerer) *Reservoir {
 	return r
 }
 
-// Pull sets where gauges and pulled counts come from.
+// Pull sets the source of gauges and pulled counts.
 func (r *Reservoir) Pull(f func() ReservoirGauges) {
 	if r != nil {
 		r.gauges.connect(f)
@@ -98,7 +97,7 @@ func (r *Reservoir) DialFailed(reason string) {
 	}
 }
 
-// DialStep observes a step of a dial. Steps that are no label are not observed.
+// DialStep observes a step of a dial. It ignores steps without a label.
 func (r *Reservoir) DialStep(step string, d time.Duration) {
 	if r == nil {
 		return
@@ -115,18 +114,17 @@ func (r *Reservoir) Waited(d time.Duration) {
 	}
 }
 
-// dialBuckets cover a dial inside a region (15 ms at the median, 120 ms at the
-// 99th percentile: measured 2026-09) up to a dial's usual deadline of 10 s.
+// dialBuckets cover a dial within a region up to a dial's usual deadline of 10 s. Measured 2026-09:
+// 15 ms at the median, 120 ms at the 99th percentile.
 var dialBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 // waitBuckets are the upper bounds of dsql_reservoir_checkout_latency_seconds.
 // The first also holds every checkout that did not wait.
 var waitBuckets = [...]float64{.0001, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// waits is the histogram of the checkouts that had to wait. Those that did not
-// are merely counted, by the reservoir and under its own lock: the usual
-// checkout reads no clock and touches no metric. At scrape they are added to
-// the first bucket with a time of nothing.
+// waits is the histogram of checkouts that had to wait. The reservoir counts the others under its
+// own lock, so that the usual checkout reads no clock and touches no metric. At scrape they are
+// added to the first bucket, with a time of 0.
 type waits struct {
 	buckets [len(waitBuckets) + 1]atomic.Uint64
 	nanos   atomic.Int64

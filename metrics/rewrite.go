@@ -2,8 +2,8 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Rewrite shows what the statement planner counts. It has no verbs: the planner
-// knows nothing of metrics and its counts are pulled.
+// Rewrite shows the counts of the statement planner. It has only Pull: the planner does not import
+// metrics.
 type Rewrite struct {
 	counts pulled[RewriteCounts]
 }
@@ -11,15 +11,15 @@ type Rewrite struct {
 // RewriteCounts is a snapshot of the planner's counts since its start.
 type RewriteCounts struct {
 	Parsed     uint64 // texts that PostgreSQL's parser read
-	CacheHits  uint64 // texts whose plan was remembered
+	CacheHits  uint64 // texts with a plan in the cache
 	Scanned    uint64 // texts that the word scan cleared without parsing
-	Unparsable uint64 // texts that are not PostgreSQL's grammar
-	Rewritten  uint64 // parsed texts in whose place another goes to the server
-	Unverified uint64 // parsed texts that pass because the other did not mean what was intended
+	Unparsable uint64 // texts that PostgreSQL's grammar rejects
+	Rewritten  uint64 // parsed texts that were replaced by another one for the server
+	Unverified uint64 // parsed texts that pass unchanged because the rewritten one had another meaning
 
 	GuardedBytes   uint64 // texts over the size guard, not parsed
 	GuardedNesting uint64 // texts over the nesting guard, not parsed
-	GuardedText    uint64 // texts that are no UTF-8, or whose quotes or comments have no end
+	GuardedText    uint64 // invalid UTF-8, or quotes or comments without an end
 }
 
 func newRewrite(reg prometheus.Registerer) *Rewrite {
@@ -52,7 +52,7 @@ func newRewrite(reg prometheus.Registerer) *Rewrite {
 	return r
 }
 
-// Pull sets where the counts come from.
+// Pull sets the source of the counts.
 func (r *Rewrite) Pull(f func() RewriteCounts) {
 	if r != nil {
 		r.counts.connect(f)

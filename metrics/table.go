@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// WriteTable writes a Markdown table of every metric of Sluice's own, made from
-// a fresh Set and from sluice inject's registry, so that documentation cannot drift from what is served.
+// WriteTable writes a Markdown table of Sluice's own metrics, from a new Set and the registry of
+// sluice inject. So documentation cannot differ from the metrics served.
 func WriteTable(w io.Writer) error {
 	families, err := New(Options{}).Registry.Gather()
 	if err != nil {
@@ -19,7 +19,7 @@ func WriteTable(w io.Writer) error {
 		return fmt.Errorf("gather metrics: %w", err)
 	}
 	for _, f := range injector {
-		if strings.HasPrefix(f.GetName(), "dsql_inject_") { // others are in both
+		if strings.HasPrefix(f.GetName(), "dsql_inject_") { // others are in both registries
 			families = append(families, f)
 		}
 	}
@@ -41,7 +41,7 @@ func WriteTable(w io.Writer) error {
 	return err
 }
 
-// labelSet is the labels of a metric, each with the values that it can have.
+// labelSet holds the labels of a metric, each with its values.
 type labelSet struct {
 	names  []string
 	values map[string][]string

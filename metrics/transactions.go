@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxAttempt is the highest attempt that is told apart.
+// maxAttempt is the highest attempt with its own label value.
 const maxAttempt = 5
 
 var (
-	// conflictStates: DSQL's code where there is one.
+	// conflictStates are DSQL's codes, or else SQLSTATEs and causes.
 	conflictStates = []string{"OC000", "OC001", "40001", "backend_lost", "0A000", "unknown_name"}
-	// errorTypes are the classes of package retry, refusedReplays its reasons;
-	// package proxy tests that there are no others.
+	// errorTypes are the classes of package retry, and refusedReplays its reasons. Package proxy
+	// tests that there are no others.
 	errorTypes     = []string{"permanent", "condition_failed", "conflict", "unsupported"}
 	refusedReplays = []string{"opted_out", "log_full", "memory_full", "copy_from", "cancelled", "timed_out", "inner_commit",
 		"pinned", "unread", "masked", "renamed", "unchanged", "partial_group", "failed", "differs", "delivered", "exhausted", "budget", "no_backend",
@@ -30,7 +30,7 @@ const (
 	PartFailed  = "failed" // a conflict, a loss, a cancel
 )
 
-// transactions counts what becomes of transactions. It is part of Proxy.
+// transactions counts events of transactions. It is part of Proxy.
 type transactions struct {
 	operations operations
 	retries    *prometheus.CounterVec
@@ -46,7 +46,7 @@ type transactions struct {
 	backoff    prometheus.Histogram
 }
 
-// operationHelp says, behind the meaning of a metric, what its label operation is.
+// operationHelp explains the label operation in a metric's help.
 const operationHelp = " A transaction is named after its first statement that locks or writes, else after its first that reads: verb and first table, as in select_shards, or the name that a policy gives; other where no statement of that name has succeeded, and for those used least, of more than 250."
 
 func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupported vector) *transactions {
@@ -80,7 +80,7 @@ func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupporte
 			Help: "Wait before a replay, at the gate included.", Buckets: []float64{.01, .05, .1, .2, .5, 1, 2, 4}}),
 	}
 	reg.MustRegister(t.attempts, t.durations, t.active, t.backoff)
-	t.operations.init(now, func(name string) *operation { // with Other every metric is there before the first
+	t.operations.init(now, func(name string) *operation { // with Other every metric exists from the start
 		return &operation{name: name, active: t.active.WithLabelValues(name), attempts: t.attempts.WithLabelValues(name),
 			durations: t.durations.WithLabelValues(name)}
 	}, t.retries, t.conflicts, t.conditions, t.errors, t.exhausted, t.attempts, t.durations, t.active, unsupported)
@@ -106,9 +106,9 @@ func (p *Proxy) TxConflict(operation string) {
 	}
 }
 
-// TxRetried counts a replay, the attempt-th of its transaction; cause is OC000,
-// OC001, backend_lost, 0A000 (a statement in another form) or unknown_name (one that is planned
-// by the schema as it is now), and 40001 stands for any other.
+// TxRetried counts a replay, the attempt-th of its transaction. cause is OC000, OC001,
+// backend_lost, 0A000 (a statement in another form) or unknown_name (one with a new plan by the
+// current schema). Any other counts as 40001.
 func (p *Proxy) TxRetried(operation, cause string, attempt int) {
 	if p == nil {
 		return
@@ -146,7 +146,7 @@ func (p *Proxy) TxExhausted(operation string) {
 	}
 }
 
-// TxBackoff notes the wait before a replay.
+// TxBackoff observes the wait before a replay.
 func (p *Proxy) TxBackoff(d time.Duration) {
 	if p != nil {
 		p.tx.backoff.Observe(d.Seconds())
