@@ -114,9 +114,9 @@ func (c Config) Validate() error {
 	}
 	check(!c.Slots || c.Table != "", "conn_lease_table", "empty", "distributed.conn_lease_enabled needs a DynamoDB table")
 	check(!c.Rate || c.RateTable != "" || c.Table != "", "rate_limiter_table", "empty", "distributed.rate_limiter_enabled needs a DynamoDB table")
-	for key, table := range map[string]string{"conn_lease_table": c.Table, "rate_limiter_table": c.RateTable} {
-		check(table == "" || isTable(table), key, strconv.Quote(table), "want the name of a DynamoDB table, 3 to 255 letters, digits, _, - and ., or its ARN")
-	}
+	const tableName = "want the name of a DynamoDB table, 3 to 255 letters, digits, _, - and ., or its ARN"
+	check(c.Table == "" || isTable(c.Table), "conn_lease_table", strconv.Quote(c.Table), tableName)
+	check(c.RateTable == "" || isTable(c.RateTable), "rate_limiter_table", strconv.Quote(c.RateTable), tableName)
 	check(c.Limit > 0, "conn_limit", c.Limit, "want at least 1")
 	check(c.Margin >= 0 && (c.Limit <= 0 || c.Margin < c.Limit), "conn_margin", c.Margin, "want 0 or more, and less than distributed.conn_limit")
 	check(c.Shards > 0 && c.Shards <= maxShards, "conn_shards", c.Shards, "want 1 to %d", maxShards)
