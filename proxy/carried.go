@@ -21,7 +21,8 @@ import (
 
 // errAlteredAlone is told where a frame other than Sync follows the Execute.
 func errAlteredAlone(st *rewrite.Statement) *wire.Error {
-	return &wire.Error{Code: retry.StateUnsupported, Message: st.AlterTag() + " cannot be carried out together with other statements",
+	_, tag := st.Altered()
+	return &wire.Error{Code: retry.StateUnsupported, Message: tag + " cannot be carried out together with other statements",
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
 }
 

@@ -96,7 +96,7 @@ func (d *division) of(st *rewrite.Statement) place {
 		return d.show(st)
 	case st.Asks != nil:
 		return d.ask(st)
-	case st.DeallocateAll:
+	case st.Does == rewrite.DeallocatesAll:
 		return place{here: !d.prepares}
 	case st.Deallocate != "":
 		return d.deallocate(st.Deallocate)
@@ -166,7 +166,7 @@ func (d *division) begin(st *rewrite.Statement) place {
 // is the plan's, and its rows are masked as ever (maskedReply).
 func (d *division) tagged(st *rewrite.Statement) place {
 	switch {
-	case !st.Checked:
+	case st.Does != rewrite.ChecksTables:
 		return lockPlace(st)
 	case len(d.places) == 1 && !d.behind():
 		return place{err: errLockOutside}
@@ -297,7 +297,7 @@ func (d *division) follow(st *rewrite.Statement, p *place) {
 	d.roled = d.roled || setsRole(*st)
 	d.prepared = d.prepared || st.Pin == rewrite.PinPrepare && st.Executes == ""
 	switch {
-	case st.DeallocateAll:
+	case st.Does == rewrite.DeallocatesAll:
 		d.everything = true
 	case st.Deallocate != "":
 		d.gone = append(d.gone, st.Deallocate)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
@@ -334,10 +333,8 @@ func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 // backend, which serve other clients too, included.
 func deallocatesAll(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (st.DeallocateAll || discardsAll(st))
+	return st != nil && (st.Does == rewrite.DeallocatesAll || discardsAll(st))
 }
 
 // discardsAll reports whether a statement is DISCARD ALL.
-func discardsAll(st *rewrite.Statement) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action == rewrite.DiscardAll })
-}
+func discardsAll(st *rewrite.Statement) bool { return st.Does == rewrite.DiscardsAll }

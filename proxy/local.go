@@ -50,7 +50,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 		switch {
 		case st == nil && plan.Substitutable():
 			return s.stringLocally(plan, sql)
-		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && (st.Tag == "" || st.Checked) || plan.Kind == rewrite.DDL && !s.carriesOut(st):
+		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && (st.Tag == "" || st.Does == rewrite.ChecksTables) || plan.Kind == rewrite.DDL && !s.carriesOut(st):
 			return false, nil
 		case !s.localStatement(st):
 			return s.resetLocally(plan)
@@ -68,7 +68,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // does not know. Whether it is this time is decided at its Bind or Describe (localNow).
 func (s *session) maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (s.holdsBegin(st) || s.foldsModes(st) || plan.Kind == rewrite.Setting || s.shows(st) || st.Tag != "" && !st.Checked ||
+	return st != nil && (s.holdsBegin(st) || s.foldsModes(st) || plan.Kind == rewrite.Setting || s.shows(st) || st.Tag != "" && st.Does != rewrite.ChecksTables ||
 		st.Database != nil || st.Alters() || st.Cursor != nil || st.CopyIn != nil)
 }
 
@@ -97,7 +97,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	}
 	switch {
 	case st.Tag != "", st.Database != nil, st.Cursor != nil:
-		return !st.Checked
+		return st.Does != rewrite.ChecksTables
 	case st.Values() > 0: // by a Query they come to nobody
 		return !s.t.ended
 	case st.CopyIn != nil:
@@ -110,7 +110,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return s.state == idle && !s.t.touched
 	case st.Show != "":
 		return s.shows(st)
-	case st.DeallocateAll, st.Deallocate != "":
+	case st.Does == rewrite.DeallocatesAll, st.Deallocate != "":
 		return s.deallocatesHere(st)
 	case s.answersSetting(st), s.answersDiscard(st), s.setsSeveral(st):
 		return true
@@ -125,7 +125,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 // session has prepared in SQL are on its backend. Those that it has prepared by the protocol
 // are Sluice's, and names of Sluice's own are nobody's.
 func (s *session) deallocatesHere(st *rewrite.Statement) bool {
-	if st.DeallocateAll {
+	if st.Does == rewrite.DeallocatesAll {
 		return !s.pinned
 	}
 	return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
@@ -260,7 +260,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 			return nil, bad
 		}
 		frames = [][]byte{dataRow(value)}
-	case st.DeallocateAll:
+	case st.Does == rewrite.DeallocatesAll:
 		s.forgetStatements()
 	case st.Deallocate != "":
 		if err := s.deallocate(st.Deallocate); err != nil {
@@ -285,7 +285,7 @@ func (s *session) performTag(st *rewrite.Statement, several bool) (frames [][]by
 	frames = s.noticesOf(st)
 	outside := st.OfBlock && !several && !s.inBlock() // where it has no effect
 	switch {
-	case st.Void != "":
+	case st.Does == rewrite.AnswersVoid:
 		frames = [][]byte{dataRow("")}
 	case outside:
 		frames = append(frames, warnModesOutside.AppendNotice(nil, "WARNING"))

@@ -20,14 +20,15 @@ func localTag(st *rewrite.Statement) string {
 	case st.Database != nil:
 		return databaseVerb(st.Database)
 	case st.Alters():
-		return st.AlterTag()
+		_, tag := st.Altered()
+		return tag
 	case st.Column != "", st.Told != nil:
 		return "SELECT 1"
 	case st.Show != "":
 		return "SHOW"
 	case st.Tx.Verb == rewrite.SetTransaction:
 		return "SET"
-	case st.DeallocateAll:
+	case st.Does == rewrite.DeallocatesAll:
 		return "DEALLOCATE ALL"
 	case st.Deallocate != "":
 		return "DEALLOCATE"
@@ -88,8 +89,8 @@ func rowOf(st *rewrite.Statement) []byte {
 	switch {
 	case st.Advisory != nil:
 		return lockRow(st.Advisory, false)
-	case st.Void != "":
-		return columnDescription(void, 4, st.Void)
+	case st.Does == rewrite.AnswersVoid:
+		return columnDescription(void, 4, st.Column)
 	case st.Column != "":
 		return columnDescription(text, -1, st.Column)
 	case st.Show != "":

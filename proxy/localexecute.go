@@ -119,7 +119,7 @@ func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
 		return s.tell(wire.AppendCommand(nil, "FETCH 0"))
 	case st.Show != "" && st.Column == "":
 		return s.tell(wire.AppendCommand(nil, "SHOW"))
-	case st.Column != "" || st.Void != "" || st.Told != nil || st.Advisory != nil:
+	case st.Column != "" || st.Told != nil || st.Advisory != nil:
 		return s.tell(wire.AppendCommand(nil, "SELECT 0"))
 	}
 	return errPortalDone(name)

@@ -40,7 +40,8 @@ func (s *session) isOutside(plan *rewrite.Plan) bool {
 // syncOutside is the Sync behind such a portal.
 func (s *session) syncOutside(st *rewrite.Statement) error {
 	closing := s.t.closing
-	return s.runOutside(st, st.AlterText(), func() (insideEnd, error) {
+	text, _ := st.Altered()
+	return s.runOutside(st, text, func() (insideEnd, error) {
 		return s.turnInside(inside{outside: true}, func() error {
 			s.t.ended = true
 			if err := s.runAltering(st, closing); err != nil {

@@ -241,7 +241,7 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 	case plan.Kind > rewrite.Read:
 		l.Wrote()
 		for i := range plan.Statements {
-			if st := &plan.Statements[i]; st.DeallocateAll || discardsAll(st) {
+			if st := &plan.Statements[i]; st.Does == rewrite.DeallocatesAll || discardsAll(st) {
 				l.Refuse(retry.Pinned) // the session's statements go with it
 			}
 		}

@@ -110,7 +110,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 // makes of the schema. Statements that are deallocated at the server are gone for all who
 // share the backend.
 func (s *session) reset(st *rewrite.Statement) {
-	clears := st.DeallocateAll
+	clears := st.Does == rewrite.DeallocatesAll
 	for _, c := range st.Changes {
 		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll {
 			s.settings.ResetKept()

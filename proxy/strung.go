@@ -54,7 +54,7 @@ func (p *place) substitute() rewrite.Substitute {
 // locksOutside reports whether a text is a LOCK TABLE outside of a block, which PostgreSQL refuses.
 func (s *session) locksOutside(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && st.Checked && !s.inBlock() && !s.t.outcome.InBlock() && s.status() != 'E'
+	return st != nil && st.Does == rewrite.ChecksTables && !s.inBlock() && !s.t.outcome.InBlock() && s.status() != 'E'
 }
 
 // stringLocally answers a string none of whose statements is for the server. done is false

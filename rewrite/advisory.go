@@ -93,12 +93,8 @@ func (r *rewriter) advisory(p *part) bool {
 		r.find(f)
 		return true
 	}
-	tag := "SELECT 1"
-	r.answer(p, tag)
+	r.answer(p, Locks, "SELECT 1")
 	p.st.Advisory = a
-	if a.Verb == LockAdvisory || a.Verb == UnlockAllAdvisory {
-		p.st.Void = a.Column
-	}
 	r.find(handled(AdvisoryLock, Answered, Info, inTable, p.st.Start))
 	return true
 }

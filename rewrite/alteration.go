@@ -73,7 +73,7 @@ func (r *rewriter) alteration(p *part) {
 		r.find(handled(feature, Rewritten, Warning, action, p.st.Start))
 	}
 	if len(r.parts) == 1 && len(r.edits) == 0 {
-		p.st.Alteration = a
+		p.st.Does, p.st.Alteration = Alters, a
 	}
 }
 

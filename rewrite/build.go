@@ -10,6 +10,7 @@ import (
 // entry are DDL.
 type trait struct {
 	kind Kind
+	does Does
 	pin  Pin
 	// inert statements do not run what they hold: it counts neither as written
 	// nor as called.
@@ -30,10 +31,10 @@ var traits = map[string]trait{
 	"CopyStmt":           {kind: Read}, // from the client or a file: see analyze
 	"ExplainStmt":        {kind: Read}, // with ANALYZE: see analyze
 	"VariableShowStmt":   {kind: Read},
-	"VariableSetStmt":    {kind: Setting},
-	"DiscardStmt":        {kind: Setting},
-	"DeallocateStmt":     {kind: Setting},
-	"TransactionStmt":    {kind: Control},
+	"VariableSetStmt":    {kind: Setting, does: Sets},
+	"DiscardStmt":        {kind: Setting, does: Sets},
+	"DeallocateStmt":     {kind: Setting, does: Deallocates},
+	"TransactionStmt":    {kind: Control, does: Ends},
 	// A cursor is as strong as its query; what it locks, it locks at FETCH.
 	"DeclareCursorStmt":  {kind: Read},
 	"FetchStmt":          {kind: Write},
@@ -105,21 +106,27 @@ func statement(p *part) Statement {
 	if !ok {
 		t.kind = DDL
 	}
-	st := Statement{Kind: t.kind, Pin: t.pin}
+	st := Statement{Kind: t.kind, Does: t.does, Pin: t.pin}
 	switch m.Name() {
 	case "VariableSetStmt":
 		st.set(m)
 	case "TransactionStmt":
-		st.Tx = transaction(m)
+		switch st.Tx = transaction(m); st.Tx.Verb {
+		case Begin:
+			st.Does = Begins
+		case Savepoint, ReleaseSavepoint, RollbackTo:
+			st.Does = Saves
+		}
 	case "VariableShowStmt":
-		st.Show = strings.ToLower(m.Text("name"))
+		st.Does, st.Show = Shows, strings.ToLower(m.Text("name"))
 	case "DiscardStmt":
 		if m.Integer("target") == int(parse.DISCARD_ALL) {
-			st.Changes = []Change{{Action: DiscardAll}}
+			st.Does, st.Changes = DiscardsAll, []Change{{Action: DiscardAll}}
 		}
 	case "DeallocateStmt":
-		st.Deallocate = m.Text("name")
-		st.DeallocateAll = m.Flag("isall")
+		if st.Deallocate = m.Text("name"); m.Flag("isall") {
+			st.Does = DeallocatesAll
+		}
 	default:
 		st.analyze(p, t.inert)
 	}
@@ -159,7 +166,9 @@ func (st *Statement) analyze(p *part, inert bool) {
 	if a.sets {
 		st.Changes = []Change{{Action: SetLocal}}
 	}
-	st.sequence, st.Executes = a.sequence, a.executes
+	if st.sequence, st.Executes = a.sequence, a.executes; a.executes != "" {
+		st.Does = Executes
+	}
 	st.demand = Demand{DDL: st.Kind == DDL && !m.Is("VacuumStmt"), Rows: a.modifies && !inert, Drops: destroys(m), Local: defers(m)}
 	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
 	st.Asks = a.settingsAsked(m)

@@ -62,7 +62,7 @@ func (r *rewriter) commands(p *part) bool {
 		p.st.Hint = cmp.Or(s.why, p.st.Hint)
 		return false
 	}
-	p.st.Commands = &Commands{Text: string(r.text[p.st.Start:p.st.End]), Parts: s.parts()}
+	p.st.Does, p.st.Commands = Alters, &Commands{Text: string(r.text[p.st.Start:p.st.End]), Parts: s.parts()}
 	p.st.Hint = "Send the statement alone outside of a transaction: its commands are then carried out one by one (" + InTransactionsKey + ")."
 	r.find(handled(SeveralDDL, Rewritten, Warning, "carried out command by command, each in a transaction of its own: where one fails, those before it stay", p.st.Start))
 	for _, f := range s.findings {

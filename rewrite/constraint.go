@@ -86,7 +86,7 @@ func (r *rewriter) constraints(p *part) {
 		}
 		return
 	}
-	p.st.Constraints = c
+	p.st.Does, p.st.Constraints = Alters, c
 	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out in the steps that DSQL has (" + AddConstraintKey + ")."
 	action := "carried out in several transactions, undone where one of them fails: NOT VALID and ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, a unique index ASYNC and USING INDEX"
 	feature, severity := AddConstraint, Info
@@ -112,7 +112,7 @@ func (r *rewriter) freed(p *part) {
 		parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
 	}
-	p.st.Constraints = &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.Text("relname"),
+	p.st.Does, p.st.Constraints = Alters, &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.Text("relname"),
 		IfExists: p.node.Flag("missing_ok"), Freed: drops}
 	r.find(handled(SetNotNullColumn, Rewritten, Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
 }

@@ -70,11 +70,11 @@ func (st *Statement) setTransaction(m parse.Message, local bool) {
 			st.Changes = append(st.Changes, characteristic(option, action))
 		}
 	case "TRANSACTION SNAPSHOT":
-		st.Kind = Control
+		st.Kind, st.Does = Control, SetsModes
 		st.Tx.Verb = SetTransaction
 		_, st.Tx.Snapshot, _ = values(m.List("args"))
 	default:
-		st.Kind = Control
+		st.Kind, st.Does = Control, SetsModes
 		st.Tx.Verb = SetTransaction
 		st.Tx.options(m.List("args"))
 	}

@@ -55,7 +55,7 @@ func (r *rewriter) copyIn(p *part) bool {
 		r.find(f)
 		return true
 	}
-	p.st.CopyIn = c
+	p.st.Does, p.st.CopyIn = CopiesIn, c
 	f := handled(CopyFrom, Answered, Warning, byInserts, p.st.Start)
 	f.Remedy = "for all or nothing, COPY at most 3,000 rows at a time"
 	r.find(f)

@@ -108,7 +108,7 @@ func (r *rewriter) cursor(p *part) bool {
 		r.find(rejected(remedies[refusal], p.st.Start))
 		return true
 	}
-	switch p.st.Cursor = c; {
+	switch p.st.Does, p.st.Cursor = UsesCursor, c; {
 	case c.Elsewhere:
 		f := rejected("FETCH FORWARD n, FETCH NEXT or FETCH ALL; to go back, declare the cursor SCROLL ... WITH HOLD outside of a transaction, or run the query again", p.st.Start)
 		f.Action = "refused, but for a cursor WITH HOLD that was declared outside of a transaction"

@@ -12,9 +12,9 @@ func (r *rewriter) createDatabase(p *part) {
 	schema, ok := r.schemaOf(p)
 	switch {
 	case ok:
-		p.st.Database = &Database{Name: p.node.Text("dbname"), Schema: schema}
+		p.st.Does, p.st.Database = ChangesDatabase, &Database{Name: p.node.Text("dbname"), Schema: schema}
 		if option := schemaLacks(p.node); option != "" {
-			p.st.Database = nil
+			p.st.Does, p.st.Database = ServerOnly, nil
 			p.st.Refusal = &Refusal{Code: "0A000", Message: "CREATE DATABASE cannot have the option \"" + option + "\" here",
 				Detail: "The name stands for a schema (listen.databases), which has no such option.", Hint: "Leave the option out."}
 		}
@@ -67,10 +67,10 @@ func (r *rewriter) dropDatabase(p *part) {
 		for option := range p.node.List("options") {
 			d.Force = d.Force || option.Text("defname") == "force"
 		}
-		p.st.Database = d
+		p.st.Does, p.st.Database = ChangesDatabase, d
 		r.find(handled(DropDatabase, Answered, Info, "answered: the schema that the name stands for is dropped", p.st.Start))
 	case r.rules.Databases:
-		r.answer(p, "DROP DATABASE")
+		r.answer(p, Answers, "DROP DATABASE")
 		r.find(handled(DropDatabase, Answered, Warning, "answered as done; nothing is dropped", p.st.Start))
 	case r.rules.Dialect:
 		r.find(off(DropDatabase, p.st.Start))
@@ -79,18 +79,21 @@ func (r *rewriter) dropDatabase(p *part) {
 
 // discards are the tags of DISCARD of what DSQL's sessions do not have. DISCARD
 // ALL is a change of the session's settings (Statement.Changes).
-var discards = map[parse.DiscardMode]string{
-	parse.DISCARD_PLANS:     "DISCARD PLANS",
-	parse.DISCARD_SEQUENCES: "DISCARD SEQUENCES",
-	parse.DISCARD_TEMP:      "DISCARD TEMP",
+var discards = map[parse.DiscardMode]struct {
+	does Does
+	tag  string
+}{
+	parse.DISCARD_PLANS:     {Answers, "DISCARD PLANS"},
+	parse.DISCARD_SEQUENCES: {DiscardsSequences, "DISCARD SEQUENCES"},
+	parse.DISCARD_TEMP:      {Answers, "DISCARD TEMP"},
 }
 
 func (r *rewriter) discard(p *part) {
-	tag, ok := discards[parse.DiscardMode(p.node.Integer("target"))]
+	of, ok := discards[parse.DiscardMode(p.node.Integer("target"))]
 	if !ok || !r.rules.Session {
 		return
 	}
-	r.answer(p, tag)
+	r.answer(p, of.does, of.tag)
 	r.find(handled(Discard, Answered, Info, "answered: there is nothing to discard", p.st.Start))
 }
 
@@ -203,7 +206,7 @@ func (r *rewriter) answerLevel(p *part, level Isolation, weak bool) {
 	if c := p.st.Changes; len(c) == 1 && c[0].Action == Reset && !c[0].Default {
 		tag = "RESET"
 	}
-	r.answer(p, tag)
+	r.answer(p, Answers, tag)
 	p.st.OfBlock, p.st.Weakened = ofBlock, weak
 	switch {
 	case weak:

@@ -22,8 +22,8 @@
 // findings of the plan. Which policy a locking clause gets depends on the text and
 // the configuration alone (policy.go).
 //
-// Linter (lint.go) reads statements by the same rules, in the transaction of a tool of migrations (lintblock.go).
-// rewrite/lint reads files by it, and writes them as they would be sent.
+// What a statement does that a server need not do, each rule says (Does). Linter (lint.go) reads
+// statements by the same rules, in the transaction of a tool of migrations (lintblock.go).
 //
 // # Mapped columns
 //
@@ -40,15 +40,11 @@
 // What a session changes of itself is in control.go, settings.go, role.go and session.go; readonly.go says what
 // a transaction that is READ ONLY does not take; setconfig.go has
 // the calls of set_config that are a SET, and locktable.go the locks that a snapshot makes needless.
-//
-// Advisory locks of sessions are recognised in advisory.go, and kept by the relay.
+// advisory.go finds the advisory locks of sessions.
 //
 // Serial and identity columns are in serial.go, the options of sequences in numbering.go, indexes
 // in index.go. What is answered of extensions is in extension.go, and the function of theirs
-// that is rewritten in uuid.go.
-//
-// TRUNCATE is in truncate.go: a DELETE, or several in one statement, that asks the catalog whether
-// it may.
+// that is rewritten in uuid.go. TRUNCATE is in truncate.go: one DELETE or several.
 //
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
 // the relay, with what it takes to carry it out or to tell how (alteration.go): a column with a
@@ -66,16 +62,9 @@
 // given.go; unrolled.go has SQLAlchemy's form), and any statement the time (instant.go, timed.go). survey.go says what else
 // it does to either, and toldtimes.go and storedtimes.go which answers tell the time.
 //
-// What a text asks of its transaction, and where a string is cut when that is committed in
-// parts, is in transaction.go.
-//
-// The query of a cursor is taken out of its DECLARE (cursor.go), and is a text that is planned
-// by itself: the DECLARE is the relay's to carry out, and so are FETCH, MOVE and CLOSE.
-//
-// COPY FROM STDIN is the relay's to carry out by INSERTs, with what its options say (copyin.go).
-//
-// What is only needed once the server has refused a text is made then: the split form
-// (split.go) and the batches of a DELETE (chunked.go).
+// transaction.go has what a text asks of its transaction, cursor.go the query of a DECLARE, and copyin.go
+// the options of COPY FROM STDIN. What is only needed once the server has refused a text is made then:
+// the split form (split.go) and the batches of a DELETE (chunked.go).
 //
 // # Invariants
 //

@@ -49,7 +49,7 @@ func (r *rewriter) addValue(p *part) {
 	if len(r.parts) > 1 {
 		return
 	}
-	p.st.EnumValue = e
+	p.st.Does, p.st.EnumValue = Alters, e
 	r.find(handled(UserType, Rewritten, Info, "carried out in two transactions: the domain gets a CHECK with the value, and loses the one without", p.st.Start))
 }
 

@@ -74,7 +74,7 @@ func (r *rewriter) createExtension(p *part) {
 	if !ok || !r.rules.Extensions {
 		return
 	}
-	r.answer(p, "CREATE EXTENSION")
+	r.answer(p, Answers, "CREATE EXTENSION")
 	p.st.Notices = []Notice{{"extension \"" + name + "\" is not installed: DSQL has no extensions, and Sluice answers the statement", known.detail}}
 	r.find(handled(Extension, Answered, known.severity, "answered as done; a NOTICE names which of its functions there are", p.st.Start))
 }
@@ -85,7 +85,7 @@ func (r *rewriter) commentExtension(p *part) {
 	if _, ok := extensions[name]; !ok || !r.rules.Extensions {
 		return
 	}
-	r.answer(p, "COMMENT")
+	r.answer(p, Answers, "COMMENT")
 	p.st.Notices = []Notice{{Message: "extension \"" + name + "\" is not installed: the comment is not kept"}}
 	r.find(handled(Extension, Answered, Info, "answered as done; the comment is not kept", p.st.Start))
 }
@@ -102,7 +102,7 @@ func (r *rewriter) dropExtension(p *part) {
 	if !r.rules.Extensions || unknown && !ifExists {
 		return
 	}
-	r.answer(p, "DROP EXTENSION")
+	r.answer(p, Answers, "DROP EXTENSION")
 	told := "\" is not installed: nothing is dropped"
 	if ifExists {
 		told = "\" does not exist, skipping"

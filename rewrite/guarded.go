@@ -63,7 +63,7 @@ func (r *rewriter) guarded(p *part) {
 	}
 	g.Text, g.Command.St = string(r.text[p.st.Start:p.st.End]), st
 	g.Command.Text = cmp.Or(plan.Text, g.Command.Text)
-	p.st.Guarded, p.st.Pin, p.st.demand, p.writes, p.neutral = g, NoPin, st.demand, st.writes, st.neutral
+	p.st.Does, p.st.Guarded, p.st.Pin, p.st.demand, p.writes, p.neutral = Alters, g, NoPin, st.demand, st.writes, st.neutral
 	r.find(handled(Procedural, Rewritten, Info, "the one statement in the block is carried out as if it were sent by itself", p.st.Start))
 	for _, f := range plan.Findings {
 		f.At = p.st.Start

@@ -41,6 +41,6 @@ func (r *rewriter) lockTable(p *part) {
 	st := p.st
 	r.edit(parse.Edit{Start: st.Start, End: st.End, Text: text.String()})
 	r.meant.Set(p.raw, "stmt", tree.Child("stmts").Values("stmt")...)
-	*st = Statement{Kind: Read, Start: st.Start, End: st.End, Operation: st.Operation, Tables: st.Tables, Tag: "LOCK TABLE", Checked: true}
+	*st = Statement{Kind: Read, Does: ChecksTables, Start: st.Start, End: st.End, Operation: st.Operation, Tables: st.Tables, Tag: "LOCK TABLE"}
 	r.find(handled(LockTable, Rewritten, Info, "answered behind a query of the tables: the snapshot keeps what is read", st.Start))
 }

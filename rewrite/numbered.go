@@ -269,7 +269,7 @@ func (n *numbering) isFor(p *Planner, r *rewriter, tree parse.Message, st *State
 		n.sequence = nil
 	}
 	made := n.Numbered
-	st.Numbered = &made
+	st.Does, st.Numbered = Alters, &made
 }
 
 // means reports whether the form with sequences is the client's statement with the columns that it is

@@ -72,10 +72,10 @@ func (p *Plan) Position(position int) int {
 }
 
 // OfOurs reports whether a position in the client's text is that of a statement in whose place the
-// server was sent a query of ours (Statement.Checked): the client's has no such place.
+// server was sent a query of ours (ChecksTables): the client's has no such place.
 func (p *Plan) OfOurs(position int) bool {
 	for i := range p.Statements {
-		if st := &p.Statements[i]; st.Checked && p.source != "" && utf8.RuneCountInString(p.source[:st.Start])+1 == position {
+		if st := &p.Statements[i]; st.Does == ChecksTables && p.source != "" && utf8.RuneCountInString(p.source[:st.Start])+1 == position {
 			return true
 		}
 	}

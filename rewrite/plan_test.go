@@ -48,7 +48,7 @@ func describe(p *Plan) string {
 		}
 		say(st.Show != "", "show:%s", st.Show)
 		say(st.Deallocate != "", "deallocate:%s", st.Deallocate)
-		say(st.DeallocateAll, "deallocate all")
+		say(st.Does == DeallocatesAll, "deallocate all")
 		say(st.Copy != NoCopy, "copy")
 		say(len(st.Tables) > 0, "%s", strings.Join(st.Tables, ","))
 		say(st.Pin != NoPin, "pin:%s", pinNames[st.Pin])

@@ -361,10 +361,10 @@ func (r *rewriter) phrase(p *part) parse.Phrase {
 
 // answer makes a statement one that Sluice answers: in its place a query goes to
 // the server whose rows nobody sees.
-func (r *rewriter) answer(p *part, tag string) {
+func (r *rewriter) answer(p *part, does Does, tag string) {
 	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: Nothing})
 	r.meant.Set(p.raw, "stmt", sampleNothing().Child("stmts").Values("stmt")...)
-	*p.st = Statement{Kind: Read, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Tag: tag}
+	*p.st = Statement{Kind: Read, Does: does, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Tag: tag}
 }
 
 // Nothing is the query that stands where a statement is answered by Sluice.

@@ -17,16 +17,16 @@ func (r *rewriter) leavings(p *part) {
 		if m.Text("portalname") != "" {
 			return
 		}
-		r.answer(p, "CLOSE CURSOR ALL")
+		r.answer(p, ClosesAll, "CLOSE CURSOR ALL")
 	case "UnlistenStmt":
-		r.answer(p, "UNLISTEN")
+		r.answer(p, Answers, "UNLISTEN")
 	case "SelectStmt":
 		call, column := loneCall(m)
 		if parse.FunctionOf(call) != "pg_advisory_unlock_all" || len(call.Values("args")) > 0 {
 			return
 		}
-		r.answer(p, "SELECT 1")
-		p.st.Void = column
+		r.answer(p, AnswersVoid, "SELECT 1")
+		p.st.Column = column
 	default:
 		return
 	}
@@ -103,7 +103,7 @@ func (st *Statement) shows(m parse.Message) {
 	call, column := loneCall(m)
 	if n := len(call.ValuesOf("args")); n == 1 || n == 2 && secondIsBool(call) {
 		if name := settingAsked(call); name != "" {
-			st.Show, st.Column, st.Asks = name, column, nil
+			st.Does, st.Show, st.Column, st.Asks = ShowsInQuery, name, column, nil
 		}
 	}
 }

@@ -31,6 +31,17 @@ func (st *Statement) Values() (n int) {
 	return n
 }
 
+// setsConfig is what a statement does whose row has these columns.
+func setsConfig(told []Told) Does {
+	switch {
+	case (&Statement{Told: told}).Values() > 0:
+		return BindsConfig
+	case len(told) > 1:
+		return SetsRow
+	}
+	return SetsConfig
+}
+
 // WithValues is the text of such a statement with constants in the place of its parameters, in the
 // order of their numbers.
 func (st *Statement) WithValues(values []string) string {
@@ -91,7 +102,7 @@ func (r *rewriter) setConfig(p *part) {
 		r.find(handled(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
 	// Where a Query has parameters the server sees the call, and refuses it.
-	*p.st = Statement{Kind: Setting, Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: told, Calls: values}
+	*p.st = Statement{Kind: Setting, Does: setsConfig(told), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: told, Calls: values}
 	if len(told) > 1 {
 		p.st.Hint = hint(catalogue[SetConfig].remedy)
 	}
@@ -104,7 +115,7 @@ func (r *rewriter) named(p *part) {
 	if !r.rules.Named || len(told) == 0 || (&Statement{Told: told}).Values() > 0 || slices.ContainsFunc(changes, func(c Change) bool { return c.Name != "application_name" }) {
 		return
 	}
-	*p.st = Statement{Kind: Setting, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, Told: told}
+	*p.st = Statement{Kind: Setting, Does: setsConfig(told), Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, Told: told}
 }
 
 // restrictsKinds is what pg_dump asks of a server, of which those that lack the setting take no

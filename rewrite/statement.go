@@ -26,6 +26,39 @@ const (
 	Unknown
 )
 
+// Does says what a statement does that a server need not do, as far as its text and the rules tell. A
+// statement has one value. Whether a relay does it is the relay's to decide, by how its session stands.
+type Does uint8
+
+const (
+	ServerOnly        Does = iota // nothing: the server runs the statement
+	Executes                      // EXECUTE of a name that may be of a relay's (Statement.Executes)
+	ChecksTables                  // LOCK TABLE: the server runs a query of the tables, and the client gets Statement.Tag
+	Answers                       // a rule answers the statement with Statement.Tag
+	AnswersVoid                   // so, behind a row of type void
+	ClosesAll                     // CLOSE ALL, which a rule answers
+	DiscardsSequences             // DISCARD SEQUENCES, which a rule answers
+	Locks                         // takes or releases advisory locks (Statement.Advisory)
+	ChangesDatabase               // CREATE or DROP DATABASE of a name that stands for a schema (Statement.Database)
+	Alters                        // DDL that the relay may carry out in steps, where the server refuses it
+	UsesCursor                    // DECLARE, FETCH, MOVE or CLOSE (Statement.Cursor)
+	CopiesIn                      // COPY FROM STDIN by INSERTs (Statement.CopyIn)
+	Shows                         // SHOW (Statement.Show)
+	ShowsInQuery                  // SELECT current_setting('name') (Statement.Show and Column)
+	Sets                          // SET and RESET (Statement.Changes), and a DISCARD that has no value of its own
+	DiscardsAll                   // DISCARD ALL
+	SetsConfig                    // SELECT set_config(...), one call of constants (Statement.Told)
+	SetsRow                       // so, several calls
+	BindsConfig                   // so, with parameters as values
+	Deallocates                   // DEALLOCATE of a name (Statement.Deallocate)
+	DeallocatesAll                // DEALLOCATE ALL
+	Begins                        // BEGIN and START TRANSACTION (Statement.Tx, as of the following)
+	SetsModes                     // SET TRANSACTION
+	Saves                         // SAVEPOINT, RELEASE, ROLLBACK TO
+	Ends                          // COMMIT, ROLLBACK, PREPARE TRANSACTION, and the ends of prepared transactions
+	DoesCount                     // how many values there are
+)
+
 // Verb is a transaction-control verb.
 type Verb uint8
 
@@ -147,6 +180,7 @@ const (
 // Statement is one statement of a text.
 type Statement struct {
 	Kind Kind
+	Does Does
 	// Start and End are byte offsets in the text, without white space and comments
 	// in front, and without the semicolon. End is 0 when the words alone told the
 	// plan: the statement is the whole text then.
@@ -154,22 +188,19 @@ type Statement struct {
 	Tx         Transaction
 	// Changes of settings, usually one.
 	Changes []Change
-	// Told are the columns of the one row that the answer has, where the statement is a SET that is
-	// written SELECT set_config(...): one for each of Changes. With one the server gets a SET.
+	// Told are the columns of the one row that set_config answers with: one for each of Changes. With
+	// one the server gets a SET.
 	Told []Told
-	// Show is the parameter that a SHOW names, lower-cased, or that the call names
-	// in SELECT current_setting('name'), which has Column.
+	// Show is the parameter of Shows and ShowsInQuery, lower-cased.
 	Show string
-	// Column is the name of the column in which a query shows it; "" for SHOW.
+	// Column is the name of the one column of ShowsInQuery and AnswersVoid.
 	Column string
 	// Asks are parameters that the statement asks for by a name that is constant, in
 	// other ways than Show: in calls of current_setting(), or beside pg_settings.
 	Asks []string
-	// Deallocate is the name a DEALLOCATE gives ("" with DeallocateAll).
-	Deallocate    string
-	DeallocateAll bool
-	// Executes is the name that an EXECUTE gives, where it may be that of a statement
-	// which a relay prepared (RelayName); "" for any other.
+	// Deallocate is the name that Deallocates gives up.
+	Deallocate string
+	// Executes is the name that an EXECUTE gives, where it begins with RelayName.
 	Executes string
 	// Copy says which way a COPY moves rows of the client's; NoCopy for a COPY of a file, and any other statement.
 	Copy CopyWay
@@ -200,15 +231,10 @@ type Statement struct {
 	// Weakened: SERIALIZABLE was asked for, and is taken for REPEATABLE READ (Rules.Weaken): the
 	// client is to be warned whenever the statement runs.
 	Weakened bool
-	// OfBlock: PostgreSQL warns of it outside of a transaction block.
+	// OfBlock says that PostgreSQL warns of the statement outside of a transaction block.
 	OfBlock bool
-	// Checked: that query is the server's to run, since the statement fails where it fails.
-	Checked bool
 	// Notices stand in front of Tag.
 	Notices []Notice
-	// Void is the name of the column of the one row, of type void, that the answer
-	// behind Tag has; "" for an answer without rows.
-	Void string
 	// Refusal is the error that Sluice answers with; nil for none. Where the text
 	// goes to the server all the same, it stands for the error of this statement.
 	Refusal *Refusal
@@ -218,42 +244,24 @@ type Statement struct {
 	IfNoIndex *IndexName
 	// Hint is for a 0A000 or 42704 of the server that comes without one; "" for none.
 	Hint string
-	// Database is what a CREATE DATABASE or DROP DATABASE says that the relay carries out
-	// itself (Rules.SchemaOf); nil for any other statement. The server must not see it.
-	Database *Database
-	// Alteration is an ALTER TABLE that the relay may carry out otherwise, where the server
-	// refuses it; nil for any other statement.
-	Alteration *Alteration
-	// Constraints is an ALTER TABLE that adds constraints, which the relay may carry out in
-	// steps, where the server refuses it; nil for any other statement.
-	Constraints *Constraints
-	// Commands is an ALTER TABLE of several commands, which the relay may carry out one by one,
-	// where the server refuses it; nil for any other statement.
-	Commands *Commands
 	// Retag is the tag that the client is sent where another statement stands for this one at the
 	// server; "" for the server's own. Warning, nil for none, is told in front of it.
 	Retag   string
 	Warning *Notice
 	// Truncation is a TRUNCATE for which a DELETE goes to the server; nil for any other statement.
 	Truncation *Truncation
-	// Advisory is what the statement does to the advisory locks of its session, which the relay
-	// keeps; nil for any other statement. It has Tag, and Void where its answer is of type void.
-	Advisory *Advisory
-	// Guarded is a DO block whose one statement the relay may carry out, where the server refuses
-	// the block; nil for any other statement.
-	Guarded *Guarded
-	// EnumValue is an ALTER TYPE ... ADD VALUE that the relay may carry out, where
-	// the server refuses it; nil for any other statement.
-	EnumValue *EnumValue
-	// Numbered is a CREATE TABLE that the relay may make with sequences, in several statements; nil for any
-	// other statement.
-	Numbered *Numbered
-	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
-	// other statement. The server must not see it.
-	Cursor *Cursor
-	// CopyIn is a COPY FROM STDIN that the relay carries out by INSERTs; nil for any other
-	// statement. The server must not see it.
-	CopyIn *CopyIn
+
+	// What else belongs to the value of Does; nil for any other statement. Alters has one of six.
+	Database    *Database    // the server must not see it (Rules.SchemaOf)
+	Advisory    *Advisory    // with Tag
+	Cursor      *Cursor      // the server must not see it
+	CopyIn      *CopyIn      // the server must not see it
+	Alteration  *Alteration  // Alters: ALTER TABLE of one column
+	Constraints *Constraints // Alters: ALTER TABLE that adds constraints
+	Commands    *Commands    // Alters: ALTER TABLE of several commands
+	Guarded     *Guarded     // Alters: the one statement of a DO block
+	EnumValue   *EnumValue   // Alters: ALTER TYPE ... ADD VALUE
+	Numbered    *Numbered    // Alters: CREATE TABLE with sequences
 
 	demand     Demand // without what Changes tell
 	writes     string // see InReadOnly
@@ -272,40 +280,24 @@ func (st *Statement) MayLeave() bool {
 	return st.Leaves || st.Kind == DDL || st.Kind == Unknown
 }
 
-// Alters reports whether the relay may carry the statement out by others of its own, where the
-// server refuses it.
-func (st *Statement) Alters() bool {
-	return st.Alteration != nil || st.Constraints != nil || st.Commands != nil || st.Guarded != nil || st.EnumValue != nil || st.Numbered != nil
-}
+// Alters reports whether the relay may carry the statement out in steps.
+func (st *Statement) Alters() bool { return st.Does == Alters }
 
-// AlterText is the text of such a statement.
-func (st *Statement) AlterText() string {
+// Altered is the text of such a statement, and its tag.
+func (st *Statement) Altered() (text, tag string) {
 	switch {
 	case st.Constraints != nil:
-		return st.Constraints.Text
+		return st.Constraints.Text, "ALTER TABLE"
 	case st.Commands != nil:
-		return st.Commands.Text
+		return st.Commands.Text, "ALTER TABLE"
 	case st.Guarded != nil:
-		return st.Guarded.Text
+		return st.Guarded.Text, "DO"
 	case st.EnumValue != nil:
-		return st.EnumValue.Text
+		return st.EnumValue.Text, "ALTER TYPE"
 	case st.Numbered != nil:
-		return st.Numbered.Text
+		return st.Numbered.Text, "CREATE TABLE"
 	}
-	return st.Alteration.Text
-}
-
-// AlterTag is its tag.
-func (st *Statement) AlterTag() string {
-	switch {
-	case st.Guarded != nil:
-		return "DO"
-	case st.EnumValue != nil:
-		return "ALTER TYPE"
-	case st.Numbered != nil:
-		return "CREATE TABLE"
-	}
-	return "ALTER TABLE"
+	return st.Alteration.Text, "ALTER TABLE"
 }
 
 // Refusal is an error that Sluice originates for a statement.
