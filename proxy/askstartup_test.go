@@ -46,7 +46,9 @@ func TestStartupsThatAreRefused(t *testing.T) {
 		{"default_transaction_isolation": "nope"}, {"lock_timeout": "-1"}, {"is_superuser": "on"}, {"port": "1"}, {"shared_buffers": "1GB"}, {"lc_time": "nope"},
 		{"role": "nosuch"}, {"role": "startup_role"}, {"session_authorization": "startup_role"}, {"session_authorization": "nosuch"}, {"session_authorization": ""},
 		{"session_authorization": "startup_role", "work_mem": "8MB"}, {"session_authorization": "startup_role", "role": "startup_role"}, {"options": "-c session_authorization=startup_role"}, {"in_hot_standby": "on"}, {"server_version": "9.0"}, {"statement_timeout": "5 parsecs"}, {"options": "-c nosuch=1"}, {"options": "-c work_mem=lots"}, {"options": "-c work_mem=9MB"},
-		{"TimeZone": "Europe/Berlin", "client_encoding": "KLINGON"},
+		{"TimeZone": "Europe/Berlin", "client_encoding": "KLINGON"}, {"DateStyle": "default"}, {"transaction_deferrable": "on"}, {"transaction_isolation": "serializable"},
+		{"transaction_read_only": "on"}, {"all": "1"}, {"NoSuch": "1"}, {"Is_Superuser": "on"}, {"Client_Encoding": "KLINGON"}, {"options": "-c Work-Mem=lots"}, {".": "1"},
+		{"standard_conforming_strings": "maybe"}, {"standard_conforming_strings": "yes"},
 	} {
 		t.Run(fmt.Sprint(params), func(t *testing.T) {
 			for range 2 { // known or not

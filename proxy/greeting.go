@@ -71,8 +71,9 @@ func (srv *Server) greet(of greeted) *greeting {
 // only a half.
 func asReported(params *settings.Reports, name, value string) string {
 	if name == "datestyle" {
-		usual, _ := params.Get(name)
-		return settings.ReadDateStyle(settings.ReadDateStyle(settings.DateStyle{}, usual, settings.DateStyle{}), value, settings.DateStyle{}).String()
+		reset, _ := params.Get(name)
+		usual := settings.ReadDateStyle(settings.DateStyle{}, reset, settings.DateStyle{})
+		return settings.ReadDateStyle(usual, value, usual).String()
 	}
 	return settings.Reported(name, value)
 }

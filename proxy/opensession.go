@@ -189,7 +189,7 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 		g = srv.greet(greeted{settings.NewReports(s.b.conn.Params), s.settings.Startup})
 	} else {
 		if err := s.takeStartup(h.Params); err != nil {
-			return nil, err
+			return nil, asSpelt(err, h.Spelt)
 		}
 		if s.inSchema != "" {
 			switch there, err := srv.schemaThere(s.inSchema); {
@@ -263,7 +263,7 @@ func (s *session) takeStartup(params map[string]string) error {
 			if err := s.doubt(doubts, name, value); err != nil {
 				return err
 			}
-			if name == unappliedSetting {
+			if unapplied[name] {
 				continue
 			}
 			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // as merged values are written
@@ -310,7 +310,14 @@ func (s *session) takeOdd(name, value string) (taken bool, err error) {
 		}
 		s.optedOut = s.optedOut || settings.SameValue(value, "off")
 		return true, nil
-	case name == "standard_conforming_strings" && !settings.SameValue(value, "on"):
+	case name == "standard_conforming_strings":
+		shown, refusal := settings.Normal(name, value)
+		if refusal != nil {
+			return false, refusal
+		}
+		if shown == "on" {
+			return false, nil
+		}
 		// A plan would take a backslash in a string for what it is not.
 		s.srv.metrics.Refused(metrics.FeatureSetting)
 		return false, &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
@@ -321,6 +328,8 @@ func (s *session) takeOdd(name, value string) (taken bool, err error) {
 			return false, errSettingRefused(name)
 		}
 		return true, nil
+	case s.srv.cfg.Kind == Postgres && !settings.IsOwn(name):
+		return false, oddSetting(name, value)
 	}
 	return false, nil
 }

@@ -10,10 +10,27 @@ import (
 func QuoteName(name string) string {
 	parts := strings.Split(name, ".")
 	for i, p := range parts {
-		parts[i] = QuoteIdentifier(p)
+		if parts[i] = QuoteIdentifier(p); i == 0 && reserved[p] {
+			parts[i] = `"` + p + `"`
+		}
 	}
 	return strings.Join(parts, ".")
 }
+
+// reserved are the words that PostgreSQL's grammar takes as names in quotes alone.
+var reserved = func() map[string]bool {
+	words := map[string]bool{}
+	for word := range strings.FieldsSeq(`all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate
+		collation column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
+		current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze from full grant
+		group having ilike in initially inner intersect into is isnull join lateral leading left like limit localtime localtimestamp
+		natural not notnull null offset on only or order outer overlaps placing primary references returning right select session_user
+		similar some symmetric system_user table tablesample then to trailing true union unique user using variadic verbose when where
+		window with`) {
+		words[word] = true
+	}
+	return words
+}()
 
 // QuoteIdentifier writes v as an SQL identifier, in quotes unless it is one of lower-case
 // letters, digits and _.
@@ -56,7 +73,7 @@ func Reported(name, value string) string {
 			return "UTF8"
 		}
 		return strings.ToUpper(value)
-	case rewrite.ReadOnlyDefault:
+	case rewrite.ReadOnlyDefault, "standard_conforming_strings":
 		if shown, bad := Normal(name, value); bad == nil {
 			return shown
 		}

@@ -1,8 +1,13 @@
 package settings
 
 import (
+	"context"
+	"errors"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-proxy/sluice/integration/pgtest"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -80,6 +85,28 @@ func TestStartupValues(t *testing.T) {
 	} {
 		if got := Reported(c[0], c[1]); got != c[2] {
 			t.Errorf("%s=%s reported as %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// Each word of the grammar is quoted where it must be: as the name of a setting it is one that no server knows.
+func TestQuotedWords(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	conn, err := pgconn.Connect(ctx, pgtest.Start(t).DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	words, err := conn.Exec(ctx, "SELECT word FROM pg_get_keywords() WHERE word <> 'role'").ReadAll()
+	if err != nil || len(words[0].Rows) < 400 {
+		t.Fatal(err)
+	}
+	for _, row := range words[0].Rows {
+		word := string(row[0])
+		_, err := conn.Exec(ctx, Diff(New(nil), New(map[string]string{word: "'1'"}))).ReadAll()
+		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "42704" {
+			t.Errorf("%s: %v", word, err)
 		}
 	}
 }

@@ -109,6 +109,8 @@ type Client struct {
 	// Params are the settings asked for: the startup parameters without user
 	// and database, and what `options` held, by names in lower case.
 	Params map[string]string
+	// Spelt are, by the same names, those that the client has not written in lower case.
+	Spelt map[string]string
 	// Protocol is the version agreed on: 3.0 or 3.2.
 	Protocol uint32
 	// Rest is what the client sent behind its startup packet, nil usually.
@@ -276,7 +278,7 @@ func (g *handshake) begin(packet []byte) (*Client, error) {
 	if err := g.flush(); err != nil {
 		return nil, err
 	}
-	h := &Client{Conn: g.conn, Raw: g.raw, User: m.user, Database: m.database, Params: m.params, Protocol: protocol}
+	h := &Client{Conn: g.conn, Raw: g.raw, User: m.user, Database: m.database, Params: m.params, Spelt: m.spelt, Protocol: protocol}
 	if g.w > g.r {
 		h.Rest = bytes.Clone(g.buf[g.r:g.w])
 	}

@@ -415,9 +415,9 @@ func TestOptionSettings(t *testing.T) {
 		"-S 100":                 nil,
 		"-c a=b c=d":             nil,
 	} {
-		got, err := optionSettings(in)
-		if (err != nil) != (want == nil) || !maps.Equal(got, want) {
-			t.Errorf("%q: %v, %v, want %v", in, got, err, want)
+		m := message{params: map[string]string{}, spelt: map[string]string{}}
+		if err := m.readOptions(in); (err != nil) != (want == nil) || err == nil && !maps.Equal(m.params, want) {
+			t.Errorf("%q: %v, %v, want %v", in, m.params, err, want)
 		}
 	}
 }

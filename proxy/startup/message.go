@@ -3,7 +3,6 @@ package startup
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -23,7 +22,7 @@ func supportedProtocol(asked uint32) uint32 {
 type message struct {
 	protocol       uint32
 	user, database string
-	params         map[string]string // as Client.Params
+	params, spelt  map[string]string // as in Client
 	unknown        []string          // _pq_. options, of which none is known
 }
 
@@ -35,7 +34,9 @@ func parseStartup(packet []byte) (m message, err error) {
 			Message: fmt.Sprintf("unsupported frontend protocol %d.%d: server supports 3.0 to 3.2",
 				m.protocol>>16, m.protocol&0xffff)}
 	}
-	given, options := map[string]string{}, ""
+	m.params, m.spelt = map[string]string{}, map[string]string{}
+	var given [][2]string
+	options := ""
 	rest := packet[4:]
 	for {
 		name, after, ok := wire.CString(rest)
@@ -57,26 +58,33 @@ func parseStartup(packet []byte) (m message, err error) {
 		case strings.HasPrefix(key, "_pq_."):
 			m.unknown = append(m.unknown, key)
 		default:
-			given[strings.ToLower(key)] = string(value)
+			given = append(given, [2]string{key, string(value)})
 		}
 	}
 	if m.database == "" {
 		m.database = m.user
 	}
-	m.params = given
-	if options != "" {
-		if m.params, err = optionSettings(options); err != nil {
-			return m, err
-		}
-		maps.Copy(m.params, given) // a parameter of its own beats one in options
+	if err := m.readOptions(options); err != nil {
+		return m, err
+	}
+	for _, p := range given { // a parameter of its own beats one in options
+		m.put(p[0], p[1])
 	}
 	return m, nil
 }
 
-// optionSettings reads the settings in the `options` parameter: -c name=value,
+// put notes a setting by its name in lower case, and how the name is spelt.
+func (m *message) put(name, value string) {
+	lower := strings.ToLower(name)
+	m.params[lower] = value
+	if delete(m.spelt, lower); lower != name {
+		m.spelt[lower] = name
+	}
+}
+
+// readOptions reads the settings in the `options` parameter: -c name=value,
 // -cname=value and --name=value. PostgreSQL's other switches are refused.
-func optionSettings(options string) (map[string]string, error) {
-	settings := map[string]string{}
+func (m *message) readOptions(options string) error {
 	words := optionWords(options)
 	for i := 0; i < len(words); i++ {
 		option := words[i]
@@ -90,13 +98,13 @@ func optionSettings(options string) (map[string]string, error) {
 		name, value, whole := strings.Cut(setting, "=")
 		switch {
 		case !ok || name == "":
-			return nil, errOption("invalid command-line argument for server process: %s", option)
+			return errOption("invalid command-line argument for server process: %s", option)
 		case !whole:
-			return nil, errOption("%s requires a value", option)
+			return errOption("%s requires a value", option)
 		}
-		settings[strings.ToLower(strings.ReplaceAll(name, "-", "_"))] = value
+		m.put(strings.ReplaceAll(name, "-", "_"), value)
 	}
-	return settings, nil
+	return nil
 }
 
 func errOption(format, option string) *wire.Error {
