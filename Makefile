@@ -39,7 +39,7 @@ build: ## bin/sluice and bin/dsqlsim, static, with musl (ARCH=arm64 BIN=)
 check: ## a minute or two before a change is sent: format, vet, staticcheck, structure, and the packages that differ from main
 	@.ci/stages $@
 
-test: ## everything: the stages below, and how long each took
+test: ## everything: the stages below, how long each took, and the slowest packages
 	@.ci/stages
 
 deps lint unit race integration charts fuzz: ## one stage of the test
