@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // ALTER TABLE that the server may refuse and that is carried out otherwise then
@@ -280,7 +281,7 @@ func (a *alteration) look() (resumes bool, err error) {
 	stem := adding[:len(adding)-8]
 	other := slices.IndexFunc(columns, func(c string) bool { return c != adding && len(c) == len(adding) && strings.HasPrefix(c, stem) })
 	switch {
-	case slices.Contains(columns, a.Column), slices.Contains(columns, a.Column+rewrite.MappedSuffix):
+	case slices.Contains(columns, a.Column), slices.Contains(columns, a.Column+schema.MappedSuffix):
 		if !a.IfNotExists {
 			return false, a.errExists(duplicateColumn)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // The time of a transaction that the client is told in a form of which it cannot be taken: by an expression
@@ -81,7 +82,7 @@ func (s *session) hidTime() bool {
 
 // hidesTime reports whether a text, behind what was stored by those in front of it, hides the time that it
 // tells. What it stores is noted. Most are known by their words.
-func (s *session) hidesTime(text string, names *rewrite.Names, stored *rewrite.StoredTimes) bool {
+func (s *session) hidesTime(text string, names *schema.Names, stored *rewrite.StoredTimes) bool {
 	hides := stored.Read(s.srv.planner, text, names)
 	if !rewrite.MayUseTime([]byte(text)) {
 		return hides

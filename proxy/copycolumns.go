@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // The table of a COPY that is carried out by INSERTs: what it is, and which of its columns the data
@@ -79,7 +80,7 @@ func (c *copying) asKnown(all []copyrows.Facts) error {
 	}
 	relation := names.Relation(c.Schema, c.Name)
 	for i := range all {
-		name, suffixed := strings.CutSuffix(all[i].Name, rewrite.MappedSuffix)
+		name, suffixed := strings.CutSuffix(all[i].Name, schema.MappedSuffix)
 		if !suffixed || relation == nil {
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // What the server fills columns in with, which a replay has to know of values that a client
@@ -39,14 +39,14 @@ const fillPatience = time.Second
 
 // fill tells the fills of relations, which are those of users; took is how long the question for
 // their columns has taken. An error is a lost backend, or a change of the schema meanwhile.
-func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Duration) error {
+func (srv *Server) fill(ask asker, relations []schema.Relation, took time.Duration) error {
 	if took > fillPatience {
 		unfilled(relations)
 		return nil
 	}
 	// By names, as the server has them: of a mapped column with its suffix.
 	type column struct{ schema, relation, name string }
-	fills := map[column]rewrite.Column{}
+	fills := map[column]schema.Column{}
 	views, sequences, ids := map[column]bool{}, map[column]bool{}, map[column]string{}
 	err := srv.rowsBy(ask, askFills, func(row []string) error {
 		if row = strings.SplitN(row[0], fillEnd, 8); len(row) < 8 {
@@ -58,16 +58,16 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 			sequences[at], views[at] = row[5] != "", row[5] == ""
 			return nil
 		}
-		c := rewrite.Column{Always: row[3] == "a", Computed: row[4] != ""}
+		c := schema.Column{Always: row[3] == "a", Computed: row[4] != ""}
 		if oid, _, _ := strings.Cut(row[6], "/"); timeTypes[oid] {
 			c.Kind = row[6]
 		}
 		switch {
 		case row[3] != "":
-			c.Fill = rewrite.Drawn
+			c.Fill = schema.Drawn
 		case !c.Computed:
-			if c.Fill = rewrite.FillOf(row[7]); c.Fill == rewrite.Clock {
-				c.Time = rewrite.TimeOf(row[6], row[7])
+			if c.Fill = schema.FillOf(row[7]); c.Fill == schema.Clock {
+				c.Time = schema.TimeOf(row[6], row[7])
 			}
 		}
 		fills[at] = c
@@ -96,12 +96,12 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 }
 
 // unfilled marks relations as those of which nobody knows what the server fills them with.
-func unfilled(relations []rewrite.Relation) {
+func unfilled(relations []schema.Relation) {
 	for i := range relations {
 		r := &relations[i]
 		r.View = true
 		for j := range r.Columns {
-			r.Columns[j].Fill = rewrite.Unclear
+			r.Columns[j].Fill = schema.Unclear
 		}
 	}
 }

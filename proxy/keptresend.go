@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // How an INSERT is sent again with the values of its answer (keptvalues.go): as constants in a
@@ -55,7 +56,7 @@ func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(colum
 
 // givePiece is giveAgain for one statement, which was planned by these names. Of its answer kept has what is
 // given; nil: nothing. Its text is "" where nothing is put into the statement.
-func (s *session) givePiece(sql string, under *rewrite.Names, kept *keptAnswer, told func(column int, v []byte) string, timed func(timeValue) string) (a again) {
+func (s *session) givePiece(sql string, under *schema.Names, kept *keptAnswer, told func(column int, v []byte) string, timed func(timeValue) string) (a again) {
 	k := &s.t.keeping
 	times := k.clock && k.tells
 	ok, names := true, under.Renewed(k.now)

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // Values that the server made and the client was told: the keys of INSERT ... RETURNING, and
@@ -161,8 +162,8 @@ type keeping struct {
 	clock bool // and the time: nothing else of the transaction reads the clock, or is to
 	tells bool // the client was told the time
 	time  *toldTime
-	now   *rewrite.Schema
-	was   *rewrite.Schema // the last that was found to have the sequences of now
+	now   *schema.Schema
+	was   *schema.Schema // the last that was found to have the sequences of now
 }
 
 // surveyLog finds out what the replay that begins can keep. Nothing is kept of a transaction
@@ -238,7 +239,7 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	// values that are kept. A parameter may say now as a constant does.
 	k.clock = k.clock && (f.Type != wire.Bind || !parse.TimeText(s.payload(f)))
 	text := s.clientText(f)
-	if s.drawnBy(text) != rewrite.Settled {
+	if s.drawnBy(text) != schema.Settled {
 		return true // its answer stands, or it is drawn anew
 	}
 	survey := k.survey(s, f, text)
@@ -257,7 +258,7 @@ func (s *session) told() bool {
 		if k := f.Note.kept; k != nil && (k.whole || k.first && k.complete()) {
 			return true
 		}
-		if (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnBy(s.clientText(f)) != rewrite.Settled {
+		if (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnBy(s.clientText(f)) != schema.Settled {
 			return true
 		}
 	}
@@ -310,9 +311,9 @@ func (s *session) clientText(f *retry.Frame[logEntry]) string {
 
 // drawnBy is what a text draws and does nothing else, whose answer can stand for it; Settled
 // for any other text. Most are known by their words.
-func (s *session) drawnBy(text string) rewrite.Fill {
+func (s *session) drawnBy(text string) schema.Fill {
 	if !rewrite.Generates([]byte(text)) {
-		return rewrite.Settled
+		return schema.Settled
 	}
 	return s.srv.planner.Draws(text)
 }
@@ -334,7 +335,7 @@ func (s *session) turnStands(turn int) bool {
 				continue
 			}
 			fill := s.drawnBy(s.clientText(f))
-			if fill == rewrite.Settled || fill == rewrite.Clock && !k.clock || f.Type == wire.Bind && f.Note.name != "" {
+			if fill == schema.Settled || fill == schema.Clock && !k.clock || f.Type == wire.Bind && f.Note.name != "" {
 				return false
 			}
 			ran = true

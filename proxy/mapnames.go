@@ -8,9 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// What the names in a session's texts stand for (rewrite.Names): the snapshot of mapping.go,
+// What the names in a session's texts stand for (schema.Names): the snapshot of mapping.go,
 // by the session's search path. Every text is planned by it.
 //
 // The names are the session's as its next statement will find them: the settings that its
@@ -20,11 +21,11 @@ import (
 // mapped is what a session remembers of its names. They hold for one snapshot and one set of
 // values, both of which are compared by pointer: most texts cost two comparisons.
 type mapped struct {
-	schema *rewrite.Schema
+	schema *schema.Schema
 	values *settings.Values
-	names  *rewrite.Names
+	names  *schema.Names
 	// planned are those by which the text at hand was planned; nil where nothing is mapped.
-	planned *rewrite.Names
+	planned *schema.Names
 	// lost: something on the session's own backend may have moved its search path.
 	lost bool
 	// called: so may a function that the transaction has called.
@@ -40,7 +41,7 @@ var hidesPath = map[rewrite.Pin]bool{rewrite.PinTemp: true, rewrite.PinSetConfig
 
 // names are what the names in the session's next text stand for; nil where nothing is mapped.
 // It may wait for the schema to be read. An error is for the client, or the session's end.
-func (s *session) names() (*rewrite.Names, error) {
+func (s *session) names() (*schema.Names, error) {
 	k := &s.srv.keeper
 	if !k.on {
 		return nil, nil
@@ -57,7 +58,7 @@ func (s *session) names() (*rewrite.Names, error) {
 }
 
 // namesBy are the session's names by a snapshot.
-func (s *session) namesBy(now *snapshot) *rewrite.Names {
+func (s *session) namesBy(now *snapshot) *schema.Names {
 	m := &s.mapped
 	switch {
 	case s.pinned && m.lost, m.called, s.pathAwaited():
@@ -71,7 +72,7 @@ func (s *session) namesBy(now *snapshot) *rewrite.Names {
 }
 
 // namesAnew is namesBy by the settings as they stand.
-func (s *session) namesAnew(now *snapshot) *rewrite.Names {
+func (s *session) namesAnew(now *snapshot) *schema.Names {
 	if path, ok := pathInForce(&s.settings, now.base.role, now.base.path); ok {
 		return now.In(path)
 	}
@@ -119,7 +120,7 @@ func (s *session) planStays(plan *rewrite.Plan) bool {
 
 // noNames is what names stand for where no relation is known: a text that names any lacks it
 // (Plan.Lacks).
-var noNames = rewrite.NewSchema(nil).InUnknown()
+var noNames = schema.New(nil).InUnknown()
 
 // nameless is the plan of a text that means the same whatever names stand for, where they
 // cannot be told for an error; nil for any other. While there is no backend to ask, only what
@@ -161,7 +162,7 @@ var namesNothing = func() *regexp.Regexp {
 }()
 
 // planned is the plan of a text by the session's names, and those names.
-func (s *session) planned(sql []byte) (*rewrite.Plan, *rewrite.Names, error) {
+func (s *session) planned(sql []byte) (*rewrite.Plan, *schema.Names, error) {
 	names, err := s.names()
 	if err != nil {
 		if plan := s.nameless(sql, err); plan != nil {
@@ -193,7 +194,7 @@ func (s *session) planned(sql []byte) (*rewrite.Plan, *rewrite.Names, error) {
 // refusing are the names by which a text is refused that would be by names: such a text never
 // gets to a server, which could tell that the schema has changed. So the schema is read where
 // that was not done a moment ago.
-func (s *session) refusing(names *rewrite.Names) (*rewrite.Names, error) {
+func (s *session) refusing(names *schema.Names) (*schema.Names, error) {
 	if s.status() == 'E' {
 		return names, nil
 	}

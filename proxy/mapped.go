@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // Errors of the server about texts that the client did not write as the server got them:
@@ -69,7 +70,7 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 			return hint
 		}
 	}
-	if plan.Mapped && unknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(rewrite.MappedSuffix)) {
+	if plan.Mapped && unknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(schema.MappedSuffix)) {
 		return hintSchemaChanged
 	}
 	if s.srv.cfg.Kind != DSQL {

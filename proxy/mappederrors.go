@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // Errors and notices about texts with mapped columns (rewrite.bytea): the client is told of
@@ -47,7 +48,7 @@ func hintOfConversion(message []byte) string {
 type dresser struct {
 	on bool // the statement touches mapped columns
 	// row is the relation that the error is about; nil where nobody knows.
-	row *rewrite.Relation
+	row *schema.Relation
 }
 
 // dresserOf is what dresses the error or notice of that payload, about a text of that plan.
@@ -94,14 +95,14 @@ func (d dresser) detail(text string) string {
 func naturalNames(text string) string {
 	var b strings.Builder
 	for {
-		at := strings.Index(text, rewrite.MappedSuffix)
+		at := strings.Index(text, schema.MappedSuffix)
 		if at < 0 {
 			break
 		}
-		end := at + len(rewrite.MappedSuffix)
+		end := at + len(schema.MappedSuffix)
 		b.WriteString(text[:at])
 		if at == 0 && b.Len() == 0 || end < len(text) && isNameByte(text[end]) {
-			b.WriteString(rewrite.MappedSuffix) // of another name
+			b.WriteString(schema.MappedSuffix) // of another name
 		}
 		text = text[end:]
 	}
@@ -143,7 +144,7 @@ func naturalKeys(text string) string {
 
 // naturalRow are the values of a row of a relation, in their order. text is returned as it is
 // where it has more or fewer values than the relation has columns.
-func naturalRow(r *rewrite.Relation, text string) string {
+func naturalRow(r *schema.Relation, text string) string {
 	values := strings.Split(text, ", ")
 	if len(values) != len(r.Columns) {
 		return text

@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // What errors about mapped columns say is said of the client's columns and values; what
 // cannot be told apart stays as it is.
 func TestErrorsOfMappedColumns(t *testing.T) {
 	t.Parallel()
-	row := &rewrite.Relation{Columns: []rewrite.Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v"}}}
+	row := &schema.Relation{Columns: []schema.Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v"}}}
 	hex := strings.Repeat("61", 32)
 	for _, c := range []struct {
 		code      byte

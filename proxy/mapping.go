@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/reservoir"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // The snapshot of the relations by which columns are mapped (rewrite.bytea): what a text
@@ -62,7 +62,7 @@ type keeper struct {
 // snapshot is the schema as it was read in an epoch of the catalog: a later epoch says that
 // it is to be read again. It has all that was changed before the moment at.
 type snapshot struct {
-	*rewrite.Schema
+	*schema.Schema
 	base  *schemaBase
 	epoch uint64
 	at    time.Time
@@ -71,7 +71,7 @@ type snapshot struct {
 // schemaBase is what stays as it is while the process lives: the server's own relations, the
 // role of the backends, and the search path that they begin with.
 type schemaBase struct {
-	relations []rewrite.Relation
+	relations []schema.Relation
 	role      string
 	path      []string
 }
@@ -259,7 +259,7 @@ func (srv *Server) renewSchema(cause string, ask func() (reading, error)) error 
 		srv.log.Warn("the relations of the database could not be read", "cause", cause, "error", err)
 		return err
 	}
-	made := &snapshot{Schema: rewrite.NewSchema(read.relations), base: k.base.Load(), epoch: epoch, at: read.at}
+	made := &snapshot{Schema: schema.New(read.relations), base: k.base.Load(), epoch: epoch, at: read.at}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was := k.now.Load()

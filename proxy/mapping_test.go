@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // mapping has bytea columns of keys mapped.
@@ -84,15 +85,15 @@ func comments(t *testing.T, pg postgres, c *pgx.Conn, schema, what string) {
 	commented(t, pg, schema, what)
 }
 
-func commented(t *testing.T, pg postgres, schema, what string) {
+func commented(t *testing.T, pg postgres, name, what string) {
 	t.Helper()
 	column := "k"
-	if strings.HasPrefix(schema, "m") {
-		column += rewrite.MappedSuffix
+	if strings.HasPrefix(name, "m") {
+		column += schema.MappedSuffix
 	}
-	got := pg.SQL(t, "postgres", "SELECT col_description(a.attrelid, a.attnum) FROM pg_attribute a WHERE attrelid = '"+schema+".t'::regclass AND attname = '"+column+"'")
+	got := pg.SQL(t, "postgres", "SELECT col_description(a.attrelid, a.attnum) FROM pg_attribute a WHERE attrelid = '"+name+".t'::regclass AND attname = '"+column+"'")
 	if !strings.Contains(got, what) {
-		t.Errorf("%s: the comment on %s.t.%s is %q", what, schema, column, got)
+		t.Errorf("%s: the comment on %s.t.%s is %q", what, name, column, got)
 	}
 }
 
@@ -434,7 +435,7 @@ func TestMappedAndNaturalInTurns(t *testing.T) {
 				}
 				_, err := c.Exec(t.Context(), "INSERT INTO t VALUES ($1, $2)", round, key)
 				failsAs(t, "twice", err, "23505", fmt.Sprintf(`Key (k)=(\x%x) already exists.`, key))
-				if err != nil && strings.Contains(err.Error(), rewrite.MappedSuffix) {
+				if err != nil && strings.Contains(err.Error(), schema.MappedSuffix) {
 					t.Errorf("%v: %v", mode, err)
 				}
 				_, err = c.Exec(t.Context(), "INSERT INTO t (n) VALUES (1)")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // The questions by which a backend tells the relations of the database, and what becomes of
@@ -28,7 +28,7 @@ const systemSchemas = `('pg_catalog', 'information_schema', 'sys')`
 func askColumns(of string) string {
 	return `SELECT n.nspname, c.relname, a.attname, a.attnum, CASE WHEN a.atttypid <> 25 THEN ''` +
 		` WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
-		` AND pg_catalog.right(w.conname, 10) = '` + rewrite.MappedSuffix + `') THEN 'checked' ELSE 'text' END, p.conkey` +
+		` AND pg_catalog.right(w.conname, 10) = '` + schema.MappedSuffix + `') THEN 'checked' ELSE 'text' END, p.conkey` +
 		` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 		` LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped` +
 		` LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'` +
@@ -48,13 +48,13 @@ const usualPath = `"$user", public`
 // askMapped asks for mapped columns alone, where nothing is mapped here: they have a CHECK.
 const askMapped = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL FROM pg_catalog.pg_attribute a` +
 	` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
-	` WHERE a.atttypid = 25 AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.right(a.attname, 10) = '` + rewrite.MappedSuffix + `'` +
+	` WHERE a.atttypid = 25 AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.right(a.attname, 10) = '` + schema.MappedSuffix + `'` +
 	` AND EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
-	` AND pg_catalog.right(w.conname, 10) = '` + rewrite.MappedSuffix + `') ORDER BY n.nspname, c.relname, a.attnum`
+	` AND pg_catalog.right(w.conname, 10) = '` + schema.MappedSuffix + `') ORDER BY n.nspname, c.relname, a.attnum`
 
 // reading is what one reading of the schema has found, and when it began.
 type reading struct {
-	relations []rewrite.Relation
+	relations []schema.Relation
 	at        time.Time
 }
 
@@ -93,7 +93,7 @@ func (srv *Server) schemaBy(ask asker) (read reading, err error) {
 }
 
 // allRelations asks for the relations. What stays as it is is asked once per process.
-func (srv *Server) allRelations(ask asker) ([]rewrite.Relation, error) {
+func (srv *Server) allRelations(ask asker) ([]schema.Relation, error) {
 	k := &srv.keeper
 	if k.watch {
 		return srv.relationsBy(ask, askMapped)
@@ -152,12 +152,12 @@ func (srv *Server) valueBy(ask asker, query string) (value string, err error) {
 }
 
 // columnsBy asks for relations, of the schemas that a condition names.
-func (srv *Server) columnsBy(ask asker, of string) ([]rewrite.Relation, error) {
+func (srv *Server) columnsBy(ask asker, of string) ([]schema.Relation, error) {
 	return srv.relationsBy(ask, askColumns(of))
 }
 
 // relationsBy asks for relations by a question of the form of askColumns.
-func (srv *Server) relationsBy(ask asker, query string) ([]rewrite.Relation, error) {
+func (srv *Server) relationsBy(ask asker, query string) ([]schema.Relation, error) {
 	g := relationGatherer{checked: srv.keeper.checked}
 	err := srv.rowsBy(ask, query, g.add)
 	return g.relations, err
@@ -187,7 +187,7 @@ func (srv *Server) rowsBy(ask asker, query string, row func(columns []string) er
 // relations.
 type relationGatherer struct {
 	checked   bool
-	relations []rewrite.Relation
+	relations []schema.Relation
 	key       []string // the numbers of the key's columns
 	columns   int
 }
@@ -197,10 +197,10 @@ func (g *relationGatherer) add(row []string) error {
 	if len(row) != 6 {
 		return fmt.Errorf("a row of %d columns, want 6", len(row))
 	}
-	schema, name, column, number, kind, key := row[0], row[1], row[2], row[3], row[4], row[5]
+	in, name, column, number, kind, key := row[0], row[1], row[2], row[3], row[4], row[5]
 	n := len(g.relations) - 1
-	if n < 0 || g.relations[n].Schema != schema || g.relations[n].Name != name {
-		g.relations = append(g.relations, rewrite.Relation{Schema: schema, Name: name})
+	if n < 0 || g.relations[n].Schema != in || g.relations[n].Name != name {
+		g.relations = append(g.relations, schema.Relation{Schema: in, Name: name})
 		g.key = nil
 		if key != "" {
 			g.key = strings.Split(strings.Trim(key, "{}"), ",")
@@ -213,9 +213,9 @@ func (g *relationGatherer) add(row []string) error {
 	if g.columns++; g.columns > mostColumns {
 		return errors.New("the database has more than " + strconv.Itoa(mostColumns) + " columns")
 	}
-	r, c := &g.relations[n], rewrite.Column{Name: column}
-	if natural, ok := strings.CutSuffix(column, rewrite.MappedSuffix); ok && natural != "" && (kind == "checked" || kind == "text" && !g.checked) {
-		c = rewrite.Column{Name: natural, Mapped: true}
+	r, c := &g.relations[n], schema.Column{Name: column}
+	if natural, ok := strings.CutSuffix(column, schema.MappedSuffix); ok && natural != "" && (kind == "checked" || kind == "text" && !g.checked) {
+		c = schema.Column{Name: natural, Mapped: true}
 	}
 	r.Columns = append(r.Columns, c)
 	if at := slices.Index(g.key, number); at >= 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // A transaction that is run again means what its names stand for now, where columns are
@@ -118,7 +119,7 @@ func (r *replanned) frame(f *retry.Frame[logEntry]) {
 //
 // A search path that was in force when the text was sent is kept: only what its names are found
 // in is newer.
-func (r *replanned) plan(sql []byte, names *rewrite.Names, was *rewrite.Plan) (*rewrite.Plan, *rewrite.Names) {
+func (r *replanned) plan(sql []byte, names *schema.Names, was *rewrite.Plan) (*rewrite.Plan, *schema.Names) {
 	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || needsNoNames(was) {
 		return nil, nil
 	}

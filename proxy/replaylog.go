@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // The log of a transaction, and output that is withheld: what a session notes while it
@@ -93,7 +94,7 @@ type logEntry struct {
 	asked     *rewrite.Plan    // Q: what the client asked for, where some is answered here
 	text      string           // Q: what is sent in the place of its payload; "" for that
 	tmpl      *template        // P, B, D of a statement
-	names     *rewrite.Names   // Q, P, B, D of a statement: by what it was planned
+	names     *schema.Names    // Q, P, B, D of a statement: by what it was planned
 	described *description     // B: what the client was told that it returns
 	bound     *boundDelete     // E: what it takes to run it in batches
 	stmt      *clientStatement // D: whose client the answer tells

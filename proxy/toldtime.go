@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // The time of a transaction. A transaction that is run again has a later one, and a client that
@@ -34,7 +35,7 @@ import (
 // answers to a string are kept one by one (keptAnswer).
 //
 // A value is never read by Sluice, and goes back in the form in which it came. Two columns have the
-// same value if they are of one type and have one default (rewrite.Column.Time), under settings that
+// same value if they are of one type and have one default (schema.Column.Time), under settings that
 // say the same of times. Of a column that has the time itself the server makes the values of all others,
 // by their defaults.
 
@@ -87,7 +88,7 @@ var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+
 
 // toldOf gathers the time that the client was told in a transaction, discarded parts included;
 // tells is false where it was told none. Values that contradict each other are not used.
-func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
+func (s *session) toldOf(now *schema.Schema) (of *toldTime, tells bool) {
 	of = &toldTime{values: map[timeKey]timeValue{}}
 	asked := s.tx.asked.instant
 	var stored rewrite.StoredTimes
@@ -97,7 +98,7 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 			continue
 		}
 		text := s.clientText(f)
-		tells = tells || s.drawnBy(text) == rewrite.Clock || asked.bytes != nil && s.hidesTime(text, n.names, &stored)
+		tells = tells || s.drawnBy(text) == schema.Clock || asked.bytes != nil && s.hidesTime(text, n.names, &stored)
 		if n.kept == nil {
 			continue
 		}
@@ -116,7 +117,7 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 
 // noteAnswer takes in the time that the answer to a statement of a logged text has. It reports whether that tells
 // the time.
-func (of *toldTime) noteAnswer(s *session, f *retry.Frame[logEntry], sql string, kept *keptAnswer, now *rewrite.Schema) (tells bool) {
+func (of *toldTime) noteAnswer(s *session, f *retry.Frame[logEntry], sql string, kept *keptAnswer, now *schema.Schema) (tells bool) {
 	formats, under := s.formatsOf(f), timesUnder(kept.reports)
 	tells = of.noteFirst(s, sql, kept, formats)
 	if !kept.whole {
@@ -261,7 +262,7 @@ func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
 // or as it is (""). value writes a value. An error is for the client: a statement reads the clock otherwise.
 //
 // Of a text of several statements the first own ones are of the transaction: behind its end another time counts.
-func (s *session) atTime(sql []byte, own int, names *rewrite.Names, value func(timeValue) string) (text string, err error) {
+func (s *session) atTime(sql []byte, own int, names *schema.Names, value func(timeValue) string) (text string, err error) {
 	pieces := s.srv.planner.Pieces(string(sql))
 	for i, piece := range pieces[:min(own, len(pieces))] {
 		made, ok := s.pieceAtTime(piece, names, value)
@@ -280,7 +281,7 @@ func (s *session) atTime(sql []byte, own int, names *rewrite.Names, value func(t
 
 // pieceAtTime is atTime for one statement; ok is false where that reads the clock otherwise, or the time
 // cannot be written for it under the settings in force.
-func (s *session) pieceAtTime(sql string, names *rewrite.Names, value func(timeValue) string) (text string, ok bool) {
+func (s *session) pieceAtTime(sql string, names *schema.Names, value func(timeValue) string) (text string, ok bool) {
 	of := s.timed()
 	ok = true
 	text = of.atInstant(s.srv.planner, sql, &ok, value)

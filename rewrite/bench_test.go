@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 const (
@@ -74,10 +76,10 @@ func BenchmarkPlanRewrittenHit(b *testing.B) {
 // BenchmarkPlanMapped plans texts that are new each time: without a mapping, with one that
 // their tables are not in, and with one that they are rewritten for.
 func BenchmarkPlanMapped(b *testing.B) {
-	relation := func(name string, mapped bool) Relation {
-		r := Relation{Schema: "public", Name: name}
+	relation := func(name string, mapped bool) schema.Relation {
+		r := schema.Relation{Schema: "public", Name: name}
 		for _, c := range []string{"shard_id", "namespace_id", "workflow_id", "run_id", "data", "data_encoding", "state", "state_encoding"} {
-			r.Columns = append(r.Columns, Column{Name: c, Mapped: mapped && strings.HasSuffix(c, "_id") && c[0] != 's' && c[0] != 'w'})
+			r.Columns = append(r.Columns, schema.Column{Name: c, Mapped: mapped && strings.HasSuffix(c, "_id") && c[0] != 's' && c[0] != 'w'})
 		}
 		return r
 	}
@@ -90,10 +92,10 @@ func BenchmarkPlanMapped(b *testing.B) {
 	} {
 		for _, kind := range []string{"off", "elsewhere", "mapped"} {
 			b.Run(fmt.Sprintf("%d/%s", len(text), kind), func(b *testing.B) {
-				p, names := newPlanner(b), (*Names)(nil)
+				p, names := newPlanner(b), (*schema.Names)(nil)
 				if kind != "off" {
 					p = mappedPlanner(b, nil)
-					names = NewSchema([]Relation{relation("executions", kind == "mapped"), relation("tasks", true)}).In([]string{"public"})
+					names = schema.New([]schema.Relation{relation("executions", kind == "mapped"), relation("tasks", true)}).In([]string{"public"})
 				}
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {

@@ -138,7 +138,7 @@ func (r *rewriter) touches(node parse.Message) bool {
 		return false
 	}
 	if node.Is("RangeVar") {
-		rel, known := r.names.find(node.Text("schemaname"), node.Text("relname"))
+		rel, known := r.names.Find(node.Text("schemaname"), node.Text("relname"))
 		return !known || rel != nil && rel.Maps()
 	}
 	for child := range node.Nodes() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // TestMappingChangesNothingElse holds that a text over tables without mapped columns is planned
@@ -15,9 +16,9 @@ import (
 func TestMappingChangesNothingElse(t *testing.T) {
 	t.Parallel()
 	p, stock := mappedPlanner(t, nil), goldenPlanner(t)
-	names := NewSchema([]Relation{
-		{Schema: "public", Name: "t", Columns: []Column{{Name: "a"}, {Name: "k"}, {Name: "v"}}},
-		{Schema: "public", Name: "elsewhere", Columns: []Column{{Name: "k", Mapped: true}}},
+	names := schema.New([]schema.Relation{
+		{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "k"}, {Name: "v"}}},
+		{Schema: "public", Name: "elsewhere", Columns: []schema.Column{{Name: "k", Mapped: true}}},
 	}).In([]string{"public"})
 	for _, c := range sqltexts.ReadGolden(t, "testdata/mapped/queries.sql") {
 		if got, want := p.PlanIn([]byte(c.In), names).Text, stock.Plan([]byte(c.In)).Text; got != want {
@@ -48,7 +49,7 @@ func TestUnknownPathRefuses(t *testing.T) {
 	if plan := p.PlanIn([]byte("SELECT k FROM t"), names); plan.Statements[0].Refusal == nil || plan.Text != "" {
 		t.Errorf("got %q, want a refusal", plan.Text)
 	}
-	if plan := p.PlanIn([]byte("SELECT k FROM public.t"), names); !strings.Contains(plan.Text, MappedSuffix) {
+	if plan := p.PlanIn([]byte("SELECT k FROM public.t"), names); !strings.Contains(plan.Text, schema.MappedSuffix) {
 		t.Errorf("got %q, want a mapped column", plan.Text)
 	}
 	if plan := p.PlanIn([]byte("WITH t AS (SELECT 1 AS k) SELECT k FROM t"), names); plan.Statements[0].Refusal != nil {
@@ -235,7 +236,7 @@ func FuzzPlanIn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sql string, mapped []byte) {
 		p, stock := mappedPlanner(t, nil), goldenPlanner(t)
 		relations := drawnRelations(mapped)
-		names := NewSchema(relations).In([]string{"public"})
+		names := schema.New(relations).In([]string{"public"})
 		plan := p.PlanIn([]byte(sql), names)
 		for _, found := range plan.Findings {
 			if found.Outcome == Unverified && strings.HasPrefix(string(found.Feature), "bytea") && !refusedAny(plan) {
@@ -252,7 +253,7 @@ func FuzzPlanIn(f *testing.F) {
 				relations[i].Columns[j].Mapped = false
 			}
 		}
-		unmapped := NewSchema(relations).In([]string{"public"})
+		unmapped := schema.New(relations).In([]string{"public"})
 		if asDDL.MatchString(sql) {
 			return // what makes a table maps its own columns
 		}
@@ -271,22 +272,22 @@ func refusedAny(plan *Plan) bool {
 
 // drawnRelations are tables whose columns are mapped where a bit is set, in an order that the
 // bytes choose.
-func drawnRelations(bits []byte) []Relation {
+func drawnRelations(bits []byte) []schema.Relation {
 	next := 0
 	bit := func() bool {
 		at := next / 8
 		next++
 		return at < len(bits) && bits[at]>>(next%8)&1 != 0
 	}
-	var all []Relation
+	var all []schema.Relation
 	for _, name := range []string{"t", "u", "plain", "Odd \"name\"", "select"} {
-		r := Relation{Schema: "public", Name: name}
+		r := schema.Relation{Schema: "public", Name: name}
 		if first := bit(); first && bit() {
 			r.Schema = "other"
 		}
 		for _, column := range []string{"a", "k", "v", "Id", "n", "order"} {
 			if bit() || len(r.Columns) < 2 {
-				r.Columns = append(r.Columns, Column{Name: column, Mapped: bit()})
+				r.Columns = append(r.Columns, schema.Column{Name: column, Mapped: bit()})
 			}
 		}
 		if bit() {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // alterTable rewrites ALTER TABLE.
@@ -73,7 +74,7 @@ func (d *ddl) alterCommand(t *table, cmd parse.Message, i, end int) {
 
 // keepCheck refuses to take away, or to rename, the CHECK by which a mapped column is known.
 func (d *ddl) keepCheck(t *table, constraint string) {
-	if name, ours := strings.CutSuffix(constraint, MappedSuffix); ours && t.maps(name) && d.r.rules.ByteaCheck {
+	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.maps(name) && d.r.rules.ByteaCheck {
 		d.refuse("By this CHECK the column is known to hold the hexadecimal digits of a bytea.")
 	}
 }
@@ -112,7 +113,7 @@ func (d *ddl) rename(node parse.Message) {
 }
 
 // tooLongName is why the name of a column is none for a mapped one.
-const tooLongName = "The name of a bytea column in a key has more than 53 bytes: there is no room for " + MappedSuffix + " behind it."
+const tooLongName = "The name of a bytea column in a key has more than 53 bytes: there is no room for " + schema.MappedSuffix + " behind it."
 
 // comment rewrites COMMENT ON COLUMN.
 func (d *ddl) comment(node parse.Message) {
@@ -143,7 +144,7 @@ func (d *ddl) grant(node parse.Message) {
 		return
 	}
 	var tables []*table
-	objects := map[*Relation]bool{}
+	objects := map[*schema.Relation]bool{}
 	for object := range node.List("objects") {
 		if !object.Is("RangeVar") {
 			return // all tables of a schema: no columns

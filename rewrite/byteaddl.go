@@ -1,6 +1,9 @@
 package rewrite
 
-import "github.com/sluice-proxy/sluice/rewrite/parse"
+import (
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 // ddl is the mapping of one statement that changes the schema.
 type ddl struct {
@@ -34,7 +37,7 @@ func (r *rewriter) mapDDL(p *part) {
 }
 
 // mappedAction says what becomes of a bytea column of a key.
-const mappedAction = "mapped to text of hexadecimal digits, in a column of its name with " + MappedSuffix + " behind it"
+const mappedAction = "mapped to text of hexadecimal digits, in a column of its name with " + schema.MappedSuffix + " behind it"
 
 func (d *ddl) statement(node parse.Message) {
 	switch node.Name() {
@@ -85,16 +88,16 @@ func (d *ddl) refuse(detail string) {
 
 // find is the relation that a RangeVar names; nil where the snapshot has none, or where it
 // is not known which it is: then the statement is refused.
-func (d *ddl) find(relation parse.Message) *Relation {
+func (d *ddl) find(relation parse.Message) *schema.Relation {
 	return d.named(relation.Text("schemaname"), relation.Text("relname"))
 }
 
-func (d *ddl) named(schema, name string) *Relation {
+func (d *ddl) named(schema, name string) *schema.Relation {
 	if schema == "" && d.created[name] {
 		d.refuse("The statement makes a table and names it again.")
 		return nil
 	}
-	rel, known := d.r.names.find(schema, name)
+	rel, known := d.r.names.Find(schema, name)
 	if !known {
 		d.refuse("The search path is not known, so that nobody can tell which table the name stands for.")
 	}

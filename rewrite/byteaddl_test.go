@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // mappedNames are the names of a schema public with the tables that the tests of mapped
 // columns speak about.
-func mappedNames() *Names {
-	return NewSchema([]Relation{
-		{Schema: "public", Name: "t", Columns: []Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v"}}, Key: []string{"a", "k"}},
-		{Schema: "public", Name: "u", Columns: []Column{{Name: "Id", Mapped: true}, {Name: "n"}}, Key: []string{"Id"}},
-		{Schema: "public", Name: "plain", Columns: []Column{{Name: "a"}, {Name: "k"}}, Key: []string{"a"}},
-		{Schema: "other", Name: "t", Columns: []Column{{Name: "k"}}},
+func mappedNames() *schema.Names {
+	return schema.New([]schema.Relation{
+		{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v"}}, Key: []string{"a", "k"}},
+		{Schema: "public", Name: "u", Columns: []schema.Column{{Name: "Id", Mapped: true}, {Name: "n"}}, Key: []string{"Id"}},
+		{Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "a"}, {Name: "k"}}, Key: []string{"a"}},
+		{Schema: "other", Name: "t", Columns: []schema.Column{{Name: "k"}}},
 	}).In([]string{"public"})
 }
 
@@ -91,7 +92,7 @@ func checkMapped(t *testing.T, file string, plan func(in string) *Plan) {
 		if !*update && (out != c.Out || rules != c.Rules) {
 			t.Errorf("%s:%d\n%s\n got  %s\n want %s\n rules %s\n want  %s", file, c.Line, c.In, out, c.Out, rules, c.Rules)
 		}
-		if told := strings.Contains(rules, "bytea_key rewritten info") || strings.Contains(rules, "bytea_followed rewritten warning"); told != (strings.Contains(out, MappedSuffix) || strings.Contains(out, "pg_catalog.encode(") || strings.Contains(out, "pg_catalog.byteacat(")) {
+		if told := strings.Contains(rules, "bytea_key rewritten info") || strings.Contains(rules, "bytea_followed rewritten warning"); told != (strings.Contains(out, schema.MappedSuffix) || strings.Contains(out, "pg_catalog.encode(") || strings.Contains(out, "pg_catalog.byteacat(")) {
 			t.Errorf("%s\n is mapped to %s\n and told so: %v", c.In, out, told)
 		}
 		if strings.Contains(rules, "unverified") {
@@ -151,10 +152,10 @@ func TestMappedTextsStay(t *testing.T) {
 	t.Parallel()
 	p := mappedPlanner(t, func(r *Rules) { r.ByteaCheck = true })
 	for _, c := range sqltexts.ReadGolden(t, "testdata/mapped/temporal_schema.sql") {
-		if !strings.Contains(c.Out, MappedSuffix) {
+		if !strings.Contains(c.Out, schema.MappedSuffix) {
 			continue
 		}
-		if plan := p.PlanIn([]byte(c.Out), NewSchema(nil).In([]string{"public"})); plan.Text != "" && plan.Text != c.Out || plan.Statements[0].Refusal != nil {
+		if plan := p.PlanIn([]byte(c.Out), schema.New(nil).In([]string{"public"})); plan.Text != "" && plan.Text != c.Out || plan.Statements[0].Refusal != nil {
 			t.Errorf("%s\n became %s", c.Out, plan.Text)
 		}
 	}
@@ -194,7 +195,7 @@ func TestMappingTakesTimeWithLength(t *testing.T) {
 func TestNothingMappedChangesNothing(t *testing.T) {
 	t.Parallel()
 	plain, mapping := newPlanner(t), mappedPlanner(t, nil)
-	names := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "a"}, {Name: "b"}}}}).In([]string{"public"})
+	names := schema.New([]schema.Relation{{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "b"}}}}).In([]string{"public"})
 	for _, sql := range sqltexts.ReadCorpus(t, "testdata/corpus/postgres.txt") {
 		want, got := plain.Plan([]byte(sql)), mapping.planByTree([]byte(sql), names)
 		if got.Text != want.Text || showFindings(got) != showFindings(want) {

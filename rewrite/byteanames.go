@@ -6,10 +6,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // physicalName is the name under which the server has a mapped column.
-func physicalName(name string) string { return Column{Name: name, Mapped: true}.Physical() }
+func physicalName(name string) string { return schema.Column{Name: name, Mapped: true}.Physical() }
 
 // chooser gives constraints and indexes the names that PostgreSQL gives them where the
 // statement does not, from the names of columns that clients know. It knows only the names

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-
 	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // long is a name that PostgreSQL cuts where it makes another of it.
@@ -60,18 +60,18 @@ func TestNamesOverMappedColumns(t *testing.T) {
 	}
 	pg := pgtest.Start(t)
 	var made [2][]string
-	names := NewSchema([]Relation{{Schema: "public", Name: "i", Columns: []Column{
+	names := schema.New([]schema.Relation{{Schema: "public", Name: "i", Columns: []schema.Column{
 		{Name: "k", Mapped: true}, {Name: "k1", Mapped: true}, {Name: "n"}, {Name: "m"}}}}).In([]string{"public"})
 	for _, sql := range named {
 		plan := planner.PlanIn([]byte(sql), names)
-		if plan.Text == "" || !strings.Contains(plan.Text, MappedSuffix) {
+		if plan.Text == "" || !strings.Contains(plan.Text, schema.MappedSuffix) {
 			t.Errorf("%s\nis not mapped: %q", sql, plan.Text)
 			continue
 		}
 		for i, text := range []string{sql, plan.Text} {
 			made[i] = namesOf(t, pg, []string{"k bytea, k1 bytea", "k__byteahex text, k1__byteahex text"}[i], text)
 		}
-		made[1] = slices.DeleteFunc(made[1], func(name string) bool { return strings.HasSuffix(name, MappedSuffix) })
+		made[1] = slices.DeleteFunc(made[1], func(name string) bool { return strings.HasSuffix(name, schema.MappedSuffix) })
 		if !slices.Equal(made[0], made[1]) {
 			t.Errorf("%s\n%s\nPostgreSQL's names %q\nwhere mapped       %q", sql, plan.Text, made[0], made[1])
 		}

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/sluice-proxy/sluice/integration/bytea"
 	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 var (
@@ -78,19 +78,19 @@ func makeWorld(ctx context.Context, conn *pgconn.PgConn, w *bytea.World, ddl fun
 
 // planOf plans texts over a world by a mapping.
 func planOf(t *testing.T, w *bytea.World, how ByteaMapping) func(string) (string, error) {
-	var relations []Relation
+	var relations []schema.Relation
 	for _, table := range w.Tables {
-		r := Relation{Schema: "public", Name: table.Name}
+		r := schema.Relation{Schema: "public", Name: table.Name}
 		for _, c := range table.Columns {
-			r.Columns = append(r.Columns, Column{Name: c.Name, Mapped: c.Mapped})
+			r.Columns = append(r.Columns, schema.Column{Name: c.Name, Mapped: c.Mapped})
 		}
 		relations = append(relations, r)
 	}
-	return planIn(t, NewSchema(relations).In([]string{"public"}), how)
+	return planIn(t, schema.New(relations).In([]string{"public"}), how)
 }
 
 // planIn plans texts where names stand for what a snapshot has.
-func planIn(t *testing.T, names *Names, how ByteaMapping) func(string) (string, error) {
+func planIn(t *testing.T, names *schema.Names, how ByteaMapping) func(string) (string, error) {
 	planner, err := New(Config{MaxBytes: 1 << 20, MaxNesting: DefaultMaxNesting, CacheEntries: 10, CacheBytes: 1 << 20, Rules: Rules{Bytea: how}})
 	if err != nil {
 		t.Fatal(err)

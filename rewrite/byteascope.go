@@ -221,7 +221,7 @@ func (m *mapper) wholeRow(s *scope, table []string) {
 func (m *mapper) relation(node parse.Message) view {
 	schema, name := node.Text("schemaname"), node.Text("relname")
 	it := &item{schema: schema, name: name}
-	rel, known := m.r.names.find(schema, name)
+	rel, known := m.r.names.Find(schema, name)
 	switch {
 	case !known:
 		m.refuse("The search path is not known, so that nobody can tell which table the name " + parse.Written(name) + " stands for.")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // table is a table whose constraints are rewritten: one that CREATE TABLE makes, or one
@@ -18,7 +19,7 @@ type table struct {
 func (t *table) maps(name string) bool { return t.mapped[name] }
 
 // tableOf is a relation that is there.
-func tableOf(rel *Relation) *table {
+func tableOf(rel *schema.Relation) *table {
 	t := &table{schema: rel.Schema, name: rel.Name, mapped: map[string]bool{}, key: rel.Key}
 	for _, c := range rel.Columns {
 		if c.Mapped {
@@ -78,16 +79,16 @@ func (r *rewriter) tableMade(create parse.Message) *table {
 }
 
 // relationMade is the relation that a CREATE TABLE makes.
-func (r *rewriter) relationMade(create parse.Message) *Relation {
+func (r *rewriter) relationMade(create parse.Message) *schema.Relation {
 	t := r.tableMade(create)
-	rel := &Relation{Schema: t.schema, Name: t.name, Key: t.key}
+	rel := &schema.Relation{Schema: t.schema, Name: t.name, Key: t.key}
 	if rel.Schema == "" {
 		rel.Schema = lintSchema
 	}
 	for column := range create.List("table_elts") {
 		if column.Is("ColumnDef") {
 			name := column.Text("colname")
-			rel.Columns = append(rel.Columns, Column{Name: name, Mapped: t.maps(name)})
+			rel.Columns = append(rel.Columns, schema.Column{Name: name, Mapped: t.maps(name)})
 		}
 	}
 	return rel
@@ -124,12 +125,12 @@ func keysOf(constraint parse.Message) []string {
 
 // referred are the columns that a FOREIGN KEY of a table refers to; none where nobody knows
 // them.
-func (r *rewriter) referred(t *table, constraint parse.Message) []Column {
+func (r *rewriter) referred(t *table, constraint parse.Message) []schema.Column {
 	to := constraint.Child("pktable")
-	schema, name := to.Text("schemaname"), to.Text("relname")
+	name := to.Text("relname")
 	other := t
-	if name != t.name || schema != t.schema {
-		rel, _ := r.names.find(schema, name)
+	if within := to.Text("schemaname"); name != t.name || within != t.schema {
+		rel, _ := r.names.Find(within, name)
 		if rel == nil {
 			return nil
 		}
@@ -139,9 +140,9 @@ func (r *rewriter) referred(t *table, constraint parse.Message) []Column {
 	if len(names) == 0 {
 		names = other.key
 	}
-	var columns []Column
+	var columns []schema.Column
 	for _, name := range names {
-		columns = append(columns, Column{Name: name, Mapped: other.mapped[name]})
+		columns = append(columns, schema.Column{Name: name, Mapped: other.mapped[name]})
 	}
 	return columns
 }

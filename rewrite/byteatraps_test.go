@@ -8,17 +8,18 @@ import (
 
 	"github.com/sluice-proxy/sluice/integration/bytea"
 	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 var byteaTexts = flag.String("bytea.texts", "", "a file with statements over the tables of the traps, one a line, to be tried in their place")
 
 // trapNames are the tables of the traps as a snapshot has them.
-func trapNames() *Names {
-	return NewSchema([]Relation{
-		{Schema: "public", Name: "t", Columns: []Column{{Name: "k", Mapped: true}, {Name: "n"}, {Name: "d"}, {Name: "u", Mapped: true}}},
-		{Schema: "public", Name: "p", Columns: []Column{{Name: "k"}, {Name: "n"}}},
-		{Schema: "public", Name: "s", Columns: []Column{{Name: "a"}, {Name: "k", Mapped: true}}},
-		{Schema: "public", Name: "v", Columns: []Column{{Name: "k"}, {Name: "n"}, {Name: "d"}, {Name: "u"}}},
+func trapNames() *schema.Names {
+	return schema.New([]schema.Relation{
+		{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "k", Mapped: true}, {Name: "n"}, {Name: "d"}, {Name: "u", Mapped: true}}},
+		{Schema: "public", Name: "p", Columns: []schema.Column{{Name: "k"}, {Name: "n"}}},
+		{Schema: "public", Name: "s", Columns: []schema.Column{{Name: "a"}, {Name: "k", Mapped: true}}},
+		{Schema: "public", Name: "v", Columns: []schema.Column{{Name: "k"}, {Name: "n"}, {Name: "d"}, {Name: "u"}}},
 	}).In([]string{"public"})
 }
 

@@ -1,6 +1,9 @@
 package rewrite
 
-import "github.com/sluice-proxy/sluice/rewrite/parse"
+import (
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 // A text that is computed may be a word for the time when it is cast: ('no' || 'w')::timestamptz. Whatever cannot be
 // known to be constant, or to be no text, is taken for a clock. Constants are looked at by their bytes (TimeText),
@@ -116,19 +119,19 @@ func (v *surveyor) timeColumn(ref parse.Message) bool {
 }
 
 // columns are those of each relation in the statement; nil for what nobody knows.
-func (v *surveyor) columns() [][]Column {
+func (v *surveyor) columns() [][]schema.Column {
 	if v.known == nil {
-		v.known = v.columnsOf(v.root, 0, [][]Column{{}})
+		v.known = v.columnsOf(v.root, 0, [][]schema.Column{{}})
 	}
 	return v.known
 }
 
-func (v *surveyor) columnsOf(m parse.Message, depth int, all [][]Column) [][]Column {
+func (v *surveyor) columnsOf(m parse.Message, depth int, all [][]schema.Column) [][]schema.Column {
 	switch m.Name() {
 	case "RangeSubselect", "RangeFunction", "RangeTableFunc", "JsonTable", "CommonTableExpr":
 		return append(all, nil)
 	case "RangeVar":
-		r, known := v.names.find(m.Text("schemaname"), m.Text("relname"))
+		r, known := v.names.Find(m.Text("schemaname"), m.Text("relname"))
 		if !known || r == nil || r.View || m.Child("alias").Has("colnames") {
 			return append(all, nil)
 		}

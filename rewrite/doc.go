@@ -28,7 +28,7 @@
 // # Mapped columns
 //
 // Where bytea keys are mapped (Rules.Bytea), plans also depend on what names stand for:
-// a snapshot of the relations and a search path (schema.go: Names). The rule goes
+// a snapshot of the relations and a search path (package schema). The rule goes
 // first (mapping.go); a text that it changes and that cannot be verified is refused.
 // Queries are in bytea.go and its like. Statements that change the schema
 // (byteaddl.go) are CREATE TABLE (byteatable.go), its constraints (byteakeys.go) and

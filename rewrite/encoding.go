@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // Reading says in which ways a server reads texts otherwise than a Planner does,
@@ -85,9 +86,9 @@ func (p *Planner) Unread() *Plan {
 
 // UnreadIn is Unread for a session in which names stand for what names says; nil: nothing is
 // mapped.
-func (p *Planner) UnreadIn(sql []byte, names *Names) *Plan {
+func (p *Planner) UnreadIn(sql []byte, names *schema.Names) *Plan {
 	p.guarded[parse.NotText].Add(1)
-	return names.unread(sql)
+	return unread(names, sql)
 }
 
 // Rereads reports whether the texts that follow a plan's may be read otherwise: it

@@ -6,22 +6,6 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// generators are the words for values that come out otherwise each time a
-// statement runs: clocks, random values, sequences, the transaction's own number.
-var generators = func() map[string]bool {
-	m := map[string]bool{}
-	for word := range strings.FieldsSeq(`nextval currval lastval setval
-		now clock_timestamp statement_timestamp transaction_timestamp timeofday
-		current_timestamp current_time localtimestamp localtime
-		random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
-		uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4
-		txid_current txid_current_if_assigned txid_current_snapshot
-		pg_current_xact_id pg_current_xact_id_if_assigned pg_current_snapshot pg_current_wal_lsn pg_backend_pid`) {
-		m[word] = true
-	}
-	return m
-}()
-
 // Generates reports whether what a text returns may hold a value that the server
 // generates, so that running it again returns another: it names a clock, a random
 // value or a sequence, or returns columns of rows that it inserts, which may have
@@ -36,7 +20,7 @@ func Generates(sql []byte) bool {
 			return false
 		case parse.WordToken:
 			switch word := strings.ToLower(string(l.Lexeme())); {
-			case generators[word]:
+			case parse.Generators[word]:
 				return true
 			case word == "insert", word == "merge", word == "default":
 				inserts = true

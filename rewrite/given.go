@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // What an INSERT is given in the place of what the server would fill in: the forms of its text, and
@@ -30,7 +31,7 @@ type Given struct {
 // (timed), or nothing.
 func (in *Insertion) gives(column int, g Given) (told, timed bool) {
 	c := in.relation.Columns[column]
-	told = g.Value != nil && in.returned[column] >= 0 && !c.Computed && c.drawn(g.Clock)
+	told = g.Value != nil && in.returned[column] >= 0 && !c.Computed && c.Drawn(g.Clock)
 	return told, !told && g.Knows != nil && !c.Computed && c.Time != "" && g.Knows(c.Time)
 }
 
@@ -47,7 +48,7 @@ func (in *Insertion) written(column, row int, g Given) string {
 func (in *Insertion) givesPeriod(column int, it given, g Given) (kind string, told, timed bool) {
 	c := in.relation.Columns[column]
 	if c.Kind != "" {
-		kind = TimeOf(c.Kind, it.period)
+		kind = schema.TimeOf(c.Kind, it.period)
 	}
 	told = g.Value != nil && g.Clock && in.returned[column] >= 0
 	return kind, told, !told && kind != "" && g.Knows != nil && g.Knows(kind)
@@ -196,8 +197,8 @@ func (in *Insertion) Survey(g Given) Survey {
 			continue
 		}
 		told, timed := in.gives(i, g)
-		v.Time = v.Time || !told && !timed && c.Fill >= Clock
-		v.Numbers = v.Numbers || c.Fill == Unclear
+		v.Time = v.Time || !told && !timed && c.Fill >= schema.Clock
+		v.Numbers = v.Numbers || c.Fill == schema.Unclear
 	}
 	return v.Survey
 }
@@ -239,7 +240,7 @@ func (in *Insertion) Times(tell func(kind string, c Cell)) {
 			case at >= 0 && in.items[row][at].period != "":
 				kind, _, _ := in.givesPeriod(i, in.items[row][at], Given{})
 				tell(kind, cell)
-			case c.Fill == Clock && (at < 0 || in.ph.Word(in.items[row][at].first, "default")):
+			case c.Fill == schema.Clock && (at < 0 || in.ph.Word(in.items[row][at].first, "default")):
 				tell(c.Time, cell)
 			}
 		}

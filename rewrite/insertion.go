@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // Insertion is an INSERT ... VALUES whose values, as far as the server fills them in, can be given to
@@ -15,9 +16,9 @@ type Insertion struct {
 	Rows, Width int
 
 	sql      string
-	names    *Names
+	names    *schema.Names
 	node     parse.Message
-	relation *Relation
+	relation *schema.Relation
 	ph       parse.Phrase
 	pairs    []int32
 	// returned says for each column of the relation which column of the answer it is; -1 for
@@ -45,12 +46,12 @@ type given struct {
 
 // Insertion returns what the only statement of a text is, or nil where it is no INSERT that
 // can be sent again so: one with ON CONFLICT DO UPDATE, a query, WITH, OVERRIDING USER VALUE.
-func (p *Planner) Insertion(sql string, names *Names) *Insertion {
+func (p *Planner) Insertion(sql string, names *schema.Names) *Insertion {
 	return p.insertion(sql, names, false)
 }
 
 // insertion is Insertion, which may also change the rows that are there already (ON CONFLICT DO UPDATE).
-func (p *Planner) insertion(sql string, names *Names, updates bool) *Insertion {
+func (p *Planner) insertion(sql string, names *schema.Names, updates bool) *Insertion {
 	statements := p.statements(sql)
 	if names == nil || len(statements) != 1 || !statements[0].Is("InsertStmt") {
 		return nil
@@ -77,7 +78,7 @@ func (p *Planner) insertion(sql string, names *Names, updates bool) *Insertion {
 	in := &Insertion{sql: sql, names: names, node: node, ph: parse.LexPhrase([]byte(sql), 0, len(sql)), list: -1}
 	in.pairs = in.ph.Pairs()
 	in.system = parse.OverridingKind(node.Integer("override")) == parse.OVERRIDING_SYSTEM_VALUE
-	if in.relation, _ = names.find(name.Text("schemaname"), name.Text("relname")); in.relation == nil {
+	if in.relation, _ = names.Find(name.Text("schemaname"), name.Text("relname")); in.relation == nil {
 		return nil
 	}
 	if !in.returns(node, name) || !in.lists(node) || !in.values(query) {
@@ -88,9 +89,9 @@ func (p *Planner) insertion(sql string, names *Names, updates bool) *Insertion {
 
 // Same reports whether the relation was the same one by other names: not made anew, nor changed
 // in its columns.
-func (in *Insertion) Same(names *Names) bool {
+func (in *Insertion) Same(names *schema.Names) bool {
 	name := in.node.Child("relation")
-	r, _ := names.find(name.Text("schemaname"), name.Text("relname"))
+	r, _ := names.Find(name.Text("schemaname"), name.Text("relname"))
 	return r != nil && r.ID == in.relation.ID && slices.Equal(r.Columns, in.relation.Columns)
 }
 
@@ -154,7 +155,7 @@ func (in *Insertion) reference(n parse.Message) (parts []string, star bool) {
 
 // column is the place of a column in the relation; -1 for none.
 func (in *Insertion) column(name string) int {
-	return slices.IndexFunc(in.relation.Columns, func(c Column) bool { return c.Name == name })
+	return slices.IndexFunc(in.relation.Columns, func(c schema.Column) bool { return c.Name == name })
 }
 
 // lists reads the list of columns. in.head becomes the token behind it.

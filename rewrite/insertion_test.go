@@ -3,33 +3,17 @@ package rewrite
 import (
 	"fmt"
 	"testing"
-)
 
-func TestFillOf(t *testing.T) {
-	for expression, want := range map[string]Fill{
-		"": Settled, "0": Settled, "'x'::text": Settled, "'{}'::jsonb": Settled, "'2020-01-01'::date": Settled, "(1 + 2)": Settled, "lower('X'::text)": Settled, `"left"('X'::text, 1)`: Settled, `"left"((random())::text, 2)`: Drawn, `"mine"()`: Unclear,
-		"nextval('s'::regclass)": Drawn, "gen_random_uuid()": Drawn, "(random() * (10)::double precision)": Drawn, "uuid_generate_v4()": Drawn,
-		"md5((random())::text)": Drawn, "('a'::text || nextval('s'::regclass))": Drawn,
-		"now()": Clock, "CURRENT_TIMESTAMP": Clock, "CURRENT_DATE": Clock, "timezone('utc'::text, now())": Clock, "('now'::text)::date": Clock,
-		"'{today}'::date[]": Clock, "(now() + ((random())::text)::interval)": Clock, "clock_timestamp()": Clock,
-		"(('no'::text || 'w'::text))::timestamp with time zone": Clock, "(lower('NOW'::text))::date": Clock, "(('{no'::text || 'w}'::text))::timestamp with time zone[]": Clock, "(('no'::text || 'w'::text))::mine": Clock,
-		"('a'::text || 'w'::text)": Settled, "(('a'::text || 'w'::text))::character varying": Settled, "date_trunc('day'::text, '2026-01-01'::date)": Settled,
-		"mine()": Unclear, "public.mine(1)": Unclear, `"Mine"()`: Unclear, "currval('s'::regclass)": Unclear, "lastval()": Unclear, "txid_current()": Unclear,
-		"nextval('s'::regclass) + mine(2)": Unclear,
-	} {
-		if got := FillOf(expression); got != want {
-			t.Errorf("%s: %d, want %d", expression, got, want)
-		}
-	}
-}
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 // With gives the statement back with the values of its answer, and leaves what the server does
 // not make.
 func TestInsertionWith(t *testing.T) {
-	s := NewSchema([]Relation{
-		{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn, Always: true}, {Name: "v"}, {Name: "u", Fill: Drawn}, {Name: "at", Fill: Clock},
-			{Name: "x", Fill: Unclear}, {Name: "twice", Computed: true, Fill: Settled}}},
-		{Schema: "public", Name: "Odd", Columns: []Column{{Name: "Id", Fill: Drawn}, {Name: "select"}}},
+	s := schema.New([]schema.Relation{
+		{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "id", Fill: schema.Drawn, Always: true}, {Name: "v"}, {Name: "u", Fill: schema.Drawn}, {Name: "at", Fill: schema.Clock},
+			{Name: "x", Fill: schema.Unclear}, {Name: "twice", Computed: true, Fill: schema.Settled}}},
+		{Schema: "public", Name: "Odd", Columns: []schema.Column{{Name: "Id", Fill: schema.Drawn}, {Name: "select"}}},
 	})
 	names := s.In([]string{"public"})
 	p := newPlanner(t)
@@ -84,7 +68,7 @@ func TestInsertionWith(t *testing.T) {
 
 // The time goes back where it is asked for, and what else is filled with it is told.
 func TestInsertionAndTheTime(t *testing.T) {
-	s := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn}, {Name: "at", Fill: Clock}, {Name: "changed", Fill: Clock}}}})
+	s := schema.New([]schema.Relation{{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "id", Fill: schema.Drawn}, {Name: "at", Fill: schema.Clock}, {Name: "changed", Fill: schema.Clock}}}})
 	p := newPlanner(t)
 	given := Given{Clock: true, Value: func(Cell) string { return "$1" }}
 	for sql, want := range map[string]struct {
@@ -111,8 +95,8 @@ func TestInsertionAndTheTime(t *testing.T) {
 // The time of the transaction goes into the columns whose value is known, whether the client was told
 // the answer or not; what else reads the clock is told.
 func TestInsertionAtATime(t *testing.T) {
-	s := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn, Always: true}, {Name: "v"},
-		{Name: "at", Fill: Clock, Time: "known"}, {Name: "changed", Fill: Clock, Time: "unknown"},
+	s := schema.New([]schema.Relation{{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "id", Fill: schema.Drawn, Always: true}, {Name: "v"},
+		{Name: "at", Fill: schema.Clock, Time: "known"}, {Name: "changed", Fill: schema.Clock, Time: "unknown"},
 		{Name: "free", Kind: "1184/-1"}, {Name: "day", Kind: "1082/-1"}, {Name: "twice", Kind: "1184/-1", Computed: true}}}})
 	p := newPlanner(t)
 	given := Given{Knows: func(kind string) bool {
@@ -147,23 +131,6 @@ func TestInsertionAtATime(t *testing.T) {
 		if got := in.With(given); in.Survey(given).Time != want.reads || got != want.with {
 			t.Errorf("%s: reads %v, %s", sql, in.Survey(given).Time, got)
 		}
-	}
-}
-
-// Columns have one Time if they have one value in a transaction, whatever its time and settings are.
-func TestTimeOf(t *testing.T) {
-	for expression, timed := range map[string]bool{
-		"now()": true, "CURRENT_TIMESTAMP": true, "LOCALTIMESTAMP(3)": true, "timezone('utc'::text, now())": true, "(now() AT TIME ZONE 'utc'::text)": true,
-		"(now())::date": true, "(now() + '1 day'::interval)": true, "date_trunc('day'::text, CURRENT_TIMESTAMP)": true, "(EXTRACT(epoch FROM now()))::bigint": true,
-		"": false, "5": false, "'now'::text": false, "clock_timestamp()": false, "statement_timestamp()": false, "(now() + (random() * '1 day'::interval))": false,
-		"public.now()": false, `"now"()`: false, "age(now())": false, "(now())::text || CURRENT_USER": false, "f(now())": false, "nextval('s')": false,
-	} {
-		if got := TimeOf("1184/-1", expression); (got != "") != timed {
-			t.Errorf("%s: %q", expression, got)
-		}
-	}
-	if TimeOf("1184/-1", "now()") == TimeOf("1184/0", "now()") {
-		t.Error("columns of two types have one value")
 	}
 }
 

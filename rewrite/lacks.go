@@ -1,58 +1,15 @@
 package rewrite
 
-import (
-	"bytes"
-	"strings"
-
-	"github.com/sluice-proxy/sluice/rewrite/parse"
-)
+import "github.com/sluice-proxy/sluice/rewrite/schema"
 
 // Names that a snapshot of the schema lacks: another process may have made the relation, and
 // a text that says no column of it (SELECT *, INSERT without a list) would reach the server
 // as if nothing were mapped. The words tell which texts may name such a relation, the tree
 // which do (Plan.Lacks).
 
-// isSystem reports whether a schema is one of the server's own, in which users make nothing.
-func isSystem(schema string) bool {
-	return strings.HasPrefix(schema, "pg_") || schema == "information_schema" || schema == "sys"
-}
-
-// knows reports whether a name in a text stands for a relation of the snapshot, or for one
-// of the server's own. Where nobody knows the search path, any schema will do.
-func (n *Names) knows(schema, name string) bool {
-	if schema != "" {
-		return n.schema.relations[relationName{schema, name}] != nil || isSystem(schema)
-	}
-	if n.path == nil {
-		return n.schema.known[name]
-	}
-	r, _ := n.find("", name)
-	return r != nil
-}
-
-// lacksAny reports whether one of the tables of a statement, as Statement.Tables has them,
-// is none of the snapshot's.
-func (n *Names) lacksAny(tables []string) bool {
-	for _, table := range tables {
-		if !n.knows(splitTable(table)) {
-			return true
-		}
-	}
-	return false
-}
-
-// splitTable takes a table's name as Statement.Tables has it apart.
-func splitTable(table string) (schema, name string) {
-	parts := strings.Split(table, ".")
-	if len(parts) > 1 {
-		schema = parts[len(parts)-2]
-	}
-	return schema, parts[len(parts)-1]
-}
-
 // lacks reports whether a statement reads, writes or changes a relation that the snapshot does
 // not have. The first that one of makers names is the one that it makes.
-func lacks(parts []part, n *Names) bool {
+func lacks(parts []part, n *schema.Names) bool {
 	for i := range parts {
 		tables := parts[i].st.Tables
 		switch kind := parts[i].node.Name(); {
@@ -61,7 +18,7 @@ func lacks(parts []part, n *Names) bool {
 		case makers[kind] && len(tables) > 0:
 			tables = tables[1:]
 		}
-		if n.lacksAny(tables) {
+		if n.LacksAny(tables) {
 			return true
 		}
 	}
@@ -71,185 +28,9 @@ func lacks(parts []part, n *Names) bool {
 // makers are the statements that make a relation.
 var makers = map[string]bool{"CreateStmt": true, "CreateTableAsStmt": true, "CreateForeignTableStmt": true, "ViewStmt": true, "CreateSeqStmt": true}
 
-// relationNames goes through the tokens of a text for names where a relation may be meant.
-// It errs towards more of them.
-type relationNames struct {
-	names *Names
-	// awaits: a relation's name may come next; called: and be followed by a parenthesis.
-	awaits, called bool
-	// behind: some of a statement has been read.
-	behind bool
-	// lists has a bit for each depth of parentheses at which a comma goes before a relation.
-	lists uint64
-	depth uint
-	// in is the name that is being read, with the schema's.
-	in struct {
-		schema, name         [parse.MaxName]byte
-		schemaLen, nameLen   int
-		reading, dot, called bool
-	}
-}
-
-// mayLack reports whether a text may name a relation that the snapshot does not have.
-func (n *Names) mayLack(sql []byte) bool {
-	s := relationNames{names: n}
-	for l := (parse.Lexer{Text: sql}); ; {
-		kind := l.Next()
-		if kind == parse.BadToken || s.token(kind, l.Lexeme()) {
-			return true
-		}
-		if kind == parse.EndToken {
-			return false
-		}
-	}
-}
-
-// token is told of each token; it reports that an unknown relation may have been named.
-func (s *relationNames) token(kind parse.Token, lexeme []byte) bool {
-	if s.in.reading {
-		switch {
-		case s.in.dot && (kind == parse.WordToken || kind == parse.QuotedToken):
-			s.in.schema, s.in.schemaLen = s.in.name, s.in.nameLen
-			s.in.dot = false
-			return !s.take(kind, lexeme)
-		case kind == parse.PunctToken && lexeme[0] == '.' && !s.in.dot:
-			s.in.dot = true
-			return false
-		}
-		s.in.reading = false
-		if s.in.dot || !s.isCall(kind, lexeme) && !s.isKnown() {
-			return true
-		}
-	}
-	first := !s.behind
-	s.behind = kind != parse.PunctToken || lexeme[0] != ';'
-	switch kind {
-	case parse.WordToken:
-		// What is changed may stand anywhere, and is looked for in the tree.
-		return first && (parse.IsWord(lexeme, "create") || parse.IsWord(lexeme, "alter")) || s.word(lexeme)
-	case parse.QuotedToken:
-		if s.awaits {
-			return s.begin(kind, lexeme)
-		}
-	case parse.PunctToken:
-		return s.punctuation(lexeme[0])
-	default:
-		s.awaits = false
-	}
-	return false
-}
-
-// isCall reports whether what was read is a function's name, by the token behind it.
-func (s *relationNames) isCall(kind parse.Token, lexeme []byte) bool {
-	return kind == parse.PunctToken && lexeme[0] == '(' && !s.in.called
-}
-
-func (s *relationNames) isKnown() bool {
-	return s.names.knows(string(s.in.schema[:s.in.schemaLen]), string(s.in.name[:s.in.nameLen]))
-}
-
-// begin begins to read a name.
-func (s *relationNames) begin(kind parse.Token, lexeme []byte) bool {
-	s.in.reading, s.in.dot, s.in.called, s.in.schemaLen = true, false, s.called, 0
-	s.awaits, s.called = false, false
-	return !s.take(kind, lexeme)
-}
-
-// take keeps a name as PostgreSQL reads it; false for one that it is not sure of.
-func (s *relationNames) take(kind parse.Token, lexeme []byte) bool {
-	if kind == parse.QuotedToken {
-		lexeme = lexeme[1 : len(lexeme)-1]
-		for _, c := range lexeme {
-			if c == '"' {
-				return false
-			}
-		}
-		if len(lexeme) > parse.MaxName {
-			return false
-		}
-		s.in.nameLen = copy(s.in.name[:], lexeme)
-		return true
-	}
-	if len(lexeme) > parse.MaxName {
-		return false
-	}
-	s.in.nameLen = len(parse.Fold(s.in.name[:0], lexeme))
-	return true
-}
-
-// word is an unquoted word where no name is being read.
-func (s *relationNames) word(lexeme []byte) bool {
-	switch {
-	case parse.IsWord(lexeme, "from"), parse.IsWord(lexeme, "using"):
-		s.awaits, s.called = true, false
-		s.lists |= 1 << s.depth
-	case parse.IsWord(lexeme, "join"), parse.IsWord(lexeme, "copy"):
-		s.awaits, s.called = true, parse.IsWord(lexeme, "copy")
-	case parse.IsWord(lexeme, "into"), parse.IsWord(lexeme, "update"), parse.IsWord(lexeme, "table"):
-		s.awaits, s.called = true, true
-	case parse.IsWord(lexeme, "where"), parse.IsWord(lexeme, "group"), parse.IsWord(lexeme, "order"), parse.IsWord(lexeme, "having"), parse.IsWord(lexeme, "window"),
-		parse.IsWord(lexeme, "limit"), parse.IsWord(lexeme, "returning"), parse.IsWord(lexeme, "union"), parse.IsWord(lexeme, "intersect"), parse.IsWord(lexeme, "except"):
-		s.lists &^= 1 << s.depth
-		s.awaits = false
-	case s.awaits && (parse.IsWord(lexeme, "only") || parse.IsWord(lexeme, "lateral")):
-	case parse.IsWord(lexeme, "select"), parse.IsWord(lexeme, "values"), parse.IsWord(lexeme, "with"), parse.IsWord(lexeme, "set"), parse.IsWord(lexeme, "skip"), parse.IsWord(lexeme, "nowait"), parse.IsWord(lexeme, "of"):
-		s.awaits = false
-	case s.awaits:
-		return s.begin(parse.WordToken, lexeme)
-	}
-	return false
-}
-
-// punctuation is any other single byte where no name is being read.
-func (s *relationNames) punctuation(c byte) bool {
-	switch c {
-	case '(':
-		if s.depth++; s.depth == 64 {
-			return true
-		}
-		s.lists &^= 1 << s.depth
-		if s.awaits {
-			s.lists |= 1 << s.depth
-		}
-		return false
-	case ')':
-		if s.depth > 0 {
-			s.depth--
-		}
-		s.awaits = false
-	case ',':
-		s.awaits, s.called = s.lists&(1<<s.depth) != 0, false
-	case ';':
-		s.awaits, s.lists = false, 0
-	default:
-		s.awaits = false
-	}
-	return false
-}
-
-// Mentions reports whether a text that nobody can read may name a relation with mapped
-// columns. It errs towards yes. The text of a nil slice is one that nobody has: it may name
-// any.
-func (n *Names) Mentions(sql []byte) bool {
-	if n == nil || len(n.schema.mapped) == 0 {
-		return false
-	}
-	small := bytes.ToLower(sql)
-	if sql == nil || bytes.Contains(small, []byte(`u&"`)) {
-		return true
-	}
-	for name := range n.schema.mapped {
-		quoted := strings.ReplaceAll(strings.ToLower(name), `"`, `""`)
-		if bytes.Contains(small, []byte(quoted)) {
-			return true
-		}
-	}
-	return false
-}
-
 // unread is the plan of a text that nobody reads: refused where it may name a relation with
 // mapped columns.
-func (n *Names) unread(sql []byte) *Plan {
+func unread(n *schema.Names, sql []byte) *Plan {
 	if n.Mentions(sql) {
 		return unreadMapped
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // Linter reads statements one after another, as one session would run them. It
@@ -15,7 +16,7 @@ type Linter struct {
 	block   block
 	run     run
 	// tables are those that the texts have made so far, where bytea is mapped; nil elsewhere.
-	tables *Schema
+	tables *schema.Schema
 }
 
 // Linter begins a session of reading. Whatever the word scan would clear is
@@ -23,7 +24,7 @@ type Linter struct {
 func (p *Planner) Linter() *Linter {
 	l := &Linter{planner: p}
 	if p.config.Rules.Bytea != ByteaOff {
-		l.tables = NewSchema(nil)
+		l.tables = schema.New(nil)
 	}
 	return l
 }
@@ -140,7 +141,7 @@ func asIdentities(n *Numbered, findings []Finding) {
 // lintSchema is where a script's tables are whose names have no schema.
 const lintSchema = "public"
 
-func (l *Linter) names() *Names {
+func (l *Linter) names() *schema.Names {
 	if l.tables == nil {
 		return nil
 	}
@@ -155,7 +156,7 @@ func (l *Linter) learn(parts []part) {
 	r := &rewriter{rules: &l.planner.config.Rules, names: l.names()}
 	for i := range parts {
 		if parts[i].node.Is("CreateStmt") {
-			l.tables.add(r.relationMade(parts[i].node))
+			l.tables.Add(r.relationMade(parts[i].node))
 		}
 	}
 }

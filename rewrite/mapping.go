@@ -26,10 +26,10 @@ func (r *rewriter) rowTyped(node parse.Message) bool {
 	if node.Is("TypeName") && !node.Flag("pct_type") {
 		switch names := node.Names("names"); {
 		case len(names) == 1 && !typeNames[names[0]]:
-			rel, known := r.names.find("", names[0])
+			rel, known := r.names.Find("", names[0])
 			return !known || rel != nil && rel.Maps()
 		case len(names) > 1 && names[len(names)-2] != "pg_catalog":
-			rel, _ := r.names.find(names[len(names)-2], names[len(names)-1])
+			rel, _ := r.names.Find(names[len(names)-2], names[len(names)-1])
 			return rel != nil && rel.Maps()
 		}
 		return false

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // NamesTime reports whether the only statement of a text plainly reads the time of its transaction: by a word for
@@ -12,7 +13,7 @@ import (
 //
 // Survey is its opposite, which takes for the clock whatever it does not know. Functions, views and DDL are not
 // looked into: a default that DDL notes is not read.
-func (p *Planner) NamesTime(sql string, names *Names, given Timed) bool {
+func (p *Planner) NamesTime(sql string, names *schema.Names, given Timed) bool {
 	for _, node := range p.statements(sql) {
 		switch node.Name() {
 		case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "DeclareCursorStmt", "ExplainStmt", "CreateTableAsStmt":
@@ -32,7 +33,7 @@ func (p *Planner) NamesTime(sql string, names *Names, given Timed) bool {
 
 // timeNamer looks for the time in one statement.
 type timeNamer struct {
-	names  *Names
+	names  *schema.Names
 	filled bool // its INSERTs are given their defaults
 }
 
@@ -57,7 +58,7 @@ func (n *timeNamer) fills(m parse.Message) bool {
 	case m.Is("InsertStmt"):
 		return !n.filled && n.leavesOut(m) || n.defaulted(m, "on_conflict_clause")
 	case m.Is("MergeStmt"):
-		return n.anyTimed(m, func(*Column) bool { return true })
+		return n.anyTimed(m, func(*schema.Column) bool { return true })
 	case m.Is("UpdateStmt"):
 		return n.defaulted(m, "target_list")
 	}
@@ -80,7 +81,7 @@ func (n *timeNamer) leavesOut(m parse.Message) bool {
 		}
 	}
 	at := 0
-	return n.anyTimed(m, func(c *Column) bool {
+	return n.anyTimed(m, func(c *schema.Column) bool {
 		at++
 		return at > first && !listed[c.Name]
 	})
@@ -88,7 +89,7 @@ func (n *timeNamer) leavesOut(m parse.Message) bool {
 
 // defaulted reports whether a field of a statement has DEFAULT, and its relation such a column.
 func (n *timeNamer) defaulted(m parse.Message, field string) bool {
-	if !m.Has(field) || !n.anyTimed(m, func(*Column) bool { return true }) {
+	if !m.Has(field) || !n.anyTimed(m, func(*schema.Column) bool { return true }) {
 		return false
 	}
 	for child := range m.Nodes() {
@@ -100,9 +101,9 @@ func (n *timeNamer) defaulted(m parse.Message, field string) bool {
 }
 
 // anyTimed reports whether the relation of a statement has a column that is filled with the time, of which take is true.
-func (n *timeNamer) anyTimed(m parse.Message, take func(*Column) bool) bool {
+func (n *timeNamer) anyTimed(m parse.Message, take func(*schema.Column) bool) bool {
 	name := m.Child("relation")
-	r, _ := n.names.find(name.Text("schemaname"), name.Text("relname"))
+	r, _ := n.names.Find(name.Text("schemaname"), name.Text("relname"))
 	if r == nil || r.View {
 		return false
 	}

@@ -1,12 +1,16 @@
 package rewrite
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 // The time is named by its words, by constants that say now, and by defaults that are filled; not by what DDL notes,
 // nor by names that are spelt like it.
 func TestNamesTime(t *testing.T) {
 	p := newPlanner(t)
-	names := NewSchema([]Relation{{Schema: "public", Name: "log", Columns: []Column{{Name: "n"}, {Name: "at", Fill: Clock, Time: InstantKind, Kind: "1184/-1"}, {Name: "seen", Fill: Clock}}}, {Schema: "public", Name: "plain", Columns: []Column{{Name: "n"}}}}).In([]string{"public"})
+	names := schema.New([]schema.Relation{{Schema: "public", Name: "log", Columns: []schema.Column{{Name: "n"}, {Name: "at", Fill: schema.Clock, Time: InstantKind, Kind: "1184/-1"}, {Name: "seen", Fill: schema.Clock}}}, {Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "n"}}}}).In([]string{"public"})
 	for sql, want := range map[string]bool{
 		"SELECT now()": true, "SELECT 1 FROM plain WHERE n < (SELECT extract(epoch FROM current_timestamp))": true, "SELECT age(n) FROM plain": true, "SELECT age(n, n) FROM plain": false,
 		"SELECT 'now'::timestamptz": true, "SELECT 'not now'": false, "SELECT now FROM plain": false, "SELECT age FROM plain": false, "SELECT clock_timestamp()": false, "SELECT f()": false,

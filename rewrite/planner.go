@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // Defaults of a Config.
@@ -150,18 +151,18 @@ func (p *Planner) Mapping() (how ByteaMapping, checked bool) {
 
 // PlanIn is Plan for a session in which names stand for what names says, where columns are
 // mapped (Rules.Bytea); nil: no name is known, and nothing is mapped.
-func (p *Planner) PlanIn(sql []byte, names *Names) *Plan {
+func (p *Planner) PlanIn(sql []byte, names *schema.Names) *Plan {
 	if names == nil || p.config.Rules.Bytea == ByteaOff {
 		return p.Plan(sql)
 	}
 	if p.of != nil {
 		return p.chosen(sql, names, p.of.PlanIn(sql, names))
 	}
-	if plan := p.cache.find(names.id, sql); plan != nil {
+	if plan := p.cache.find(names.ID(), sql); plan != nil {
 		p.hits.Add(1)
 		return plan
 	}
-	if !names.concerns(sql) && !names.mayLack(sql) {
+	if !names.Concerns(sql) && !names.MayLack(sql) {
 		return p.Plan(sql)
 	}
 	return p.planByTree(sql, names)
@@ -169,7 +170,7 @@ func (p *Planner) PlanIn(sql []byte, names *Names) *Plan {
 
 // chosen is the plan of a text under the choices of a session: that of the configuration, unless
 // they may change it.
-func (p *Planner) chosen(sql []byte, names *Names, plan *Plan) *Plan {
+func (p *Planner) chosen(sql []byte, names *schema.Names, plan *Plan) *Plan {
 	if !plan.choosable() {
 		return plan
 	}
@@ -182,13 +183,13 @@ func (p *Planner) chosen(sql []byte, names *Names, plan *Plan) *Plan {
 
 // under is the number by which plans are remembered: of names, which are counted from 1, and of the
 // planner.
-func (p *Planner) under(names *Names) uint64 { return names.ID() | p.number<<56 }
+func (p *Planner) under(names *schema.Names) uint64 { return names.ID() | p.number<<56 }
 
 // planByTree plans a text by its tree, and remembers the plan.
-func (p *Planner) planByTree(sql []byte, names *Names) *Plan {
+func (p *Planner) planByTree(sql []byte, names *schema.Names) *Plan {
 	if why := p.config.guard(sql); why != parse.Fits {
 		p.guarded[why].Add(1)
-		return names.unread(sql)
+		return unread(names, sql)
 	}
 	text := string(sql)
 	plan := p.parse(text, names)
@@ -212,7 +213,7 @@ func (p *Planner) Stats() Stats {
 }
 
 // parse plans a text that passed the guard.
-func (p *Planner) parse(sql string, names *Names) *Plan {
+func (p *Planner) parse(sql string, names *schema.Names) *Plan {
 	if len(sql) >= heavyBytes {
 		p.heavy.Lock()
 		defer p.heavy.Unlock()
@@ -228,7 +229,7 @@ func (p *Planner) parse(sql string, names *Names) *Plan {
 	p.config.Rules.list(sql, tree, plan)
 	if names != nil && len(plan.Statements) > 0 { // else it may be shared
 		plan.Lacks = lacks(parts, names)
-		plan.Mapped = plan.Mapped || slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.mapsAny(st.Tables) })
+		plan.Mapped = plan.Mapped || slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.MapsAny(st.Tables) })
 	}
 	return plan
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // Policy is what becomes of FOR SHARE and FOR NO KEY UPDATE.
@@ -176,7 +177,7 @@ func (r *Rules) validate() error {
 		if table == "" || name == "" || strings.Contains(name, ".") {
 			errs = append(errs, fmt.Errorf("%s: %q: want table.column", byteaColumnsKey, column))
 		} else if len(name) > maxMapped {
-			errs = append(errs, fmt.Errorf("%s: %q: want a column's name of at most %d bytes: %s is put behind it", byteaColumnsKey, column, maxMapped, MappedSuffix))
+			errs = append(errs, fmt.Errorf("%s: %q: want a column's name of at most %d bytes: %s is put behind it", byteaColumnsKey, column, maxMapped, schema.MappedSuffix))
 		}
 	}
 	if size := r.SequenceCache; (size != 0 || r.Serial) && !fitsCache(size) {
@@ -199,7 +200,7 @@ func patternProblems(patterns []string) (bad []string) {
 }
 
 // maxMapped bounds the name of a mapped column, so that its physical name is one.
-const maxMapped = parse.MaxName - len(MappedSuffix)
+const maxMapped = parse.MaxName - len(schema.MappedSuffix)
 
 func (p *LockPolicy) problems() []string {
 	var bad []string

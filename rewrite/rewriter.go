@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // part is one statement of a text while its plan is made.
@@ -28,7 +29,7 @@ type part struct {
 // rewriter gathers what the rules make of one text.
 type rewriter struct {
 	rules *Rules
-	names *Names // nil where nothing is mapped
+	names *schema.Names // nil where nothing is mapped
 	// maps: the statement being read touches mapped columns, and must not pass as it is.
 	maps bool
 	// mapped: some statement does.
@@ -54,7 +55,7 @@ type rewriter struct {
 
 // rewrite applies the rules to a text that passed the guard. It fills the plan,
 // which draft has made of the text and its tree.
-func (p *Planner) rewrite(sql string, tree parse.Message, names *Names, plan *Plan, parts []part) *Plan {
+func (p *Planner) rewrite(sql string, tree parse.Message, names *schema.Names, plan *Plan, parts []part) *Plan {
 	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p part) bool { return p.config })
 	if len(parts) == 0 || !named && !p.config.Rules.any() {
 		return plan
@@ -99,7 +100,7 @@ func (p *Planner) rewrite(sql string, tree parse.Message, names *Names, plan *Pl
 
 // run applies the rules to every statement but those that pass as they are, of
 // which they only tell. again: columns are mapped in these too, in another form.
-func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int) bool, again bool) *rewriter {
+func (p *Planner) run(sql string, parts []part, names *schema.Names, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: parse.Intents{}}
 	if len(sql) < heavyBytes {
 		r.planned = func(sql string) *Plan { return p.alone(sql, names, false) }

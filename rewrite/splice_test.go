@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 var allSplices = flag.Bool("rewrite.splices", false, "try every call in every place, not a fifth of them")
@@ -104,15 +105,15 @@ func FuzzSplice(f *testing.F) {
 // textReaders are what reads texts of clients, in each configuration of rules.
 type textReaders struct {
 	planners []*Planner
-	names    *Names
+	names    *schema.Names
 	given    Given
 }
 
 func readersOfTexts(t testing.TB) *textReaders {
-	names := NewSchema([]Relation{
-		{ID: "1", Schema: "public", Name: "t", Columns: []Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v", Kind: instantType, Fill: Clock, Time: InstantKind}}, Key: []string{"a", "k"}},
-		{ID: "2", Schema: "public", Name: "u", Columns: []Column{{Name: "Id", Mapped: true}, {Name: "n", Fill: Drawn}}, Key: []string{"Id"}},
-		{ID: "3", Schema: "public", Name: "plain", Columns: []Column{{Name: "a", Fill: Drawn, Always: true}, {Name: "k"}}, Key: []string{"a"}},
+	names := schema.New([]schema.Relation{
+		{ID: "1", Schema: "public", Name: "t", Columns: []schema.Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v", Kind: instantType, Fill: schema.Clock, Time: InstantKind}}, Key: []string{"a", "k"}},
+		{ID: "2", Schema: "public", Name: "u", Columns: []schema.Column{{Name: "Id", Mapped: true}, {Name: "n", Fill: schema.Drawn}}, Key: []string{"Id"}},
+		{ID: "3", Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "a", Fill: schema.Drawn, Always: true}, {Name: "k"}}, Key: []string{"a"}},
 	}).In([]string{"public"})
 	return &textReaders{
 		planners: []*Planner{newPlanner(t), goldenPlanner(t), mappedPlanner(t, nil), mappedPlanner(t, func(r *Rules) { r.Bytea = ByteaHexCast })},
@@ -130,7 +131,7 @@ func (r *textReaders) read(sql string) (err error) {
 		}
 	}()
 	for i, p := range r.planners {
-		for _, names := range []*Names{nil, r.names} {
+		for _, names := range []*schema.Names{nil, r.names} {
 			plan := p.PlanIn([]byte(sql), names)
 			for _, st := range plan.Statements {
 				if st.Refusal != nil && *st.Refusal == *errOverlap {

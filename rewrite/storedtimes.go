@@ -4,7 +4,11 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
+
+// tableName is a relation's name with that of its schema.
+type tableName struct{ schema, name string }
 
 // StoredTimes are the columns in which statements of a transaction have stored its time.
 type StoredTimes struct{ in []storedTime }
@@ -12,12 +16,12 @@ type StoredTimes struct{ in []storedTime }
 // storedTime are such columns of a relation, by their names; of all columns where nobody knows which they are. Of
 // a relation without a name nobody knows which one it is.
 type storedTime struct {
-	relationName
+	tableName
 	columns []string // nil: any
 }
 
 // Note takes in what a text stores.
-func (t *StoredTimes) Note(p *Planner, sql string, names *Names) {
+func (t *StoredTimes) Note(p *Planner, sql string, names *schema.Names) {
 	timed, inserts, _ := timeWords([]byte(sql))
 	if !timed && !inserts {
 		return
@@ -28,7 +32,7 @@ func (t *StoredTimes) Note(p *Planner, sql string, names *Names) {
 }
 
 // note looks for statements that store the time: by its words, which timed says are in the text, or by defaults.
-func (t *StoredTimes) note(m parse.Message, timed bool, names *Names, depth int) {
+func (t *StoredTimes) note(m parse.Message, timed bool, names *schema.Names, depth int) {
 	if depth > deepest {
 		t.add(storedTime{})
 		return
@@ -41,9 +45,9 @@ func (t *StoredTimes) note(m parse.Message, timed bool, names *Names, depth int)
 		case r == nil, r.View:
 			t.add(storedTime{})
 		case timed:
-			t.add(storedTime{relationName: relationName{r.Schema, r.Name}})
+			t.add(storedTime{tableName: tableName{r.Schema, r.Name}})
 		case !m.Is("UpdateStmt") && fillsTime(relation, names):
-			t.add(storedTime{relationName{r.Schema, r.Name}, timeColumns(r)})
+			t.add(storedTime{tableName{r.Schema, r.Name}, timeColumns(r)})
 		}
 	}
 	for child := range m.Nodes() {
@@ -52,9 +56,9 @@ func (t *StoredTimes) note(m parse.Message, timed bool, names *Names, depth int)
 }
 
 // timeColumns are the columns of a relation that are filled with the time, and those that may be computed of it.
-func timeColumns(r *Relation) (columns []string) {
+func timeColumns(r *schema.Relation) (columns []string) {
 	for _, c := range r.Columns {
-		if c.Fill == Clock || c.Computed {
+		if c.Fill == schema.Clock || c.Computed {
 			columns = append(columns, c.Name)
 		}
 	}
@@ -63,7 +67,7 @@ func timeColumns(r *Relation) (columns []string) {
 
 func (t *StoredTimes) add(s storedTime) {
 	known := func(k storedTime) bool {
-		return k.relationName == s.relationName && (k.columns == nil || slices.Equal(k.columns, s.columns))
+		return k.tableName == s.tableName && (k.columns == nil || slices.Equal(k.columns, s.columns))
 	}
 	if !slices.ContainsFunc(t.in, known) {
 		t.in = append(t.in, s)
@@ -71,7 +75,7 @@ func (t *StoredTimes) add(s storedTime) {
 }
 
 // Read reports whether a text may read what was stored, and so tell its client the time.
-func (t *StoredTimes) Read(p *Planner, sql string, names *Names) bool {
+func (t *StoredTimes) Read(p *Planner, sql string, names *schema.Names) bool {
 	if len(t.in) == 0 {
 		return false
 	}
@@ -85,7 +89,7 @@ func (t *StoredTimes) Read(p *Planner, sql string, names *Names) bool {
 // timeReader looks through one statement.
 type timeReader struct {
 	stored []storedTime
-	names  *Names
+	names  *schema.Names
 	any    bool     // it may read what was stored, whatever it names
 	rows   bool     // it reads columns that it does not name: by a star, a join, names of its own
 	of     []string // the names of what was stored: columns, and relations, which stand for whole rows
@@ -143,7 +147,7 @@ func (r *timeReader) column(m parse.Message) {
 
 // relation looks at a relation that is read. Those of the catalog show nothing that was stored.
 func (r *timeReader) relation(m parse.Message) {
-	name := relationName{m.Text("schemaname"), m.Text("relname")}
+	name := tableName{m.Text("schemaname"), m.Text("relname")}
 	found := r.names.Relation(name.schema, name.name)
 	if found != nil {
 		name.schema = found.Schema
@@ -153,13 +157,13 @@ func (r *timeReader) relation(m parse.Message) {
 	}
 	for _, s := range r.stored {
 		switch {
-		case s.relationName == relationName{}:
+		case s.tableName == tableName{}:
 			r.any = true
 		case found == nil: // of a WITH query the query itself is looked at
 			r.any = r.any || name.schema != ""
 		case found.View:
 			r.any = true
-		case s.relationName == name:
+		case s.tableName == name:
 			r.any = r.any || s.columns == nil
 			r.of = append(r.of, s.columns...)
 			r.of = append(r.of, name.name)

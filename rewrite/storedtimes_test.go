@@ -1,13 +1,17 @@
 package rewrite
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 // A text that may read rows in which the time of the transaction was stored tells that time.
 func TestStoredTimes(t *testing.T) {
 	p := newPlanner(t)
-	names := NewSchema([]Relation{
-		{ID: "1", Schema: "public", Name: "timed", Columns: []Column{{Name: "v"}, {Name: "at", Kind: instantType, Fill: Clock, Time: InstantKind}, {Name: "twice", Computed: true}}},
-		{ID: "2", Schema: "public", Name: "plain", Columns: []Column{{Name: "v"}, {Name: "at", Kind: instantType}}},
+	names := schema.New([]schema.Relation{
+		{ID: "1", Schema: "public", Name: "timed", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType, Fill: schema.Clock, Time: InstantKind}, {Name: "twice", Computed: true}}},
+		{ID: "2", Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType}}},
 		{ID: "3", Schema: "public", Name: "seen", View: true},
 		{Schema: "pg_catalog", Name: "pg_prepared_statements", View: true},
 	}).In([]string{"pg_catalog", "public"})

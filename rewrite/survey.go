@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // What a transaction does beside the values that it gets back when it is run again: such
@@ -29,7 +30,7 @@ func (s Survey) Or(t Survey) Survey {
 var all = Survey{Time: true, Numbers: true, Views: true}
 
 // Survey looks through a text. What cannot be read, or calls what nobody knows, may do all.
-func (p *Planner) Survey(sql string, names *Names) Survey {
+func (p *Planner) Survey(sql string, names *schema.Names) Survey {
 	statements := p.statements(sql)
 	if names == nil || len(statements) == 0 && !blank(sql) {
 		return all
@@ -82,12 +83,12 @@ func blank(sql string) bool {
 const deepest = 200
 
 type surveyor struct {
-	names   *Names
+	names   *schema.Names
 	fills   bool          // the statement inserts: its relations' defaults may run
 	updates bool          // it is an UPDATE
 	withs   []string      // the names of its WITH queries
 	root    parse.Message // the statement
-	known   [][]Column
+	known   [][]schema.Column
 	Survey
 }
 
@@ -135,17 +136,17 @@ func (v *surveyor) visit(m parse.Message, depth int) {
 
 // relation looks at what a name stands for.
 func (v *surveyor) relation(m parse.Message) {
-	r, known := v.names.find(m.Text("schemaname"), m.Text("relname"))
+	r, known := v.names.Find(m.Text("schemaname"), m.Text("relname"))
 	switch {
 	case r == nil && known && m.Text("schemaname") == "" && slices.Contains(v.withs, m.Text("relname")):
 	case r == nil, !known:
 		v.Time, v.Numbers = true, v.Numbers || v.fills
 	case r.View:
-		v.Time, v.Views = true, v.Views || !isSystem(r.Schema)
+		v.Time, v.Views = true, v.Views || !schema.IsSystem(r.Schema)
 	case v.fills:
 		for _, c := range r.Columns {
-			v.Time = v.Time || c.Fill >= Clock
-			v.Numbers = v.Numbers || c.Fill == Unclear
+			v.Time = v.Time || c.Fill >= schema.Clock
+			v.Numbers = v.Numbers || c.Fill == schema.Unclear
 		}
 	}
 }
@@ -155,7 +156,7 @@ func (v *surveyor) relation(m parse.Message) {
 // that is not known: constants, what is drawn, and an INSERT of such values, since whether its key
 // is taken is no matter of its snapshot in PostgreSQL either. A change of the schema says nothing of
 // data. Without names nobody knows of defaults.
-func (p *Planner) Observes(sql string, names *Names) bool {
+func (p *Planner) Observes(sql string, names *schema.Names) bool {
 	statements := p.statements(sql)
 	if len(statements) == 0 {
 		return !blank(sql)
@@ -191,12 +192,12 @@ func (p *Planner) Observes(sql string, names *Names) bool {
 }
 
 // fillsTime reports whether a relation has a column that is filled with the time.
-func fillsTime(relation parse.Message, names *Names) bool {
+func fillsTime(relation parse.Message, names *schema.Names) bool {
 	if names == nil {
 		return false
 	}
-	r, known := names.find(relation.Text("schemaname"), relation.Text("relname"))
-	return known && r != nil && slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Fill == Clock })
+	r, known := names.Find(relation.Text("schemaname"), relation.Text("relname"))
+	return known && r != nil && slices.ContainsFunc(r.Columns, func(c schema.Column) bool { return c.Fill == schema.Clock })
 }
 
 // readsData reports whether what is under a node may read data.
@@ -226,21 +227,21 @@ var numbers = parse.WordSet("currval lastval setval")
 // Draws reports what a text draws whose answer can stand for it when its transaction is run
 // again: Drawn, or Clock where the time is in it. Such a text is one SELECT that reads no
 // table, and of calls of what draws. Settled for any other.
-func (p *Planner) Draws(sql string) Fill {
+func (p *Planner) Draws(sql string) schema.Fill {
 	statements := p.statements(sql)
 	if len(statements) != 1 || !statements[0].Is("SelectStmt") {
-		return Settled
+		return schema.Settled
 	}
 	node := statements[0]
 	if parse.SetOperation(node.Integer("op")) > parse.SETOP_NONE || node.Has("distinct_clause", "into_clause", "from_clause", "where_clause",
 		"group_clause", "having_clause", "window_clause", "values_lists", "sort_clause", "limit_offset", "limit_count", "locking_clause", "with_clause") {
-		return Settled
+		return schema.Settled
 	}
-	fill := Settled
+	fill := schema.Settled
 	for target := range node.List("target_list") {
 		drawn := drawOf(target.Child("val"))
-		if drawn == Settled {
-			return Settled
+		if drawn == schema.Settled {
+			return schema.Settled
 		}
 		fill = max(fill, drawn)
 	}
@@ -248,33 +249,33 @@ func (p *Planner) Draws(sql string) Fill {
 }
 
 // drawOf is what an expression draws, where that is all it does.
-func drawOf(n parse.Message) Fill {
+func drawOf(n parse.Message) schema.Fill {
 	if n.Is("TypeCast") && parse.IsBuiltinType(n.Child("type_name")) {
 		n = n.Child("arg")
 	}
 	if n.Is("SQLValueFunction") && parse.SQLValueFunctionOp(n.Integer("op")) == parse.SVFOP_CURRENT_TIMESTAMP {
-		return Clock
+		return schema.Clock
 	}
 	if !n.Is("FuncCall") || n.Has("agg_order", "agg_filter", "over") {
-		return Settled
+		return schema.Settled
 	}
 	names := n.Names("funcname")
 	if len(names) == 0 || len(names) > 1 && names[0] != "pg_catalog" {
-		return Settled
+		return schema.Settled
 	}
 	for arg := range n.List("args") {
 		if arg.Is("TypeCast") {
 			arg = arg.Child("arg")
 		}
 		if !arg.Is("A_Const") && !arg.Is("ParamRef") {
-			return Settled
+			return schema.Settled
 		}
 	}
 	switch last := names[len(names)-1]; {
 	case parse.Drawers[last]:
-		return Drawn
+		return schema.Drawn
 	case last == "clock_timestamp", last == "now", last == "transaction_timestamp":
-		return Clock
+		return schema.Clock
 	}
-	return Settled
+	return schema.Settled
 }

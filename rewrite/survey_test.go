@@ -1,14 +1,18 @@
 package rewrite
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 func TestSurvey(t *testing.T) {
-	s := NewSchema([]Relation{
-		{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn}, {Name: "v"}}},
-		{Schema: "public", Name: "timed", Columns: []Column{{Name: "at", Fill: Clock}}},
-		{Schema: "public", Name: "odd", Columns: []Column{{Name: "x", Fill: Unclear}}},
+	s := schema.New([]schema.Relation{
+		{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "id", Fill: schema.Drawn}, {Name: "v"}}},
+		{Schema: "public", Name: "timed", Columns: []schema.Column{{Name: "at", Fill: schema.Clock}}},
+		{Schema: "public", Name: "odd", Columns: []schema.Column{{Name: "x", Fill: schema.Unclear}}},
 		{Schema: "public", Name: "seen", View: true},
-		{Schema: "public", Name: "told", Columns: []Column{{Name: "at", Kind: instantType}, {Name: "word"}, {Name: "v"}}},
+		{Schema: "public", Name: "told", Columns: []schema.Column{{Name: "at", Kind: instantType}, {Name: "word"}, {Name: "v"}}},
 	})
 	p, names := newPlanner(t), s.In([]string{"public"})
 	const nothing, time, both = 0, 1, 3
@@ -38,7 +42,7 @@ func TestSurvey(t *testing.T) {
 
 // The server's own relations call no function of a user's; a view of a user's may.
 func TestSurveyOfViews(t *testing.T) {
-	s := NewSchema([]Relation{{Schema: "pg_catalog", Name: "pg_class", View: true}, {Schema: "information_schema", Name: "tables", View: true}, {Schema: "public", Name: "seen", View: true}, {Schema: "public", Name: "pg_class", View: true}})
+	s := schema.New([]schema.Relation{{Schema: "pg_catalog", Name: "pg_class", View: true}, {Schema: "information_schema", Name: "tables", View: true}, {Schema: "public", Name: "seen", View: true}, {Schema: "public", Name: "pg_class", View: true}})
 	p, names, shadowed := newPlanner(t), s.In([]string{"pg_catalog", "public"}), s.In([]string{"public", "pg_catalog"})
 	for sql, want := range map[string][2]bool{
 		"SELECT 1 FROM pg_class": {false, true}, "SELECT 1 FROM pg_catalog.pg_class": {}, "SELECT 1 FROM information_schema.tables": {}, "SELECT 1 FROM public.pg_class": {true, true},
@@ -52,12 +56,12 @@ func TestSurveyOfViews(t *testing.T) {
 
 func TestDraws(t *testing.T) {
 	p := newPlanner(t)
-	for sql, want := range map[string]Fill{
-		"SELECT nextval('s')": Drawn, "select nextval('public.s'::regclass) as id, gen_random_uuid()": Drawn, "SELECT random()::text;": Drawn, "SELECT nextval($1)": Drawn,
-		"SELECT clock_timestamp()": Clock, "SELECT random(), pg_catalog.clock_timestamp()": Clock,
-		"SELECT now()": Clock, "SELECT CURRENT_TIMESTAMP, transaction_timestamp()": Clock, "SELECT CURRENT_DATE": Settled, "SELECT 1": Settled, "SELECT": Settled, "SELECT nextval('s') FROM t": Settled, "SELECT nextval(mine())": Settled, "SELECT my.nextval('s')": Settled,
-		"SELECT nextval('s') UNION SELECT 1": Settled, "SELECT nextval('s') WHERE random() > 0.5": Settled, "SELECT nextval('s'), 1": Settled, "SELECT DISTINCT nextval('s')": Settled,
-		"SELECT nextval('s'); SELECT 1": Settled, "SELECT nextval('s') INTO x": Settled, "SELECT random()::mine": Settled, "VALUES (random())": Settled,
+	for sql, want := range map[string]schema.Fill{
+		"SELECT nextval('s')": schema.Drawn, "select nextval('public.s'::regclass) as id, gen_random_uuid()": schema.Drawn, "SELECT random()::text;": schema.Drawn, "SELECT nextval($1)": schema.Drawn,
+		"SELECT clock_timestamp()": schema.Clock, "SELECT random(), pg_catalog.clock_timestamp()": schema.Clock,
+		"SELECT now()": schema.Clock, "SELECT CURRENT_TIMESTAMP, transaction_timestamp()": schema.Clock, "SELECT CURRENT_DATE": schema.Settled, "SELECT 1": schema.Settled, "SELECT": schema.Settled, "SELECT nextval('s') FROM t": schema.Settled, "SELECT nextval(mine())": schema.Settled, "SELECT my.nextval('s')": schema.Settled,
+		"SELECT nextval('s') UNION SELECT 1": schema.Settled, "SELECT nextval('s') WHERE random() > 0.5": schema.Settled, "SELECT nextval('s'), 1": schema.Settled, "SELECT DISTINCT nextval('s')": schema.Settled,
+		"SELECT nextval('s'); SELECT 1": schema.Settled, "SELECT nextval('s') INTO x": schema.Settled, "SELECT random()::mine": schema.Settled, "VALUES (random())": schema.Settled,
 	} {
 		if got := p.Draws(sql); got != want {
 			t.Errorf("%s: %d, want %d", sql, got, want)
@@ -66,8 +70,8 @@ func TestDraws(t *testing.T) {
 }
 
 func TestObserves(t *testing.T) {
-	s := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn}, {Name: "v"}}},
-		{Schema: "public", Name: "timed", Columns: []Column{{Name: "id"}, {Name: "at", Fill: Clock}}}})
+	s := schema.New([]schema.Relation{{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "id", Fill: schema.Drawn}, {Name: "v"}}},
+		{Schema: "public", Name: "timed", Columns: []schema.Column{{Name: "id"}, {Name: "at", Fill: schema.Clock}}}})
 	p, names := newPlanner(t), s.In([]string{"public"})
 	for sql, want := range map[string]bool{
 		"": false, "SELECT 1": false, "SELECT nextval('s'), random(), clock_timestamp(), currval('s')": false, "SELECT lower($1) || 'x'": false, "VALUES (1), (2)": false, "SET x.y = 1": false, "SHOW x.y": false,

@@ -1,6 +1,9 @@
 package rewrite
 
-import "github.com/sluice-proxy/sluice/rewrite/parse"
+import (
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 // The time of a transaction goes into every column that an INSERT has the server fill with it: of an INSERT ...
 // VALUES (Insertion, upsert), of one that inserts what it selects (selection), and of those in WITH queries (within).
@@ -14,11 +17,11 @@ type Timed interface {
 	// GivesTime reports whether the statement is given the time.
 	GivesTime(g Given) bool
 	// Same reports whether the relations into which it inserts were the same ones by other names.
-	Same(names *Names) bool
+	Same(names *schema.Names) bool
 }
 
 // Timed returns what the only statement of a text is, or nil where it cannot be given the time.
-func (p *Planner) Timed(sql string, names *Names) Timed {
+func (p *Planner) Timed(sql string, names *schema.Names) Timed {
 	if in := p.Insertion(sql, names); in != nil {
 		return in
 	}
@@ -60,7 +63,7 @@ type selection struct {
 }
 
 // selectionOf is such a statement; nil for any other, and where the query names its columns by their numbers.
-func selectionOf(sql string, node parse.Message, names *Names) *selection {
+func selectionOf(sql string, node parse.Message, names *schema.Names) *selection {
 	if !node.Is("InsertStmt") || node.Has("with_clause") || !node.Has("cols") {
 		return nil
 	}
@@ -71,7 +74,7 @@ func selectionOf(sql string, node parse.Message, names *Names) *selection {
 	}
 	s := &selection{Insertion: Insertion{sql: sql, names: names, node: node, ph: parse.LexPhrase([]byte(sql), 0, len(sql)), list: -1}}
 	s.pairs = s.ph.Pairs()
-	if s.relation, _ = names.find(name.Text("schemaname"), name.Text("relname")); s.relation == nil || !s.returns(node, name) || !s.lists(node) {
+	if s.relation, _ = names.Find(name.Text("schemaname"), name.Text("relname")); s.relation == nil || !s.returns(node, name) || !s.lists(node) {
 		return nil
 	}
 	s.first = s.head + 1
@@ -109,7 +112,7 @@ func (s *selection) Survey(g Given) Survey {
 type within struct {
 	p     *Planner
 	sql   string
-	names *Names
+	names *schema.Names
 	parts []timedPart // in their order
 }
 
@@ -120,7 +123,7 @@ type timedPart struct {
 }
 
 // within is such a statement; nil for any other.
-func (p *Planner) within(sql string, node parse.Message, names *Names) *within {
+func (p *Planner) within(sql string, node parse.Message, names *schema.Names) *within {
 	switch node.Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
 	default:
@@ -213,7 +216,7 @@ func (w *within) GivesTime(g Given) bool {
 	return false
 }
 
-func (w *within) Same(names *Names) bool {
+func (w *within) Same(names *schema.Names) bool {
 	for _, part := range w.parts {
 		if !part.in.Same(names) {
 			return false

@@ -1,14 +1,18 @@
 package rewrite
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 // The time of a transaction goes into whatever inserts rows that are filled with it, and what else reads the
 // clock is told.
 func TestTimed(t *testing.T) {
-	s := NewSchema([]Relation{
-		{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn, Always: true}, {Name: "v"}, {Name: "at", Fill: Clock, Time: "known"}}},
-		{Schema: "public", Name: "odd", Columns: []Column{{Name: "v"}, {Name: "at", Fill: Clock, Time: "unknown"}}},
-		{Schema: "public", Name: "plain", Columns: []Column{{Name: "v"}, {Name: "free", Kind: "1184/-1"}}},
+	s := schema.New([]schema.Relation{
+		{Schema: "public", Name: "t", Columns: []schema.Column{{Name: "id", Fill: schema.Drawn, Always: true}, {Name: "v"}, {Name: "at", Fill: schema.Clock, Time: "known"}}},
+		{Schema: "public", Name: "odd", Columns: []schema.Column{{Name: "v"}, {Name: "at", Fill: schema.Clock, Time: "unknown"}}},
+		{Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "v"}, {Name: "free", Kind: "1184/-1"}}},
 	})
 	p, names := newPlanner(t), s.In([]string{"public"})
 	given := Given{Knows: func(kind string) bool { return kind == "known" || kind == "1184/-1 now()" }, Time: func(string) string { return "'T'" },

@@ -1,6 +1,9 @@
 package rewrite
 
-import "github.com/sluice-proxy/sluice/rewrite/parse"
+import (
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 // Which statements tell their client the time of the transaction: a client that was told it may compare with
 // what it is told next. Of some that time can be taken from the answer (Instants, Insertion.Times); of others
@@ -37,7 +40,7 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 // HidesTime reports whether the answer of a text may tell the time of its transaction, and that time cannot
 // be taken from it: it is told by an expression, or in rows of which there may be none. A text of several
 // statements is looked through as one.
-func (p *Planner) HidesTime(sql string, names *Names) bool {
+func (p *Planner) HidesTime(sql string, names *schema.Names) bool {
 	statements := p.statements(sql)
 	for _, node := range statements {
 		tells, shows := p.tellsTime(sql, node, names)
@@ -50,7 +53,7 @@ func (p *Planner) HidesTime(sql string, names *Names) bool {
 
 // tellsTime reports whether a statement may tell the time, and whether it surely shows the very time where that
 // is looked for: in the columns that an INSERT ... VALUES returns, or in the only row of a query without tables.
-func (p *Planner) tellsTime(sql string, node parse.Message, names *Names) (tells, shows bool) {
+func (p *Planner) tellsTime(sql string, node parse.Message, names *schema.Names) (tells, shows bool) {
 	timed, _, _ := timeWords([]byte(sql))
 	switch node.Name() {
 	case "SelectStmt":
@@ -73,7 +76,7 @@ func (p *Planner) tellsTime(sql string, node parse.Message, names *Names) (tells
 
 // returnsStored reports whether a statement returns rows that it inserts into what has a column that is filled with
 // the time.
-func returnsStored(m parse.Message, names *Names, depth int) bool {
+func returnsStored(m parse.Message, names *schema.Names, depth int) bool {
 	if depth > deepest || (m.Is("InsertStmt") || m.Is("MergeStmt")) && m.Has("returning_list") && fillsTime(m.Child("relation"), names) {
 		return true
 	}

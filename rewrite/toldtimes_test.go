@@ -1,13 +1,17 @@
 package rewrite
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
 
 // A text that tells the time in a form of which it cannot be taken is found, by a quick look too.
 func TestHidesTime(t *testing.T) {
 	p := newPlanner(t)
-	names := NewSchema([]Relation{
-		{ID: "1", Schema: "public", Name: "timed", Columns: []Column{{Name: "v"}, {Name: "at", Kind: instantType, Fill: Clock, Time: InstantKind}, {Name: "made", Kind: "1114/-1", Fill: Clock, Time: "1114/-1 now()"}}},
-		{ID: "2", Schema: "public", Name: "plain", Columns: []Column{{Name: "v"}, {Name: "at", Kind: instantType}}},
+	names := schema.New([]schema.Relation{
+		{ID: "1", Schema: "public", Name: "timed", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType, Fill: schema.Clock, Time: InstantKind}, {Name: "made", Kind: "1114/-1", Fill: schema.Clock, Time: "1114/-1 now()"}}},
+		{ID: "2", Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "v"}, {Name: "at", Kind: instantType}}},
 	}).In([]string{"public"})
 	for sql, want := range map[string]bool{
 		"SELECT now()::date": true, "SELECT date_trunc('day', NOW())": true, "SELECT CURRENT_DATE": true, "SELECT extract(epoch FROM current_timestamp)": true, "SELECT age(x) FROM plain": true,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // DDL in transactions. A transaction of DSQL takes one statement of DDL, and no change of rows
@@ -122,7 +123,7 @@ func (p *Plan) WholeHint() string {
 }
 
 // alone plans a statement of a text as a text of its own; whole: it is not cut into its commands.
-func (p *Planner) alone(sql string, names *Names, whole bool) *Plan {
+func (p *Planner) alone(sql string, names *schema.Names, whole bool) *Plan {
 	if whole {
 		other := *p
 		other.config.Rules.InTransactions = RefuseDDL

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // Unmapped is the refusal of a text that names a table of the snapshot with mapped columns,
 // in a process that maps none (Rules.Bytea is ByteaOff): it would read and write their digits.
 // nil for any other text. Names are looked for in all schemas that names knows.
-func (p *Planner) Unmapped(sql []byte, names *Names) *Refusal {
-	if names == nil || len(names.schema.mapped) == 0 || !names.concerns(sql) {
+func (p *Planner) Unmapped(sql []byte, names *schema.Names) *Refusal {
+	if names == nil || !names.Maps() || !names.Concerns(sql) {
 		return nil
 	}
 	if p.config.guard(sql) != parse.Fits {
@@ -25,18 +26,10 @@ func (p *Planner) Unmapped(sql []byte, names *Names) *Refusal {
 		return nil // the server says so
 	}
 	plan, _ := p.draft(text, tree)
-	if slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.mapsAny(st.Tables) }) {
+	if slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.MapsAny(st.Tables) }) {
 		return errOff()
 	}
 	return nil
-}
-
-// mapsAny reports whether one of the tables of a statement may be one with mapped columns.
-func (n *Names) mapsAny(tables []string) bool {
-	return slices.ContainsFunc(tables, func(table string) bool {
-		r, known := n.find(splitTable(table))
-		return !known || r != nil && r.Maps()
-	})
 }
 
 func errOff() *Refusal {

@@ -12,7 +12,7 @@ import (
 var layers = map[string][]string{
 	"cmd/sluice":                   {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "cmd/sluice/doctor", "cmd/sluice/injectcmd", "cmd/sluice/leasecmd", "cmd/sluice/lint"},
 	"cmd/sluice/daemon":            {"cmd/sluice/cli", "cmd/sluice/config", "proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "metrics"},
-	"cmd/sluice/doctor":            {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "proxy", "reservoir", "rewrite"},
+	"cmd/sluice/doctor":            {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "proxy", "reservoir", "rewrite", "rewrite/schema"},
 	"cmd/sluice/injectcmd":         {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "cmd/sluice/inject", "metrics"},
 	"cmd/sluice/leasecmd":          {"cmd/sluice/cli", "cmd/sluice/config", "cmd/sluice/daemon", "lease"},
 	"cmd/sluice/lint":              {"cmd/sluice/cli", "cmd/sluice/config", "rewrite", "rewrite/lint", "rewrite/parse"},
@@ -21,7 +21,7 @@ var layers = map[string][]string{
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
 	"cmd/sluice/inject":            {},                               // nor anything of a third party
 
-	"proxy":              {"proxy/account", "proxy/admission", "proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/database", "proxy/leftover", "proxy/outcome", "proxy/question", "proxy/remains", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/trip", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "rewrite/parse", "metrics"},
+	"proxy":              {"proxy/account", "proxy/admission", "proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/database", "proxy/leftover", "proxy/outcome", "proxy/question", "proxy/remains", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/trip", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "rewrite/parse", "rewrite/schema", "metrics"},
 	"proxy/admission":    {"proxy/startup", "proxy/rawconn"},
 	"proxy/advisory":     {"proxy/wire", "rewrite"},
 	"proxy/block":        {"rewrite"},
@@ -43,8 +43,9 @@ var layers = map[string][]string{
 	"reservoir":          {"lease", "metrics"},
 	"reservoir/fleetsim": {"lease"}, // tests only
 	"lease":              {"metrics"},
-	"rewrite":            {"rewrite/parse"},
+	"rewrite":            {"rewrite/parse", "rewrite/schema"},
 	"rewrite/lint":       {"rewrite", "rewrite/parse"},
+	"rewrite/schema":     {"rewrite/parse"},
 	"rewrite/parse":      {},
 	"retry":              {},
 	"metrics":            {},

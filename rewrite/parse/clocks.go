@@ -4,11 +4,11 @@ import (
 	"bytes"
 )
 
-// drawers are the names of functions that make a value which no other call returns.
+// Drawers are the names of functions that make a value which no other call returns.
 var Drawers = WordSet(`nextval random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
 	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4`)
 
-// clocks are the words for the time, in lower case: functions and keywords.
+// Clocks are the words for the time, in lower case: functions and keywords.
 var Clocks = WordSet(`now clock_timestamp statement_timestamp transaction_timestamp timeofday
 	current_timestamp current_time current_date localtimestamp localtime age`)
 
@@ -36,13 +36,13 @@ func TimeText(b []byte) bool {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// periods are those words for the time that mean the same time all through a transaction.
+// Periods are those words for the time that mean the same time all through a transaction.
 var Periods = WordSet("now transaction_timestamp current_timestamp current_time current_date localtimestamp localtime age")
 
 // settledTypes are types whose input reads no clock, besides those in readers.
 var settledTypes = WordSet("interval regclass regtype regproc regprocedure regnamespace regrole xid tid void record tsvector tsquery")
 
-// readsClock reports whether the input of a type may read the clock. typ is a TypeName. Dates and times may, arrays and
+// ReadsClock reports whether the input of a type may read the clock. typ is a TypeName. Dates and times may, arrays and
 // ranges of these, and types that PostgreSQL lacks.
 func ReadsClock(typ Message) bool {
 	names := typ.Names("names")
@@ -52,22 +52,32 @@ func ReadsClock(typ Message) bool {
 	return TypeReadsClock(names[len(names)-1])
 }
 
-// typeReadsClock reports whether the input of a type may read the clock. name is the type's in pg_catalog, in lower case.
+// TypeReadsClock reports whether the input of a type may read the clock. name is the type's in pg_catalog, in lower case.
 func TypeReadsClock(name string) bool {
 	by, known := readers[name]
 	return !settledTypes[name] && (!known || by != 0)
 }
 
-// typeReaders returns the settings by which the input of a type reads a constant. name is the type's in pg_catalog, in
+// TypeReaders returns the settings by which the input of a type reads a constant. name is the type's in pg_catalog, in
 // lower case. known is false for a type that PostgreSQL lacks.
 func TypeReaders(name string) (by Readers, known bool) {
 	by, known = readers[name]
 	return by, known
 }
 
-// clockTypes are the types of times that are also called as a function: date(x).
+// ClockTypes are the types of times that are also called as a function: date(x).
 var ClockTypes = WordSet("date time timetz timestamp timestamptz daterange tsrange tstzrange datemultirange tsmultirange tstzmultirange")
 
-// timeMakers are the functions of PostgreSQL that return a time, and no text.
+// TimeMakers are the functions of PostgreSQL that return a time, and no text.
 var TimeMakers = WordSet(`date_trunc date_bin date_add date_subtract to_timestamp to_date make_date make_time make_timestamp make_timestamptz timezone
 	now transaction_timestamp statement_timestamp clock_timestamp extract date_part justify_days justify_hours justify_interval make_interval age isfinite`)
+
+// Generators are the words for values that come out otherwise each time a statement runs: clocks, random values,
+// sequences, the transaction's own number.
+var Generators = WordSet(`nextval currval lastval setval
+	now clock_timestamp statement_timestamp transaction_timestamp timeofday
+	current_timestamp current_time localtimestamp localtime
+	random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
+	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4
+	txid_current txid_current_if_assigned txid_current_snapshot
+	pg_current_xact_id pg_current_xact_id_if_assigned pg_current_snapshot pg_current_wal_lsn pg_backend_pid`)

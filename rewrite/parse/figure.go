@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// figure returns the name that PostgreSQL gives a column of a query which has none in the text. leaf is the reference to
+// Figure returns the name that PostgreSQL gives a column of a query which has none in the text. leaf is the reference to
 // a column or to a field, or the call, from which the name is; it is absent for any other name. n is a Node.
 func Figure(n Message) (name string, leaf Message) {
 	name, leaf, _ = Figured(n.Kind())
@@ -17,7 +17,7 @@ func Figure(n Message) (name string, leaf Message) {
 // figuredAs are the names of expressions of some kinds.
 var figuredAs = map[string]string{"A_ArrayExpr": "array", "RowExpr": "row", "CoalesceExpr": "coalesce", "GroupingFunc": "grouping"}
 
-// figured is figure for what is in a Node. sure says how sure PostgreSQL is of the name: 0 for not at all, 1 for the name
+// Figured is Figure for what is in a Node. sure says how sure PostgreSQL is of the name: 0 for not at all, 1 for the name
 // of a type, or case, and 2 for any other.
 func Figured(node Message) (name string, leaf Message, sure int) {
 	switch node.Name() {

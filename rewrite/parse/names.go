@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// wordSet is the set of words that blanks separate.
+// WordSet is the set of words that blanks separate.
 func WordSet(words string) map[string]bool {
 	m := map[string]bool{}
 	for word := range strings.FieldsSeq(words) {
@@ -14,7 +14,7 @@ func WordSet(words string) map[string]bool {
 	return m
 }
 
-// lowered appends a word in lower case to a slice, as PostgreSQL folds a name: ASCII letters only, and cut at maxName
+// Fold appends a word in lower case to a slice, as PostgreSQL folds a name: ASCII letters only, and cut at MaxName
 // bytes.
 func Fold(to, word []byte) []byte {
 	for _, c := range word {
@@ -26,13 +26,13 @@ func Fold(to, word []byte) []byte {
 	return to[:min(len(to), MaxName)]
 }
 
-// maxName is the length of the longest name that PostgreSQL takes, in bytes.
+// MaxName is the length of the longest name that PostgreSQL takes, in bytes.
 const MaxName = 63
 
-// identifier quotes a name, which may be a keyword, for a text.
+// Identifier quotes a name, which may be a keyword, for a text.
 func Identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// literal quotes a string constant. It means the same whatever standard_conforming_strings says.
+// Literal quotes a string constant. It means the same whatever standard_conforming_strings says.
 func Literal(s string) string {
 	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	if strings.Contains(s, `\`) {
@@ -41,7 +41,7 @@ func Literal(s string) string {
 	return quoted
 }
 
-// written quotes a name for a text, but not one of small letters, digits and _ alone. The name must be no keyword.
+// Written quotes a name for a text, but not one of small letters, digits and _ alone. The name must be no keyword.
 func Written(name string) string {
 	for i := range len(name) {
 		c := name[i]
@@ -53,7 +53,7 @@ func Written(name string) string {
 	return name
 }
 
-// isType reports whether a TypeName says a type of PostgreSQL, by its name in pg_catalog, and nothing else: no array,
+// IsType reports whether a TypeName says a type of PostgreSQL, by its name in pg_catalog, and nothing else: no array,
 // no length.
 func IsType(kind Message, name string) bool {
 	names := kind.Names("names")
@@ -64,7 +64,7 @@ func IsType(kind Message, name string) bool {
 		kind.Child("array_bounds").Shape == nil && kind.Child("typmods").Shape == nil
 }
 
-// functionOf returns the name of a FuncCall's function, in pg_catalog or without a schema. It returns "" for a function
+// FunctionOf returns the name of a FuncCall's function, in pg_catalog or without a schema. It returns "" for a function
 // in another schema.
 func FunctionOf(call Message) string {
 	names := call.Names("funcname")
@@ -77,7 +77,7 @@ func FunctionOf(call Message) string {
 	return ""
 }
 
-// builtinType reports whether a TypeName surely names a type of PostgreSQL.
+// IsBuiltinType reports whether a TypeName surely names a type of PostgreSQL.
 func IsBuiltinType(m Message) bool {
 	switch names := m.Names("names"); len(names) {
 	case 1:
@@ -93,7 +93,7 @@ var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "in
 	"date": true, "uuid": true, "json": true, "jsonb": true, "bytea": true, "oid": true, "regclass": true, "regtype": true,
 	"timestamptz": true, "timestamp": true, "name": true}
 
-// constraintIs reports whether a Constraint is of one of some kinds.
+// ConstraintIs reports whether a Constraint is of one of some kinds.
 func ConstraintIs(constraint Message, kinds ...ConstrType) bool {
 	return slices.Contains(kinds, ConstrType(constraint.Integer("contype")))
 }

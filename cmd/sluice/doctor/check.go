@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 	"github.com/sluice-proxy/sluice/cmd/sluice/daemon"
 	"github.com/sluice-proxy/sluice/reservoir"
-	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // NewCheck returns the command check of a program of this version.
@@ -116,7 +116,7 @@ func connect(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration
 	}
 	answered := time.Since(began)
 	var mapped []string
-	if err := runQuery(conn.Net, askMapped, func(name string) { mapped = append(mapped, strings.TrimSuffix(name, rewrite.MappedSuffix)) }); err != nil {
+	if err := runQuery(conn.Net, askMapped, func(name string) { mapped = append(mapped, strings.TrimSuffix(name, schema.MappedSuffix)) }); err != nil {
 		return "", stepError(stepQuery, err)
 	}
 	result := fmt.Sprintf("server_version %s, connected in %s, SELECT 1 in %s", conn.Params["server_version"],
@@ -130,7 +130,7 @@ func connect(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration
 // askMapped asks for the columns that are stored as text of hexadecimal digits.
 const askMapped = "SELECT n.nspname || '.' || c.relname || '.' || a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid" +
 	" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid = 25" +
-	" AND pg_catalog.right(a.attname, 10) = '" + rewrite.MappedSuffix + "' ORDER BY 1"
+	" AND pg_catalog.right(a.attname, 10) = '" + schema.MappedSuffix + "' ORDER BY 1"
 
 func stepError(step reservoir.Step, err error) error {
 	hint := stepHints[step]

@@ -1,4 +1,4 @@
-package rewrite
+package schema
 
 import (
 	"strings"
@@ -84,7 +84,7 @@ func (r *fillReader) takeWord() bool {
 		r.fill = max(r.fill, Clock)
 	case parse.Drawers[r.word]:
 		r.fill = max(r.fill, Drawn)
-	case generators[r.word]:
+	case parse.Generators[r.word]:
 		return false
 	}
 	return true

@@ -1,4 +1,4 @@
-package rewrite
+package schema
 
 import (
 	"maps"
@@ -30,9 +30,9 @@ type Column struct {
 	Always, Computed bool
 }
 
-// drawn reports whether what the server fills in can be given back to it: clock says whether
+// Drawn reports whether what the server fills in can be given back to it: clock says whether
 // the time can.
-func (c Column) drawn(clock bool) bool { return c.Fill == Drawn || c.Fill == Clock && clock }
+func (c Column) Drawn(clock bool) bool { return c.Fill == Drawn || c.Fill == Clock && clock }
 
 // Physical is the name of the column at the server.
 func (c Column) Physical() string {
@@ -80,17 +80,17 @@ type Schema struct {
 	names map[string]*Names // by path; see In
 }
 
-// NewSchema makes a snapshot. It keeps the relations.
-func NewSchema(relations []Relation) *Schema {
+// New makes a snapshot. It keeps the relations.
+func New(relations []Relation) *Schema {
 	s := &Schema{relations: make(map[relationName]*Relation, len(relations)), mapped: map[string]bool{}, known: map[string]bool{}, names: map[string]*Names{}}
 	for i := range relations {
-		s.add(&relations[i])
+		s.Add(&relations[i])
 	}
 	return s
 }
 
-// add takes a relation in, while nobody else has the snapshot.
-func (s *Schema) add(r *Relation) {
+// Add takes a relation in, while nobody else has the snapshot.
+func (s *Schema) Add(r *Relation) {
 	s.relations[relationName{r.Schema, r.Name}] = r
 	s.known[r.Name] = true
 	if r.Maps() {
@@ -215,10 +215,10 @@ func (n *Names) Schema() *Schema {
 	return n.schema
 }
 
-// find returns the relation that a name in a text stands for; schema is "" where the text
+// Find returns the relation that a name in a text stands for; schema is "" where the text
 // gives none. It is nil where the snapshot has none of that name. known is false where the
 // search path decides and nobody knows it, unless no relation of that name is mapped.
-func (n *Names) find(schema, name string) (r *Relation, known bool) {
+func (n *Names) Find(schema, name string) (r *Relation, known bool) {
 	if schema != "" {
 		return n.schema.relations[relationName{schema, name}], true
 	}
@@ -238,14 +238,14 @@ func (n *Names) Relation(schema, name string) *Relation {
 	if n == nil {
 		return nil
 	}
-	r, _ := n.find(schema, name)
+	r, _ := n.Find(schema, name)
 	return r
 }
 
-// concerns reports whether a text may touch the mapping: it names a mapped relation in
+// Concerns reports whether a text may touch the mapping: it names a mapped relation in
 // some schema, or holds the word bytea, which a new table's column has. It errs towards
 // yes, and allocates nothing for words in small letters.
-func (n *Names) concerns(sql []byte) bool {
+func (n *Names) Concerns(sql []byte) bool {
 	var small [64]byte
 	for l := (parse.Lexer{Text: sql}); ; {
 		switch l.Next() {
