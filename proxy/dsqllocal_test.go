@@ -109,6 +109,35 @@ func TestAsPostgreSQLWhereTheServerIsNot(t *testing.T) {
 	}
 }
 
+// A plain server does not know of the statements of a pipeline that were answered for it: a DISCARD ALL
+// behind them is refused as PostgreSQL would have refused it.
+func TestDiscardAllBehindLocalAnswers(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	const script = `
+		B P - | RESET application_name; B - | -; E -; Q DISCARD ALL
+		B P - | SHOW application_name; B - | -; E -; Q DISCARD ALL
+		B P - | RESET application_name; B - | -; E -; P - | DISCARD ALL; B - | -; D P -; E -; S
+		B P s | SELECT 1 AS one; S
+		B P - | DEALLOCATE s; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+		B P - | RESET application_name; B - | -; E -; P - | COMMIT; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+		B P - | RESET application_name; B - | -; E -; S
+		B Q DISCARD ALL
+		B P - | RESET application_name; B - | -; E -; P - | SELECT 1/0; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+		B Q BEGIN
+		B P - | SHOW application_name; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+		B P - | DISCARD ALL; B - | -; E -; S
+		B Q ROLLBACK
+		B P - | DISCARD ALL; B - | -; E -; S`
+	play := func(addr string) string { return crowd(t, pg, addr, script, func() {}) }
+	want := play(pg.addr)
+	for route, opts := range map[string][]option{"": nil, "replay": {withReplay}, "session": {sessionPairing}} {
+		if got := play(startSluice(t, pg, append(opts, maxOpen(3))...).addr); got != want {
+			t.Errorf("route %q: %s", route, firstDifference(got, want))
+		}
+	}
+}
+
 // DISCARD ALL gives up the backend that a session keeps, where the server knows no such
 // statement: nothing of the session is left.
 func TestDiscardAllOfAKeptBackend(t *testing.T) {

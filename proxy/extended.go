@@ -244,6 +244,9 @@ func (s *session) execute(frame []byte) error {
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
 	}
+	if err := s.discardBehindLocal(p.plan); err != nil {
+		return err
+	}
 	if err := s.readyFor(p.plan); err != nil {
 		return err
 	}

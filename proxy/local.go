@@ -167,17 +167,27 @@ func (s *session) setsBegin() bool {
 	return false
 }
 
-// discardFails is PostgreSQL's error of a DISCARD ALL where it cannot run, for a server
-// that knows no such statement; nil for any other. PostgreSQL refuses it in a block, and
-// behind another statement of the same pipeline.
+// discardFails is PostgreSQL's error of a DISCARD ALL where it cannot run; nil for any other statement. PostgreSQL
+// refuses it in a block, and behind another statement of the same pipeline. The server says so itself where it
+// knows the statement and has seen the other: what was answered here, it has not.
 func (s *session) discardFails(st *rewrite.Statement) *wire.Error {
 	switch {
-	case !s.answersDiscard(st) || s.status() == 'E':
+	case !discardsAll(st) || s.status() == 'E':
 		return nil
 	case s.inBlock():
 		return errDiscardInBlock
 	case s.t.executed, s.t.ranLocal:
 		return errDiscardInPipeline
+	}
+	return nil
+}
+
+// discardBehindLocal is discardFails for a plan that the server gets, behind what was answered here.
+func (s *session) discardBehindLocal(plan *rewrite.Plan) error {
+	if st := plan.Single(); s.t.ranLocal && st != nil {
+		if bad := s.discardFails(st); bad != nil {
+			return bad
+		}
 	}
 	return nil
 }

@@ -179,6 +179,9 @@ func (s *session) queryRefused(q *simple) error {
 		if err = s.refusal(q.plan); err == nil {
 			err = s.notAsked(q.plan)
 		}
+		if err == nil {
+			err = s.discardBehindLocal(q.plan)
+		}
 		if err == nil && s.locksOutside(q.plan) {
 			err = errLockOutside
 		}
