@@ -57,12 +57,14 @@ func (p *player) holds(c *client) bool {
 
 // free tells whether there is a backend for a client.
 func (p *player) free(who string) bool {
-	if p.holds(p.clients[who]) {
-		return true
-	}
+	return p.holds(p.clients[who]) || p.spare(who)
+}
+
+// spare tells whether the other clients leave a backend free.
+func (p *player) spare(who string) bool {
 	n := 0
-	for _, c := range p.clients {
-		if p.holds(c) {
+	for other, c := range p.clients {
+		if other != who && p.holds(c) {
 			n++
 		}
 	}
@@ -154,6 +156,11 @@ func (p *player) step(s step) (o outcome, err error) {
 	c := p.clients[s.who]
 	switch s.op {
 	case "connect":
+		// The server may have to be asked about the options, on a backend that nobody has.
+		if s.arg != "" && !p.spare(s.who) {
+			o.skipped = true
+			return o, nil
+		}
 		if c != nil {
 			c.hangUp(true)
 			delete(p.clients, s.who)

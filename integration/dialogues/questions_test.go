@@ -127,7 +127,7 @@ func plantQuestions(d dialogue, seed uint64, n int, r route, classes map[string]
 	}
 	before := epilogueOf(d.steps)
 	for i := range 1 + g.IntN(3) {
-		d.steps, before = g.insert(d.steps, before, 7000+2*i)
+		d.steps, before = g.insert(d.steps, before, 7000+2*i, question == "settings" && strings.Contains(what, "fail"))
 	}
 	return d
 }
@@ -144,10 +144,11 @@ func (g *drawer) suits(s scene, steps []step) bool {
 }
 
 // insert puts steps that make Sluice ask somewhere into a dialogue, in front of the step with that number, and returns
-// where: steps that only mean something together are not parted by others.
-func (g *drawer) insert(steps []step, before, number int) (all []step, at int) {
+// where: steps that only mean something together are not parted by others. A client whose settings may be refused
+// gets no timeout, and so must not be made to wait for a lock.
+func (g *drawer) insert(steps []step, before, number int, refused bool) (all []step, at int) {
 	s := prompts[g.IntN(len(prompts))]
-	for !g.suits(s, steps) {
+	for !g.suits(s, steps) || refused && strings.Contains(s.script, "LOCK TABLE") {
 		s = prompts[g.IntN(len(prompts))]
 	}
 	for at < len(steps) && steps[at].op == "connect" {
