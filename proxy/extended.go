@@ -244,9 +244,6 @@ func (s *session) execute(frame []byte) error {
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
 	}
-	if err := s.discardBehindLocal(p.plan); err != nil {
-		return err
-	}
 	if err := s.readyFor(p.plan); err != nil {
 		return err
 	}
@@ -265,6 +262,9 @@ func (s *session) execute(frame []byte) error {
 // executeThere has the server run a portal, which frame executes; the backend is lent. Behind what
 // moves the session elsewhere the answer is awaited (execute).
 func (s *session) executeThere(p portal, frame []byte) error {
+	if bad := s.discardFails(p.plan.Single()); s.t.ranLocal && bad != nil {
+		return bad
+	}
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.

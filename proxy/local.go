@@ -167,27 +167,16 @@ func (s *session) setsBegin() bool {
 	return false
 }
 
-// discardFails is PostgreSQL's error of a DISCARD ALL where it cannot run; nil for any other statement. PostgreSQL
-// refuses it in a block, and behind another statement of the same pipeline. The server says so itself where it
-// knows the statement and has seen the other: what was answered here, it has not.
+// discardFails is PostgreSQL's error of a DISCARD ALL in a block, or behind another statement of its pipeline;
+// nil for any other statement, or none. A server says so itself where it knows the statement and has seen the other.
 func (s *session) discardFails(st *rewrite.Statement) *wire.Error {
 	switch {
-	case !discardsAll(st) || s.status() == 'E':
+	case st == nil || !discardsAll(st) || s.status() == 'E':
 		return nil
 	case s.inBlock():
 		return errDiscardInBlock
 	case s.t.executed, s.t.ranLocal:
 		return errDiscardInPipeline
-	}
-	return nil
-}
-
-// discardBehindLocal is discardFails for a plan that the server gets, behind what was answered here.
-func (s *session) discardBehindLocal(plan *rewrite.Plan) error {
-	if st := plan.Single(); s.t.ranLocal && st != nil {
-		if bad := s.discardFails(st); bad != nil {
-			return bad
-		}
 	}
 	return nil
 }

@@ -96,12 +96,6 @@ func (s *session) executeLogged(name []byte, p portal, limit uint32) (done bool,
 // executeDiscard is Execute of DISCARD ALL, which PostgreSQL runs in a transaction of its
 // own: it commits at once, and what follows in the group is the first statement of another.
 func (s *session) executeDiscard(st *rewrite.Statement) error {
-	switch {
-	case s.inBlock():
-		return errDiscardInBlock
-	case s.t.ranLocal:
-		return errDiscardInPipeline
-	}
 	if err := s.runLocal(st, false, false); err != nil {
 		return err
 	}

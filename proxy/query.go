@@ -179,8 +179,8 @@ func (s *session) queryRefused(q *simple) error {
 		if err = s.refusal(q.plan); err == nil {
 			err = s.notAsked(q.plan)
 		}
-		if err == nil {
-			err = s.discardBehindLocal(q.plan)
+		if bad := s.discardFails(q.plan.Single()); err == nil && s.t.ranLocal && bad != nil {
+			err = bad
 		}
 		if err == nil && s.locksOutside(q.plan) {
 			err = errLockOutside
