@@ -12,17 +12,17 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim"
 )
 
-// Defaults that make a start without any flag but --upstream possible.
+// Defaults, so that a start needs no flag but --upstream.
 const (
 	defaultEndpoint  = "localdevelopment0000000000.dsql.us-east-1.on.aws"
 	defaultAccessKey = "AKIADSQLSIM"
 	defaultSecretKey = "dsqlsim"
 	defaultListen    = "127.0.0.1:5433"
 	defaultAdmin     = "127.0.0.1:9433"
-	defaultTokenLife = 15 * time.Minute // that of the AWS SDKs
+	defaultTokenLife = 15 * time.Minute // the default of the AWS SDKs
 )
 
-// flags are what the command line says.
+// flags holds the values of the command line.
 type flags struct {
 	config                 dsqlsim.Config
 	listen, admin          string
@@ -30,10 +30,10 @@ type flags struct {
 	user                   string
 	tokenLife              time.Duration
 
-	problems []error // that the values have in themselves
+	problems []error // faults of single values
 }
 
-// cluster are the flags that server and token must agree on.
+// cluster defines the flags on which server and token must agree.
 func (f *flags) cluster(set *pflag.FlagSet) {
 	f.config = dsqlsim.DefaultConfig()
 	c := &f.config
@@ -48,13 +48,13 @@ func (f *flags) cluster(set *pflag.FlagSet) {
 func (f *flags) server(set *pflag.FlagSet) {
 	c := &f.config
 	set.SortFlags = false
-	set.StringVar(&c.Upstream, "upstream", "", `the PostgreSQL behind it, as psql would be told, without TLS`)
+	set.StringVar(&c.Upstream, "upstream", "", `connection string of the PostgreSQL behind it, without TLS`)
 	set.StringVar(&f.listen, "listen", defaultListen, "address for Postgres clients")
 	set.StringVar(&f.admin, "admin", defaultAdmin, `address of the admin HTTP interface, "" for none`)
-	set.StringVar(&c.CertDir, "cert-dir", "", "directory of ca.pem, the CA of the endpoint's certificate: made where there is none, kept for the next start")
-	set.StringVar(&f.faults, "faults", "", "file with a list of faults to plan from the start, see below")
+	set.StringVar(&c.CertDir, "cert-dir", "", "directory of ca.pem, the CA of the endpoint's certificate; created if missing, and used again at the next start")
+	set.StringVar(&f.faults, "faults", "", "file with a list of faults to plan at the start, see below")
 	set.Float64Var(&c.Rate, "rate", c.Rate, "new connections per second")
-	set.IntVar(&c.Burst, "burst", c.Burst, "new connections at once, before the rate holds")
+	set.IntVar(&c.Burst, "burst", c.Burst, "new connections at once, before the rate applies")
 	set.IntVar(&c.MaxConnections, "connections", c.MaxConnections, "connections at a time")
 	set.DurationVar(&c.MaxAge, "age", c.MaxAge, "life of a connection")
 	set.StringVar(&f.ageEnd, "age-end", "eof", "how it ends: eof or fatal")
@@ -64,8 +64,8 @@ func (f *flags) server(set *pflag.FlagSet) {
 	set.DurationVar(&c.LockTimeout, "lock-timeout", c.LockTimeout, "longest wait for another transaction inside PostgreSQL")
 	set.BoolVar(&c.KeyConflicts, "key-conflicts", c.KeyConflicts, "a key violated by a row that the transaction cannot see is a conflict at COMMIT")
 	set.BoolVar(&c.SchemaConflicts, "schema-conflicts", c.SchemaConflicts, "fail other sessions with OC001 after a change of the schema")
-	set.BoolVar(&c.TellsAtOnce, "tell-at-once", false, "tell a transaction of its conflict by the first statement that could not be shown what it has written")
-	set.IntVar(&c.LedgerSize, "ledger", c.LedgerSize, "events that the ledger remembers")
+	set.BoolVar(&c.TellsAtOnce, "tell-at-once", false, "report a conflict at the first statement that cannot see what its transaction wrote")
+	set.IntVar(&c.LedgerSize, "ledger", c.LedgerSize, "number of events in the ledger")
 	f.collect(set)
 }
 
@@ -76,8 +76,7 @@ func (f *flags) token(set *pflag.FlagSet) {
 	f.collect(set)
 }
 
-// complete turns what the flags say into a configuration, and reports everything
-// that is wrong with them.
+// complete turns the flags into a configuration. It returns all their faults in one error.
 func (f *flags) complete() error {
 	problems := f.problems
 	note := func(err error) {
@@ -104,7 +103,7 @@ func (f *flags) complete() error {
 	return errors.Join(problems...)
 }
 
-// choice tells whether the second of two words was given.
+// choice returns whether the flag has the second of two words.
 func (*flags) choice(flag, given, first, second string, note func(error)) bool {
 	if given != first && given != second {
 		note(fmt.Errorf("--%s %q: want %s or %s", flag, given, first, second))

@@ -9,16 +9,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthTime is how long an answer about one's health may take.
+// healthTime bounds the wait for the answer of a probe.
 const healthTime = 5 * time.Second
 
-// newHealthcheck asks the admin interface of a stand-in on this machine: its image has
-// no other program that could.
+// newHealthcheck returns the command that probes a stand-in on this machine. The stand-in's image
+// has no other program for that.
 func newHealthcheck() *cobra.Command {
 	var admin string
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
-		Short: "Exit with 0 if a stand-in here can be used, and its PostgreSQL too",
+		Short: "Exit with 0 if a local stand-in and its PostgreSQL answer",
 		Long:  "Healthcheck asks /readyz of the admin interface.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

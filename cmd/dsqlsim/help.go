@@ -13,7 +13,7 @@ const exampleHelp = `  dsqlsim --upstream "host=/var/run/postgresql user=postgre
   PGPASSWORD=$(dsqlsim token) psql "host=` + defaultEndpoint + ` \
     hostaddr=127.0.0.1 port=5433 user=admin dbname=postgres sslmode=require"`
 
-// planHelp follows the flags of the server.
+// planHelp follows the flags in the server's help.
 var planHelp = `
 Admin interface:
   GET    /livez, /readyz         200 while it serves, and while PostgreSQL answers

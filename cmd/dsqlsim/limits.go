@@ -10,26 +10,26 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim"
 )
 
-// limits are the flags of what a cluster bounds, refuses and leaves for later.
+// limits defines the flags for the cluster's limits, refusals and delays.
 func (f *flags) limits(set *pflag.FlagSet) {
 	c := &f.config
-	set.Var(&limitFlag{&c.Limits}, "limit", "a limit in place of a cluster's, as name=number; names: "+strings.Join(limitNames(), ", "))
+	set.Var(&limitFlag{&c.Limits}, "limit", "another limit than the cluster's, as name=number; names: "+strings.Join(limitNames(), ", "))
 	set.DurationVar(&c.Limits.TransactionAge, "transaction-age", c.Limits.TransactionAge, "longest life of a transaction")
-	set.BoolVar(&c.AllowByteaKeys, "allow-bytea-keys", false, "let bytea be in a key")
+	set.BoolVar(&c.AllowByteaKeys, "allow-bytea-keys", false, "allow bytea in a key")
 	set.BoolVar(&c.OldLocking, "old-locking", false, "refuse FOR UPDATE over several tables, and without equality on the whole key, as clusters did before August 2026")
-	set.BoolVar(&c.WithoutSequenceDefaults, "without-sequence-defaults", false, "refuse nextval in a DEFAULT: documents let a cluster take it, and it is not recorded")
-	set.BoolVar(&c.WithoutSequenceOwners, "without-sequence-owners", false, "refuse the OWNED BY of a sequence: documents let a cluster take it, and it is not recorded")
-	set.BoolVar(&c.AllowDomainChanges, "allow-domain-changes", false, "take ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE, which clusters refuse")
-	set.BoolVar(&c.WithoutEncode, "without-encode", false, "know no encode() and decode(): for rewrite.bytea hex-cast of Sluice")
-	set.BoolVar(&c.WithoutSuspension, "without-suspension", false, "refuse an Execute with a limit on rows: for FETCH through Sluice")
-	set.BoolVar(&c.LocksOutsideBlocks, "lock-outside-blocks", false, "have a locking clause outside of a block lock its rows: what a cluster does is not recorded")
+	set.BoolVar(&c.WithoutSequenceDefaults, "without-sequence-defaults", false, "refuse nextval in a DEFAULT; a cluster accepts it by its documents, which was not recorded")
+	set.BoolVar(&c.WithoutSequenceOwners, "without-sequence-owners", false, "refuse the OWNED BY of a sequence; a cluster accepts it by its documents, which was not recorded")
+	set.BoolVar(&c.AllowDomainChanges, "allow-domain-changes", false, "accept ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE, which clusters refuse")
+	set.BoolVar(&c.WithoutEncode, "without-encode", false, "have no encode() and decode(), to test rewrite.bytea hex-cast")
+	set.BoolVar(&c.WithoutSuspension, "without-suspension", false, "refuse an Execute with a limit on rows, to test FETCH through Sluice")
+	set.BoolVar(&c.LocksOutsideBlocks, "lock-outside-blocks", false, "let a locking clause outside of a transaction block lock its rows; a cluster's behaviour was not recorded")
 	set.DurationVar(&c.JobDelay, "job-delay", c.JobDelay, "how long the build of an index takes")
 }
 
-// limitFlag sets one limit each time that it is given.
+// limitFlag sets one limit each time it is given.
 type limitFlag struct{ limits *dsqlsim.Limits }
 
-// limited are the limits by their names.
+// limited returns the limits by name.
 func limited(l *dsqlsim.Limits) map[string]*int {
 	return map[string]*int{
 		"rows": &l.TransactionRows, "bytes": &l.TransactionBytes, "message-bytes": &l.MessageBytes,
@@ -40,7 +40,7 @@ func limited(l *dsqlsim.Limits) map[string]*int {
 	}
 }
 
-// limitNames in the order in which help shows them.
+// limitNames returns the names in the order of the help.
 func limitNames() []string {
 	return strings.Fields("rows bytes message-bytes value-bytes row-bytes key-bytes declared-key-bytes " +
 		"columns key-columns indexes schemas tables views sequences")

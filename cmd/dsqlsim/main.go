@@ -34,7 +34,7 @@ func main() {
 	os.Exit(exitUsage)
 }
 
-// runtimeError is a failure of a server that was configured well.
+// runtimeError is a failure of a well-configured server.
 type runtimeError struct{ error }
 
 func (e *runtimeError) Unwrap() error { return e.error }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// collect makes every flag of the set note a bad value instead of ending the
-// parse at the first.
+// collect makes every flag of the set record a bad value, so that the parse goes on and reports all
+// of them.
 func (f *flags) collect(set *pflag.FlagSet) {
 	set.VisitAll(func(flag *pflag.Flag) {
 		if _, done := flag.Value.(*noted); !done {
@@ -18,14 +18,14 @@ func (f *flags) collect(set *pflag.FlagSet) {
 	})
 }
 
-// noted is a flag's value that notes what is wrong with it.
+// noted is a flag's value that records a bad value as a problem.
 type noted struct {
 	pflag.Value
 	flag     string
 	problems *[]error
 }
 
-// wanted says what a value of a flag's type looks like.
+// wanted describes the values of each type of flag.
 var wanted = map[string]string{
 	"bool":     "true or false",
 	"int":      "a whole number",
@@ -36,20 +36,19 @@ var wanted = map[string]string{
 func (n *noted) Set(given string) error {
 	before := n.String()
 	if n.Value.Set(given) != nil {
-		_ = n.Value.Set(before) // it may have become zero, which is another problem
+		_ = n.Value.Set(before) // a failed Set may have stored zero, which would be a second problem
 		*n.problems = append(*n.problems, fmt.Errorf("--%s %q: want %s", n.flag, given, wanted[n.Type()]))
 	}
 	return nil
 }
 
-// sift takes out of the arguments everything that the command which they name
-// does not know, so that it is reported together with what is wrong with the
-// rest.
+// sift removes unknown words and flags from the arguments and records them as problems. So they are
+// reported together with the faults of the others.
 func (f *flags) sift(root *cobra.Command, args []string) []string {
 	wrong := func(format string, values ...any) { f.problems = append(f.problems, fmt.Errorf(format, values...)) }
 	cmd, words, err := root.Find(args)
 	if err != nil {
-		return args // cobra will say it
+		return args // cobra reports it
 	}
 	cmd.InitDefaultHelpFlag()
 	var kept []string
@@ -71,7 +70,7 @@ func (f *flags) sift(root *cobra.Command, args []string) []string {
 		case flag == nil:
 			wrong("%s: there is no such flag: see %s --help", word, cmd.CommandPath())
 			if len(words) > 0 && !whole && !strings.HasPrefix(words[0], "-") {
-				words = words[1:] // its value, most likely
+				words = words[1:] // probably its value
 			}
 		case whole || flag.NoOptDefVal != "":
 			kept = append(kept, word)
@@ -85,7 +84,7 @@ func (f *flags) sift(root *cobra.Command, args []string) []string {
 	return kept
 }
 
-// problemsOf takes apart what errors.Join joined.
+// problemsOf splits an error of errors.Join.
 func problemsOf(err error) []error {
 	if err == nil {
 		return nil

@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim"
 )
 
-// headerTimeout bounds how slowly an admin request may begin.
+// headerTimeout bounds the time of an admin request's header.
 const headerTimeout = 10 * time.Second
 
-// serve runs the stand-in until ctx ends, and tells out how to use it.
+// serve runs the stand-in until ctx ends, and writes instructions for its use to out.
 func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
 	if err := f.complete(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
 	return errors.Join(err, srv.Close())
 }
 
-// announce says how to use the stand-in; its addresses are those it got.
+// announce writes how to use the stand-in, with the addresses of its listeners.
 func (f *flags) announce(out io.Writer, listen, admin net.Addr) {
 	host, port, _ := net.SplitHostPort(listen.String())
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
@@ -74,8 +74,8 @@ func (f *flags) announce(out io.Writer, listen, admin net.Addr) {
 	}
 }
 
-// tokenArgs are what the token command needs to agree with this server; the
-// secrets are for the user to fill in.
+// tokenArgs returns the flags that the token command needs to agree with this server. The user
+// fills in the secrets.
 func (f *flags) tokenArgs() string {
 	var args string
 	for _, each := range []struct{ flag, given, preset, shown string }{
@@ -91,7 +91,7 @@ func (f *flags) tokenArgs() string {
 	return args
 }
 
-// behind says which PostgreSQL answers, or why none does.
+// behind writes which PostgreSQL answers, or why none does.
 func behind(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
 	version, err := srv.Upstream(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func behind(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
 }
 
 func printToken(out io.Writer, f *flags) error {
-	f.config.Upstream = "host=none" // not needed for a token
+	f.config.Upstream = "host=none" // a token needs none
 	f.listen, f.admin = defaultListen, ""
 	if err := f.complete(); err != nil {
 		return err
