@@ -1,5 +1,5 @@
-// Command sluice is a sidecar daemon that speaks the Postgres wire protocol in
-// front of Amazon Aurora DSQL.
+// Command sluice is a sidecar daemon that speaks the Postgres wire protocol in front of Amazon
+// Aurora DSQL.
 //
 // # Packages
 //
@@ -8,14 +8,14 @@
 //	daemon     serve and healthcheck: builds the parts, runs them, drains them
 //	doctor     check and doctor: ask a server what the configuration needs
 //	lint       lint: reads SQL files and logs
-//	leasecmd   lease: looks after the DynamoDB table
+//	leasecmd   lease: manages the DynamoDB table
 //	injectcmd  inject: the admission webhook and the filter of manifests, by package inject
 //
-// This package has the list of commands and the version. Its tests hold the source of the whole
-// module to its rules. default.pgo is the profile that a release is compiled by.
+// This package has the list of commands and the version. Its tests check the source of the whole
+// module. default.pgo is the profile with which releases are compiled.
 //
 // # Exit codes
 //
-// 0 is a normal end (a drain that met its deadline included), 1 a failure while
-// running, 2 a wrong command line or configuration.
+// 0 is a normal end, which includes a drain that met its deadline. 1 is a failure while running. 2
+// is a wrong command line or configuration.
 package main

@@ -6,11 +6,11 @@ import (
 	"runtime/debug"
 )
 
-// released is the version of a release, which its build sets (-X).
+// released is the version of a release; the build sets it (-X).
 var released string
 
-// version is that of the release, or the module's as the Go tool stamped it, with
-// the revision where it stamped no more than "(devel)".
+// version returns the version of the release, or else the module's as stamped by the Go tool. If
+// that is "(devel)", it returns the revision.
 func version() string {
 	if released != "" {
 		return released
@@ -38,7 +38,7 @@ func versionOf(info *debug.BuildInfo) string {
 	return text
 }
 
-// describeBuild is version with the toolchain and the platform behind.
+// describeBuild returns the version with the toolchain and the platform.
 func describeBuild() string {
 	return fmt.Sprintf("%s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

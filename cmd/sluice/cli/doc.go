@@ -1,5 +1,5 @@
-// Package cli has what the commands of sluice share: the root command, the run of a command
-// line, exit codes, and the text of an input.
+// Package cli has the common parts of sluice's commands: the root command, the execution of a
+// command line, exit codes, and reading of inputs.
 //
 // A command returns an error. AtRuntime marks errors of running; all others are errors of usage.
 // Execute prints the error and returns the exit code.

@@ -14,7 +14,7 @@ import (
 // Exit codes of the program.
 const (
 	ExitOK      = 0
-	ExitRuntime = 1 // a failure while a command did its work
+	ExitRuntime = 1 // a failure while a command worked
 	ExitUsage   = 2 // a wrong command line or configuration
 )
 
@@ -39,13 +39,13 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	return ExitUsage
 }
 
-// A runtimeError happened while a well-formed command did its work. Every other
-// error of a command is about its arguments or its configuration.
+// runtimeError is a failure of a well-formed command. All other errors of a command concern its
+// arguments or its configuration.
 type runtimeError struct{ error }
 
 func (e *runtimeError) Unwrap() error { return e.error }
 
-// AtRuntime marks an error as one of running; nil stays nil.
+// AtRuntime marks an error as a failure while running; nil stays nil.
 func AtRuntime(err error) error {
 	if err == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// ReadInput returns the text of a file, or that of stdin where the name is -.
+// ReadInput returns the text of a file, or of stdin if the name is -.
 func ReadInput(name string, stdin io.Reader) (string, error) {
 	if name == "-" {
 		text, err := io.ReadAll(stdin)
@@ -15,8 +15,8 @@ func ReadInput(name string, stdin io.Reader) (string, error) {
 	return ReadRegular(name)
 }
 
-// ReadRegular returns the text of a file. What is no regular file, a pipe or a device, may have no end,
-// and is refused.
+// ReadRegular returns the text of a regular file. It refuses pipes and devices, which may have no
+// end.
 func ReadRegular(name string) (string, error) {
 	switch info, err := os.Stat(name); {
 	case err != nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// NewRoot returns the command sluice with these commands below it.
+// NewRoot returns the command sluice with the given subcommands.
 func NewRoot(commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sluice",
@@ -19,7 +19,7 @@ func NewRoot(commands ...*cobra.Command) *cobra.Command {
 			"on localhost, and each transaction runs on a pooled, IAM-authenticated TLS connection.",
 		Args:              NoCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		SilenceErrors:     true, // execute prints them
+		SilenceErrors:     true, // Execute prints them
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
@@ -28,7 +28,7 @@ func NewRoot(commands ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// NoCommand refuses arguments where a command was expected.
+// NoCommand refuses arguments of a command that only has subcommands.
 func NoCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func NoCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q%s (see %s --help)", args[0], config.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// explainFlag adds the flag that was probably meant, and where to read on.
+// explainFlag adds the most similar flag, and the help command.
 func explainFlag(cmd *cobra.Command, err error) error {
 	hint := ""
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Bounds of the admin listener's connections. A scrape takes milliseconds; one
-// that takes longer than these is not read by anybody.
+// These bound the connections of the admin listener. A scrape takes milliseconds; a slower one has
+// no reader.
 const (
 	adminHeaderTimeout = 5 * time.Second
 	adminReadTimeout   = 10 * time.Second
 	adminWriteTimeout  = 30 * time.Second
-	adminIdleTimeout   = 2 * time.Minute // above Prometheus' usual interval
+	adminIdleTimeout   = 2 * time.Minute // above Prometheus's usual interval
 	adminHeaderBytes   = 16 << 10
 )
 
-// liveWait bounds how long /livez waits for a sign of life. A daemon that gives none for so
-// long is hung: its work between two of them takes milliseconds.
+// liveWait bounds the wait of /livez for Alive. A daemon that takes longer is hung: it answers
+// within milliseconds otherwise.
 const liveWait = 5 * time.Second
 
-// NewAdmin returns the server of /metrics, /startupz, /livez and /readyz, which is to be
-// started when clients can connect. alive waits for a sign of life until its context ends,
-// ready says why the daemon is not ready, nil when it is, and warning what is wrong with a
-// daemon that is. guests bounds its connections, and has the log.
+// NewAdmin returns the server of /metrics, /startupz, /livez and /readyz. It is started when
+// clients can connect. alive returns when the daemon works, or with an error at the end of its
+// context. ready returns why the daemon is not ready, nil when it is. warning returns the problem
+// of a ready daemon. guests bounds the server's connections, and has the log.
 func NewAdmin(metrics http.Handler, alive func(context.Context) error, ready func() error, warning func() string, guests *AdminGuests) *http.Server {
-	mux := http.NewServeMux() // other methods than GET and HEAD get 405
+	mux := http.NewServeMux() // the mux answers 405 to other methods than GET and HEAD
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /startupz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, "started") // the configuration is valid, and clients can connect
@@ -68,5 +68,5 @@ func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintln(w, text) // whoever asked has gone
+	_, _ = fmt.Fprintln(w, text) // the prober may have left
 }

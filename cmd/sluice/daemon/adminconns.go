@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// adminConns is how many connections the admin address has at once. A handful asks: probes, a
-	// scraper or two, a person.
+	// adminConns bounds the connections of the admin address. A few suffice: probes, a scraper or
+	// two, a person.
 	adminConns = 32
-	// adminPatience is how long a request keeps its connection in any case: many times what a probe
-	// or a scrape takes.
+	// adminPatience is how long a request may use its connection in any case. It is many times the
+	// duration of a probe or a scrape.
 	adminPatience = time.Second
-	// adminTellEvery is how often the log is told of connections that were closed.
-	adminTellEvery = 10 * time.Second
+	// adminLogEvery is the interval at which closed connections are logged.
+	adminLogEvery = 10 * time.Second
 )
 
-// AdminGuests bounds the connections of the admin address, so that they leave descriptors for all
-// else. Where there are too many the one that has done nothing for longest is closed, so that those
-// which say nothing keep no probe out; of those with a request only one that has had its time.
+// AdminGuests bounds the connections of the admin address, so that enough file descriptors remain.
+// When there are too many, it closes the one that has been idle for longest, so that silent
+// connections do not block a probe. A connection with a request is closed only after adminPatience.
 type AdminGuests struct {
 	most     int
 	patience time.Duration
@@ -31,24 +31,27 @@ type AdminGuests struct {
 	metrics  *metrics.Admin
 	now      func() time.Time
 
-	mu     sync.Mutex
-	guests map[net.Conn]adminGuest
-	closed int // since told
-	told   time.Time
+	mu       sync.Mutex
+	guests   map[net.Conn]adminGuest
+	closed   int // since the last log line
+	loggedAt time.Time
 }
 
-// adminGuest is one connection. since is when it last began or ended a request, or came.
+// adminGuest is one connection. since is when it was opened, or when its last request began or
+// ended.
 type adminGuest struct {
 	since time.Time
 	asks  bool
 }
 
-// NewAdminGuests returns the bounds of one admin address. The log and m hear of connections that are closed.
+// NewAdminGuests returns the bounds of one admin address. Closed connections are logged and counted
+// by m.
 func NewAdminGuests(log *slog.Logger, m *metrics.Admin) *AdminGuests {
 	return &AdminGuests{most: adminConns, patience: adminPatience, log: log, metrics: m, now: time.Now, guests: map[net.Conn]adminGuest{}}
 }
 
-// see is http.Server's ConnState. For a new connection it is called before the next one is accepted.
+// see is http.Server's ConnState. The server calls it for a new connection before it accepts the
+// next one.
 func (g *AdminGuests) see(conn net.Conn, state http.ConnState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,7 +66,8 @@ func (g *AdminGuests) see(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// makeRoom closes one connection, and takes the newcomer in unless that is the one.
+// makeRoom closes one connection: an old one, or else the new one. It adds the new one unless it
+// closed that.
 func (g *AdminGuests) makeRoom(newcomer net.Conn) {
 	var last net.Conn
 	for conn, guest := range g.guests {
@@ -80,10 +84,10 @@ func (g *AdminGuests) makeRoom(newcomer net.Conn) {
 		delete(g.guests, last)
 		g.guests[newcomer] = adminGuest{since: g.now()}
 	}
-	_ = last.Close() // it is gone either way
+	_ = last.Close() // the connection ends in any case
 	g.metrics.ConnectionClosed()
-	if g.closed++; g.now().Sub(g.told) >= adminTellEvery {
+	if g.closed++; g.now().Sub(g.loggedAt) >= adminLogEvery {
 		g.log.Warn("connections of admin.address were closed: too many are open", "most", g.most, "closed", g.closed)
-		g.closed, g.told = 0, g.now()
+		g.closed, g.loggedAt = 0, g.now()
 	}
 }

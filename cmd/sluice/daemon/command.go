@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// NewServe returns the command serve of a program of this version.
+// NewServe returns the command serve.
 func NewServe(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",

@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// Where AWS credentials come from, and credentials.require, which insists on one of these: a
-// pod without the annotation that gives it a role silently gets its node's.
+// This file has the sources of AWS credentials, and credentials.require, which insists on one of
+// them. Without it, a pod that lacks the annotation for its role silently gets its node's.
 
-// credentialKinds are the kinds by the names that the SDK's providers give themselves.
+// credentialKinds maps the names of the SDK's providers to kinds.
 var credentialKinds = map[string]string{
 	stscreds.WebIdentityProviderName: config.CredentialsWebIdentity,
 	endpointcreds.ProviderName:       config.CredentialsContainer,
@@ -27,26 +27,26 @@ var credentialKinds = map[string]string{
 	awsconfig.CredentialsSourceName:  config.CredentialsEnvironment,
 }
 
-// credentialKind tells the kind of credentials by their source: shared files, and what these
-// name (a role, SSO, a process), are a profile.
+// credentialKind returns the kind of a source of credentials. Shared files, and the roles, SSO and
+// processes that they name, are a profile.
 func credentialKind(source string) string {
-	name, _, _ := strings.Cut(source, ":") // some have a file's name behind it
+	name, _, _ := strings.Cut(source, ":") // some sources contain a file's name
 	if kind, ok := credentialKinds[name]; ok {
 		return kind
 	}
 	return config.CredentialsProfile
 }
 
-// watchedCredentials are credentials whose kind is logged when it is another than the last,
-// and refused where it is not the one that is required.
+// watchedCredentials logs the kind of credentials when their source changes. It refuses those of
+// another kind than required.
 type watchedCredentials struct {
 	from    aws.CredentialsProvider
 	require string // a kind, or config.CredentialsAny
 	log     *slog.Logger
-	last    atomic.Pointer[string] // the source of the last
+	last    atomic.Pointer[string] // the last source
 }
 
-// Retrieve returns the credentials. It may be called from several goroutines.
+// Retrieve returns the credentials. It is safe for concurrent use.
 func (w *watchedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	got, err := w.from.Retrieve(ctx)
 	if err != nil {
@@ -65,8 +65,8 @@ func (w *watchedCredentials) Retrieve(ctx context.Context) (aws.Credentials, err
 	return got, nil
 }
 
-// AWSChain loads the AWS default configuration, with credentials that are watched. A region
-// of the environment wins over that of the cluster.
+// AWSChain loads AWS's default configuration with watchedCredentials. A region in the environment
+// has precedence over the cluster's.
 func AWSChain(ctx context.Context, c *config.Config, log *slog.Logger) (aws.Config, error) {
 	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(nearRegion(c.Backend.DialConfig)))
 	if err != nil {

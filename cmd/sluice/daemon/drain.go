@@ -10,22 +10,22 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// How a daemon ends after its first signal (drain.mode). What differs is where the clients
-// are by then: still at work (stop, plain), or gone (native).
+// This file ends a daemon after its first signal, by drain.mode. In the modes stop and plain the
+// clients are still working then; in native they are gone.
 
-// nativeTimeout is what a native drain gives clients that are there against all
-// expectation. The kubelet kills a sidecar 2 s after a grace that the application used up;
-// the last words of sessions, the goodbyes to servers and the lease want the rest of 1.5 s.
+// nativeTimeout bounds a native drain, if there are clients although none should be left. The
+// kubelet kills a sidecar 2 s after the application has used up its grace. The ends of sessions, of
+// backends and of the lease need the rest of 1.5 s.
 const nativeTimeout = 300 * time.Millisecond
 
-// quietPoll is how often a plain drain looks for new clients.
+// quietPoll is the interval at which a plain drain checks for new clients.
 const quietPoll = 50 * time.Millisecond
 
-// errCut ends a daemon that a second signal did not let drain.
+// errCut is the error of a daemon whose drain was cut by a second signal.
 var errCut = errors.New("cut by a second signal before the drain ended")
 
-// drain ends all sessions in the way of drain.mode. Another value of stop, or of failed, ends
-// what it waits for. A timeout is no error.
+// drain ends all sessions according to drain.mode. Another value of stop, or of failed, cuts it. A
+// timeout is not an error.
 func (d *Daemon) drain(stop <-chan os.Signal, failed <-chan error, why ...any) error {
 	c := d.config.Drain
 	switch c.Mode {
@@ -44,8 +44,8 @@ func (d *Daemon) drain(stop <-chan os.Signal, failed <-chan error, why ...any) e
 	return d.finish(stop, c.Timeout, why...)
 }
 
-// awaitQuiet waits until no client has come for drain.quiet, for half of drain.timeout at
-// most: the other half is for the transactions that run then.
+// awaitQuiet waits until no client has come for drain.quiet, but at most half of drain.timeout. The
+// other half is for the transactions that run then.
 func (d *Daemon) awaitQuiet(stop <-chan os.Signal, failed <-chan error) error {
 	c := d.config.Drain
 	tick := time.NewTicker(quietPoll)
@@ -70,8 +70,8 @@ func (d *Daemon) awaitQuiet(stop <-chan os.Signal, failed <-chan error) error {
 	return nil
 }
 
-// finish takes no more clients and lets transactions finish, until a timeout or another value
-// of stop, and cuts what is left then.
+// finish accepts no more clients and lets transactions finish. It cuts the rest after the timeout,
+// or after another value of stop.
 func (d *Daemon) finish(stop <-chan os.Signal, timeout time.Duration, why ...any) error {
 	d.leaving.Store(true)
 	d.log.Info("draining", append(why, "timeout", timeout, "clients", d.server.Stats().Clients)...)
@@ -95,7 +95,7 @@ func (d *Daemon) finish(stop <-chan os.Signal, timeout time.Duration, why ...any
 	case <-stop:
 		result = errCut
 		cancel()
-		<-done // ends with ctx; what it cut is in result
+		<-done // returns because ctx has ended; result has the error
 	}
 	return errors.Join(result, d.server.Close())
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// NewHealthcheck returns the command by which a container without a shell is probed.
+// NewHealthcheck returns the command that probes a daemon in a container without a shell.
 func NewHealthcheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
-		Short: "Ask a running daemon how it is; exits with 0 when it is well",
-		Long: "Ask the daemon that runs beside this command, by the same configuration, for one of its\n" +
-			"probes: startupz (it takes clients), readyz (it has backends) or livez (it does not hang).\n" +
-			"For probes of kind exec: Sluice's image has no shell.",
+		Short: "Probe a running daemon; exits with 0 when it is well",
+		Long: "Send a probe to the daemon of the same configuration on this machine: startupz (it accepts\n" +
+			"clients), readyz (it has backends) or livez (it is not hung). It serves probes of kind exec,\n" +
+			"because Sluice's image has no shell.",
 		Example: "  sluice healthcheck --probe readyz",
 		Args:    cobra.NoArgs,
 	}
 	path := config.AddFlags(cmd.Flags())
-	probe := cmd.Flags().String("probe", "startupz", "which one: startupz, readyz or livez")
-	within := cmd.Flags().Duration("within", time.Second, "how long the answer may take")
+	probe := cmd.Flags().String("probe", "startupz", "the probe: startupz, readyz or livez")
+	within := cmd.Flags().Duration("within", time.Second, "longest wait for the answer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch *probe {
 		case "startupz", "readyz", "livez":
@@ -52,17 +52,17 @@ func NewHealthcheck() *cobra.Command {
 	return cmd
 }
 
-// mostProbed bounds what is read of a probe's answer.
+// mostProbed bounds the text of a probe's answer.
 const mostProbed = 4 << 10
 
-// ask gets a probe of the admin listener at address. An error says why the daemon is not well.
+// ask sends a probe to the admin listener at address. The error says why the daemon is not well.
 func ask(ctx context.Context, address, probe string, within time.Duration) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", err
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost" // it listens on all addresses
+		host = "localhost" // the daemon listens on all addresses
 	}
 	ctx, stop := context.WithTimeout(ctx, within)
 	defer stop()
@@ -70,7 +70,7 @@ func ask(ctx context.Context, address, probe string, within time.Duration) (stri
 	if err != nil {
 		return "", err
 	}
-	// A proxy that the environment names is for other machines.
+	// No proxy: one that the environment names is for other machines.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {

@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// tcpListen is the state of a listening socket in /proc/net/tcp (the kernel's
-// TCP_LISTEN).
+// tcpListen is the state of a listening socket in /proc/net/tcp (the kernel's TCP_LISTEN).
 const tcpListen = "0A"
 
-// portHolder names the process that listens on the port of an address, as
-// "postgres (pid 812)", or "" where /proc does not tell.
+// portHolder returns the process that listens on the port of an address, as "postgres (pid 812)".
+// It returns "" if /proc does not show it.
 func portHolder(address string) string {
 	_, portText, _ := net.SplitHostPort(address)
 	port, err := strconv.ParseUint(portText, 10, 16)
@@ -29,7 +28,7 @@ func portHolder(address string) string {
 	if len(inodes) == 0 {
 		return ""
 	}
-	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*") // only a bad pattern fails
+	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*") // fails for a bad pattern only
 	for _, fd := range fds {
 		target, err := os.Readlink(fd)
 		if err != nil || !strings.HasPrefix(target, "socket:[") {
@@ -37,14 +36,14 @@ func portHolder(address string) string {
 		}
 		if inodes[strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")] {
 			pid := strings.Split(fd, "/")[2]
-			comm, _ := os.ReadFile("/proc/" + pid + "/comm") // gone: the pid alone
+			comm, _ := os.ReadFile("/proc/" + pid + "/comm") // if the process has ended, the pid alone
 			return strings.TrimSpace(fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(comm)), pid))
 		}
 	}
 	return ""
 }
 
-// listeningInodes adds the sockets of a /proc/net table that listen on port.
+// listeningInodes adds the inodes of the sockets in a /proc/net table that listen on port.
 func listeningInodes(table string, port uint16, inodes map[string]bool) {
 	file, err := os.Open(table)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
-// fewCPUs is the number of CPUs up to which one running Go thread is better:
-// measured on two, where a second one costs 20 % more CPU per query and 5 % of
-// the throughput (the application needs the other CPU).
+// fewCPUs is the number of CPUs up to which one running Go thread is better. Measured on two CPUs:
+// a second thread costs 20 % more CPU per query and 5 % of the throughput, because the application
+// needs the other CPU.
 const fewCPUs = 2
 
-// setProcs applies runtime.procs. An explicit GOMAXPROCS variable is never
-// overridden. Go's own choice knows a container's CPU limit.
+// setProcs applies runtime.procs, unless GOMAXPROCS is set in the environment. Go's own choice
+// respects a container's CPU limit.
 func setProcs(procs int) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
@@ -33,11 +33,13 @@ func setProcs(procs int) {
 	}
 }
 
-// ownDescriptors are those besides clients and backends: admin connections, standard streams,
-// listeners, files, cancels under way, clients that have just left.
+// ownDescriptors is the number of file descriptors besides clients and backends. It covers admin
+// connections, standard streams, listeners, files, cancels in progress, and clients that have just
+// left.
 const ownDescriptors = adminConns + proxy.CancelsAtOnce + rawconn.MostEnded + 16
 
-// warnStrippable warns of a server elsewhere that is reached without TLS if somebody in between says so.
+// warnStrippable logs a warning if an attacker on the network could remove TLS from the connection
+// to the server.
 func warnStrippable(c *config.Config, log *slog.Logger) {
 	if c.Backend.Strippable() {
 		log.Warn("somebody between here and the server can take TLS away: set backend.sslmode to verify-full, or backend.channel_binding to require",
@@ -45,8 +47,8 @@ func warnStrippable(c *config.Config, log *slog.Logger) {
 	}
 }
 
-// warnReadable warns of files with secrets that others on this machine may read. A file that cannot be
-// looked at is told by whoever reads it.
+// warnReadable logs a warning for each file with secrets that other users of this machine may read.
+// It ignores missing files, because their readers report them.
 func warnReadable(c *config.Config, log *slog.Logger) {
 	files := []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}, {"auth.salt_secret_file", c.Proxy.Startup.SaltSecretFile}}
 	for i := range config.Keys {
@@ -65,10 +67,9 @@ func warnReadable(c *config.Config, log *slog.Logger) {
 	}
 }
 
-// keepDescriptors sees to it that clients leave descriptors for the backends, the admin address and
-// Sluice's own files. listen.max_clients follows the limit where nobody has set it; a value
-// for which the limit is too low is an error. Go has raised the soft limit to the hard one
-// already (since 1.19, at start).
+// keepDescriptors reserves file descriptors for backends, the admin address and Sluice's own files.
+// It lowers a default listen.max_clients to fit the limit. A configured value that does not fit is
+// an error. Go has raised the soft limit to the hard one at the start (since Go 1.19).
 func keepDescriptors(c *config.Config, log *slog.Logger) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -78,7 +79,7 @@ func keepDescriptors(c *config.Config, log *slog.Logger) error {
 	return fitDescriptors(c, limit.Cur, log)
 }
 
-// fitDescriptors is keepDescriptors for a limit.
+// fitDescriptors performs keepDescriptors for a given limit.
 func fitDescriptors(c *config.Config, limit uint64, log *slog.Logger) error {
 	const name = "listen.max_clients"
 	kept := c.Reservoir.MaxOpen + ownDescriptors + proxy.SpareConns

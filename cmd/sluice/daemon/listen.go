@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// listenAll opens the listeners for clients; mode is that of the Unix socket. On an error none stays open.
+// listenAll opens the listeners for clients. mode is that of the Unix socket. On an error it closes
+// all of them.
 func listenAll(c *config.Config, mode os.FileMode) (listeners []net.Listener, err error) {
 	defer func() {
 		if err != nil {
@@ -38,9 +39,8 @@ func listenAll(c *config.Config, mode os.FileMode) (listeners []net.Listener, er
 	return listeners, nil
 }
 
-// listenTCP opens a listener, by listen, whose address came from the named key. The error is
-// one line that says how to choose another address and, when the system tells,
-// who holds this one.
+// listenTCP opens a listener by listen, on the address of the named key. Its error is one line that
+// says how to choose another address. If the system shows it, it names the process on the address.
 func listenTCP(address, name string, listen func(address string) (net.Listener, error)) (net.Listener, error) {
 	ln, err := listen(address)
 	if err == nil {
@@ -61,21 +61,21 @@ func by(holder string) string {
 	return " by " + holder
 }
 
-// ordinary opens a listener as the net package does.
+// ordinary opens a TCP listener by package net.
 func ordinary(address string) (net.Listener, error) { return net.Listen("tcp", address) }
 
-// probeTimeout bounds the look at who answers behind a socket file.
+// probeTimeout bounds the attempt to connect to an existing socket file.
 const probeTimeout = time.Second
 
-// listenUnix opens the socket file. One that a dead process left is replaced;
-// one that somebody answers on is an error.
+// listenUnix opens the socket file. It replaces one whose process has ended; one that accepts
+// connections is an error.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	const elsewhere = "choose another directory with listen.unix_socket, DSQL_LISTEN_UNIX_SOCKET or --listen-unix-socket"
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket {
 		conn, err := net.DialTimeout("unix", path, probeTimeout)
 		switch {
 		case err == nil:
-			_ = conn.Close() // nothing was said on it
+			_ = conn.Close() // nothing was sent
 			return nil, fmt.Errorf("%s is taken: %s", path, elsewhere)
 		case errors.Is(err, syscall.ECONNREFUSED):
 			if err := os.Remove(path); err != nil {
@@ -87,15 +87,15 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen in %s: %w: %s", filepath.Dir(path), errors.Unwrap(err), elsewhere)
 	}
-	if err := os.Chmod(path, mode); err != nil { // what the umask has taken
-		_ = ln.Close() // the error of Chmod is the one that counts
+	if err := os.Chmod(path, mode); err != nil { // undo the umask
+		_ = ln.Close() // Chmod's error is returned
 		return nil, fmt.Errorf("cannot listen in %s: %w: %s", filepath.Dir(path), err, elsewhere)
 	}
 	return ln, nil
 }
 
-// bindUnix makes a socket file with a mode, less what the umask takes. Linux gives the file the mode that the socket
-// has; other systems refuse that, and have the file's own mode only.
+// bindUnix creates a socket file with a mode, less the umask. Linux gives the file the mode of the
+// socket; other systems refuse that mode and use the file's own.
 func bindUnix(path string, mode os.FileMode) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
 		return socket.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), uint32(mode.Perm())) })

@@ -7,8 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// NewLogger returns the logger that everything below is given. The level's name
-// is one of the key's choices.
+// NewLogger returns the logger of the daemon. c.Level is one of the key's choices.
 func NewLogger(c config.Log, w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
@@ -21,7 +20,7 @@ func NewLogger(c config.Log, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// durationsAsText writes 1.5s where JSON would have 1500000000.
+// durationsAsText writes 1.5s instead of JSON's 1500000000.
 func durationsAsText(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// AdminEnd bounds how long a scrape under way may hold up the end.
+// AdminEnd bounds the wait for a scrape at the end.
 const AdminEnd = time.Second
 
 // serve runs the daemon until a signal.
@@ -36,7 +36,7 @@ func serve(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	stop := make(chan os.Signal, 2) // the second signal must not be lost
+	stop := make(chan os.Signal, 2) // capacity 2: the second signal must not be lost
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(stop)
 
@@ -46,7 +46,7 @@ func serve(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	}
 	mode, err := c.SocketMode()
 	if err != nil {
-		return err // config.Load has judged it
+		return err // config.Load has checked it
 	}
 	clients, err := listenAll(c, mode)
 	if err != nil {
@@ -64,19 +64,19 @@ func serve(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	return cli.AtRuntime(d.run(clients, admin, stop, hangup))
 }
 
-// run serves the listeners, which it owns from here on, until a value of stop or
-// a failure. It returns when every goroutine of the daemon has ended.
+// run serves the listeners, which it closes, until a value of stop or a failure. It returns when
+// every goroutine of the daemon has ended.
 func (d *Daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-chan os.Signal) error {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	var running sync.WaitGroup
 	defer running.Wait()
-	failed := make(chan error, len(clients)+3) // one of each part below, so that nobody waits
+	failed := make(chan error, len(clients)+3) // room for one error of each part below, so that none blocks
 
 	backendsClosed, endLease := context.WithCancel(context.Background())
 	defer endLease()
 	running.Go(func() {
-		defer endLease() // its slots are given back when nothing is open any more
+		defer endLease() // the lease returns its slots when no backend is open
 		if err := d.reservoir.Run(ctx); err != nil && ctx.Err() == nil {
 			failed <- fmt.Errorf("reservoir: %w", err)
 		}
@@ -112,13 +112,13 @@ func (d *Daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-
 	case s := <-stop:
 		failure = d.drain(stop, failed, "signal", s.String())
 	case failure = <-failed:
-		_ = d.finish(stop, d.config.Drain.Timeout, "after", "a failure") // the failure is what is told
+		_ = d.finish(stop, d.config.Drain.Timeout, "after", "a failure") // the first failure is returned
 	}
-	end() // before the deferred Wait: reservoir and watch live on ctx
+	end() // reservoir and watch run until ctx ends; the deferred Wait needs that
 	return failure
 }
 
-// endAdmin closes the admin listener, last of all: a drain can be watched.
+// endAdmin closes the admin listener. It is last, so that a drain can be observed.
 func (d *Daemon) endAdmin() {
 	ctx, cancel := context.WithTimeout(context.Background(), AdminEnd)
 	defer cancel()
@@ -127,7 +127,7 @@ func (d *Daemon) endAdmin() {
 	}
 }
 
-// logStart writes the one line that says what runs here, without secrets.
+// logStart writes one log line about this process, without secrets.
 func (d *Daemon) logStart(clients []net.Listener, admin net.Listener) {
 	c := d.config
 	var addresses []string
@@ -157,6 +157,6 @@ func (d *Daemon) logStart(clients []net.Listener, admin net.Listener) {
 
 func closeAll(listeners []net.Listener) {
 	for _, ln := range listeners {
-		_ = ln.Close() // another error is on its way
+		_ = ln.Close() // another error is returned
 	}
 }

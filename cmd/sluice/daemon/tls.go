@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/startup"
 )
 
-// A certificate offers clients the TLS that its files describe, and takes new
-// files without touching the connections that exist.
+// certificate holds the TLS configuration for clients. New files do not affect existing
+// connections.
 type certificate struct {
 	files      config.TLS
 	clientAuth tls.ClientAuthType
 	current    atomic.Pointer[tls.Config]
 }
 
-// newCertificate reads the files. Its errors begin with the key of the file.
+// newCertificate reads the files. Its errors begin with the file's key.
 func newCertificate(files config.TLS, method startup.AuthMethod) (*certificate, error) {
 	c := &certificate{files: files}
 	switch {
@@ -31,7 +31,7 @@ func newCertificate(files config.TLS, method startup.AuthMethod) (*certificate, 
 	return c, c.reload()
 }
 
-// config is what a listener holds on to; each handshake takes the newest files.
+// config returns a configuration that uses the newest files for each handshake.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -51,10 +51,10 @@ func (c *certificate) reload() error {
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{pair},
 		ClientAuth:   c.clientAuth,
-		// Direct TLS (PostgreSQL 17's sslnegotiation=direct) insists on it.
+		// Direct TLS (PostgreSQL 17's sslnegotiation=direct) requires it.
 		NextProtos: []string{"postgresql"},
-		// As PostgreSQL: no stock client resumes, and a resumed session would
-		// outlive a change of tls.client_ca_file.
+		// As in PostgreSQL: no stock client resumes sessions, and a resumed one would survive a
+		// change of tls.client_ca_file.
 		SessionTicketsDisabled: true,
 	}
 	if c.files.ClientCA != "" {

@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// watchInterval is how often the watched files are looked at. Kubernetes takes
-// up to a minute to change a mounted Secret; five seconds more go unnoticed.
+// watchInterval is the interval at which watched files are checked. Kubernetes takes up to a minute
+// to change a mounted Secret, so five seconds more do not matter.
 const watchInterval = 5 * time.Second
 
-// A Watched group of files is loaded again when one of them changes. Polling,
-// not inotify: a mounted Secret changes by swapping a symlink to a directory,
-// which a watch on the file itself never hears of.
+// Watched is a group of files that is reloaded when one of them changes. It polls, because a
+// mounted Secret changes by a symlink to another directory, which inotify on the file itself does
+// not report.
 type Watched struct {
-	what   string // for the log: "TLS certificate"
+	what   string // name for the log, as "TLS certificate"
 	files  []string
 	reload func() error
 	seen   []os.FileInfo
 }
 
-// NewWatched returns a group of files that reload reads; an empty name is no file. what names the group in the log.
+// NewWatched returns a group of files that reload reads; empty names are ignored. what names the
+// group in the log.
 func NewWatched(what string, reload func() error, files ...string) *Watched {
 	w := &Watched{what: what, reload: reload}
 	for _, file := range files {
@@ -36,7 +37,7 @@ func NewWatched(what string, reload func() error, files ...string) *Watched {
 func (w *Watched) look() []os.FileInfo {
 	infos := make([]os.FileInfo, len(w.files))
 	for i, file := range w.files {
-		infos[i], _ = os.Stat(file) // nil while the file is away: a change of its own
+		infos[i], _ = os.Stat(file) // nil while the file is missing, which counts as a change
 	}
 	return infos
 }
@@ -59,8 +60,8 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// load loads the files again and logs how that went. A failure is no end: the
-// old content stays in use, and half of a new pair is followed by its other half.
+// load reloads the files and logs the outcome. After a failure the old content stays in use: half
+// of a new pair is soon followed by the other half.
 func (w *Watched) load(log *slog.Logger) {
 	if err := w.reload(); err != nil {
 		log.Error("reload failed, the old one stays in use", "what", w.what, "error", err)
@@ -69,8 +70,8 @@ func (w *Watched) load(log *slog.Logger) {
 	log.Info("reloaded", "what", w.what)
 }
 
-// Watch reloads each group when its files change, and all of them for every
-// value of now (SIGHUP), until ctx ends.
+// Watch reloads each group when its files change, until ctx ends. For each value of now (SIGHUP) it
+// reloads all groups.
 func Watch(ctx context.Context, groups []*Watched, now <-chan os.Signal, log *slog.Logger) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -80,7 +81,7 @@ func Watch(ctx context.Context, groups []*Watched, now <-chan os.Signal, log *sl
 			return
 		case <-now:
 			for _, w := range groups {
-				w.changed() // seen now; the ticker need not load it again
+				w.changed() // so that the ticker does not load it again
 				w.load(log)
 			}
 		case <-tick.C:

@@ -22,30 +22,29 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A Daemon is everything of one process, put together but not running: Build
-// makes it, run gives it life and ends it.
+// Daemon is a process with all its parts. Build creates it, and run runs and ends it.
 type Daemon struct {
 	config    *config.Config
 	version   string
 	log       *slog.Logger
 	metrics   *metrics.Set
 	lease     *lease.Lease // nil when nothing is shared
-	table     *lease.Table // nil with it
+	table     *lease.Table // nil like lease
 	reservoir *reservoir.Reservoir
 	server    *proxy.Server
 	admin     *http.Server // nil when admin.address is empty
 	watched   []*Watched
-	// leaving is set once, when the end begins; clients may still be served then.
+	// leaving is set once, at the start of the end; clients may still be served then.
 	leaving atomic.Bool
 }
 
-// Build puts the parts together; the daemon must be run or closed. It opens no
-// connection and no listener. The error is a *config.Error: what the
-// configuration names, files above all, may be as wrong as the configuration.
+// Build returns a daemon; the caller must run or close it. It opens no connection and no listener.
+// The error is a *config.Error, because files that the configuration names may be as wrong as the
+// configuration.
 func Build(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Daemon, error) {
 	d := &Daemon{config: c, version: version, log: log}
 	d.metrics = metrics.New(metrics.Options{Version: version, IgnoredSettings: c.Proxy.IgnoredSettings, ChoiceKeys: rewrite.ChoiceKeys()})
-	var errs []error // all of them, so that one start tells everything
+	var errs []error // all of them, so that one start reports every fault
 	note := func(err error) { errs = append(errs, err) }
 
 	chain, err := BackendChain(ctx, c, log)
@@ -96,17 +95,18 @@ func Build(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	return d, nil
 }
 
-// Close ends a daemon that was never run.
+// Close ends a daemon that was not run.
 func (d *Daemon) Close() {
 	if d.server != nil {
-		_ = d.server.Close() // nobody was connected
+		_ = d.server.Close() // there are no clients
 	}
 	if d.table != nil {
 		d.table.Close()
 	}
 }
 
-// BackendChain returns the AWS configuration of a daemon, an empty one where the daemon does not call AWS.
+// BackendChain returns the AWS configuration of a daemon. It is empty if the daemon does not call
+// AWS.
 func BackendChain(ctx context.Context, c *config.Config, log *slog.Logger) (aws.Config, error) {
 	if c.Proxy.Kind != proxy.DSQL && !c.Lease.Slots && !c.Lease.Rate {
 		return aws.Config{}, nil
@@ -114,8 +114,8 @@ func BackendChain(ctx context.Context, c *config.Config, log *slog.Logger) (aws.
 	return AWSChain(ctx, c, log)
 }
 
-// NewDialer returns what opens backends: with the credentials of AWS for DSQL, with nothing
-// of AWS for a plain PostgreSQL. m may be nil.
+// NewDialer returns the dialer of backends. For DSQL it uses the credentials of chain. m may be
+// nil.
 func NewDialer(c *config.Config, chain aws.Config, m *metrics.Reservoir) (*reservoir.Dialer, error) {
 	dial := c.Backend.DialConfig
 	dial.Metrics = m
@@ -129,8 +129,8 @@ func NewDialer(c *config.Config, chain aws.Config, m *metrics.Reservoir) (*reser
 	return reservoir.NewDialer(dial)
 }
 
-// nearRegion is where credentials are asked for (STS) when the AWS environment
-// names no region: the cluster's, the third part of its name.
+// nearRegion returns the region for STS when the AWS environment names none: the cluster's, the
+// third part of its name.
 func nearRegion(dial reservoir.DialConfig) string {
 	if parts := strings.Split(dial.Endpoint, "."); dial.Region == "" && len(parts) == 5 {
 		return parts[2]
@@ -138,7 +138,7 @@ func nearRegion(dial reservoir.DialConfig) string {
 	return dial.Region
 }
 
-// pull shows the parts' own counts as metrics.
+// pull connects the parts' own counts to the metrics.
 func (d *Daemon) pull(planner *rewrite.Planner) {
 	d.metrics.Proxy.Pull(func() metrics.ProxyGauges {
 		s := d.server.Stats()
@@ -159,7 +159,7 @@ func (d *Daemon) pull(planner *rewrite.Planner) {
 	})
 }
 
-// leaseProblem says how a lease stands that is not well, and why.
+// leaseProblem returns an error with the phase of a lease, and why it is not OK.
 func leaseProblem(s lease.State) error {
 	if trouble := s.Trouble(); trouble != nil {
 		return fmt.Errorf("lease %v: %w", s.Phase, trouble)
@@ -167,11 +167,11 @@ func leaseProblem(s lease.State) error {
 	return fmt.Errorf("lease %v", s.Phase)
 }
 
-// ErrDraining is why a daemon at its end is not ready.
+// ErrDraining is returned by ready at the end of a daemon.
 var ErrDraining = errors.New("draining")
 
-// warning says what some clients are refused by a daemon that is ready, or all will be before
-// long, and why; "" for nothing.
+// warning returns the problem of a ready daemon, "" for none. It affects some clients now, or will
+// affect all of them before long.
 func (d *Daemon) warning() string {
 	if d.lease != nil {
 		if l := d.lease.State(); l.Phase == lease.Degraded || l.Phase == lease.Draining {
@@ -185,7 +185,7 @@ func (d *Daemon) warning() string {
 	return fmt.Sprintf("statements over %d tables (%s and others) are refused: they have bytea columns that are stored as text, which this process does not map. Set rewrite.bytea: hex", tables, first)
 }
 
-// ready says why clients should not be sent here, nil when they may.
+// ready returns why the daemon should get no clients, nil if it should.
 func (d *Daemon) ready() error {
 	if d.leaving.Load() {
 		return ErrDraining
@@ -200,14 +200,14 @@ func (d *Daemon) ready() error {
 	case s.Ready+s.InUse == 0 && s.Target > 0 && s.LastDialErr != nil:
 		return fmt.Errorf("no backend: %w", s.LastDialErr)
 	case s.Ready == 0 && s.Unanswered && (s.InUse < s.Target || s.Waiting > 0):
-		// Dials go on, so they still fail. Those in use may hang, for all that is known.
+		// Dials still fail, since they go on. The backends in use may hang.
 		return fmt.Errorf("dials fail, and none of %d backends in use has answered since: %w", s.InUse, s.LastDialErr)
 	case !s.Filled:
 		return fmt.Errorf("initial fill: %d backends of %d", s.Ready+s.InUse, min(s.Target, d.config.Reservoir.LowWatermark))
 	case s.Ready+s.InUse > 0:
 		return nil
 	case d.config.Reservoir.TargetReady == 0:
-		return nil // dialled on demand: without clients there would never be one
+		return nil // backends are dialled on demand: without clients there are none
 	case d.reservoir.Params() == nil:
 		return errors.New("no backend yet")
 	}

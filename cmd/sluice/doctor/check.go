@@ -18,17 +18,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// NewCheck returns the command check of a program of this version.
+// NewCheck returns the command check.
 func NewCheck(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration and print it with the origin of each value",
-		Long: "Load the configuration as serve would, print the effective one as YAML, each value\n" +
-			"with its origin behind and secrets redacted, and say everything that is wrong with it.",
+		Long: "Load the configuration as serve does, and print it as YAML with the origin of each value.\n" +
+			"Secrets are redacted. Every fault is reported.",
 		Args: cobra.NoArgs,
 	}
 	path := config.AddFlags(cmd.Flags())
-	dial := cmd.Flags().Bool("connect", false, "also dial one backend and run a query on it, saying at which step it fails")
+	dial := cmd.Flags().Bool("connect", false, "also dial one backend and run a query on it; an error names the failed step")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(*path, cmd.Flags())
 		if err != nil {
@@ -42,8 +42,8 @@ func NewCheck(version string) *cobra.Command {
 	return cmd
 }
 
-// check prints the effective configuration and makes sure that a daemon can be
-// built of it. With dial it also opens one backend and uses it.
+// check prints the effective configuration and builds a daemon with it. With dial it also opens one
+// backend and uses it.
 func check(ctx context.Context, c *config.Config, version string, dial bool, out io.Writer) error {
 	if _, err := io.WriteString(out, c.YAML()); err != nil {
 		return cli.AtRuntime(err)
@@ -76,7 +76,7 @@ func check(ctx context.Context, c *config.Config, version string, dial bool, out
 // stepQuery is the step after those of a dial.
 const stepQuery reservoir.Step = "query"
 
-// stepHints say where to look when a step of connecting failed.
+// stepHints maps the failed step of a connect to a hint.
 var stepHints = map[reservoir.Step]string{
 	reservoir.StepDNS:         "is the name in backend.endpoint or backend.address right, and does this machine's resolver know it?",
 	reservoir.StepTCP:         "is backend.port right, and do routes and security groups (PrivateLink: backend.address) let this machine through?",
@@ -88,8 +88,7 @@ var stepHints = map[reservoir.Step]string{
 	stepQuery:                 "the session was open and the query failed",
 }
 
-// connect opens one backend, runs a query on it and closes it. The error names
-// the step that failed.
+// connect opens one backend, runs a query on it and closes it. The error names the failed step.
 func connect(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -102,7 +101,7 @@ func connect(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration
 		return "", stepError(reservoir.StepStartup, err)
 	}
 	defer func() {
-		_, _ = conn.Net.Write([]byte{'X', 0, 0, 0, 4}) // Terminate: a courtesy
+		_, _ = conn.Net.Write([]byte{'X', 0, 0, 0, 4}) // Terminate; its error does not matter
 		_ = conn.Net.Close()
 	}()
 	dialled := time.Since(began)
@@ -127,7 +126,7 @@ func connect(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration
 	return result, nil
 }
 
-// askMapped asks for the columns that are stored as text of hexadecimal digits.
+// askMapped selects the columns that store hexadecimal digits of bytea as text.
 const askMapped = "SELECT n.nspname || '.' || c.relname || '.' || a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid" +
 	" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid = 25" +
 	" AND pg_catalog.right(a.attname, 10) = '" + schema.MappedSuffix + "' ORDER BY 1"

@@ -2,10 +2,10 @@
 //
 //	check.go     check: prints the configuration; --connect opens one backend
 //	doctor.go    doctor: the command and its report
-//	examine.go   one run of doctor: makes a schema, asks, removes the schema
+//	examine.go   one run of doctor: creates a schema, asks, removes the schema
 //	questions.go the questions; questionplans.go and questionlocks.go have more of them
 //	query.go     simple queries on a backend
 //
-// doctor writes in a schema with a random name only. It removes the schema also after a signal,
-// and prints the statement that removes it where that fails.
+// doctor writes in a schema with a random name only. It removes the schema after a signal too. If
+// that fails, it prints the statement that removes it.
 package doctor

@@ -26,13 +26,13 @@ import (
 func NewDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Ask a cluster what the configuration depends on",
-		Long: "Ask the configured Aurora DSQL cluster what nobody but a cluster can say, in a schema with\n" +
-			"a random name that is made for it and removed again, and print what was found with the\n" +
-			"setting that follows. Tables and rows of others are not touched. It takes about 120 short\n" +
-			"statements on two connections, and a role that may create schemas.\n\n" +
+		Short: "Ask a cluster which settings fit it",
+		Long: "Ask the configured Aurora DSQL cluster questions that only a cluster can answer, and print\n" +
+			"the answers with the settings that fit. doctor creates a schema with a random name for this,\n" +
+			"removes it afterwards, and touches no other table. It runs about 120 short statements on two\n" +
+			"connections, with a role that may create schemas.\n\n" +
 			"The exit code is 1 when a setting should change, when the cluster could not be asked, or\n" +
-			"when something is left behind there; then the statement that removes it is printed.",
+			"when the schema could not be removed; doctor then prints the statement that removes it.",
 		Example: "  sluice doctor --endpoint <id>.dsql.<region>.on.aws\n  sluice doctor --format json --config sluice.yaml",
 		Args:    cobra.NoArgs,
 	}
@@ -54,8 +54,8 @@ func NewDoctor() *cobra.Command {
 	return cmd
 }
 
-// doctor asks, cleans up and prints the report. A signal ends the asking, and a second one
-// the process.
+// doctor asks the questions, cleans up and prints the report. A signal ends the questions, and a
+// second one the process.
 func doctor(ctx context.Context, c *config.Config, format string, out, errs io.Writer) error {
 	chain, err := daemon.BackendChain(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -69,7 +69,7 @@ func doctor(ctx context.Context, c *config.Config, format string, out, errs io.W
 	defer stop()
 	e := newExamination(c, dialer.Dial)
 	unheard := context.AfterFunc(asking, func() {
-		stop() // a second signal has its usual effect
+		stop() // a second signal ends the process
 		fmt.Fprintf(errs, "sluice: interrupted: the schema %s is removed if it is there\n", e.schema)
 	})
 	if err = e.run(asking); err != nil {
@@ -82,30 +82,30 @@ func doctor(ctx context.Context, c *config.Config, format string, out, errs io.W
 	return cli.AtRuntime(errors.Join(err, e.report.verdict()))
 }
 
-// doctorReport is what doctor says, in the form of its JSON. Fields and questions may be
-// added to it; those that are there stay.
+// doctorReport is the report in the form of its JSON. Fields and questions may be added, and never
+// removed.
 type doctorReport struct {
 	Endpoint      string           `json:"endpoint"`
 	Role          string           `json:"role"`
 	ServerVersion string           `json:"server_version"`
 	Questions     []doctorQuestion `json:"questions"`
 	Settings      []doctorSetting  `json:"settings"`
-	// Error is why not every question was asked.
+	// Error says why some questions were not asked.
 	Error string `json:"error,omitempty"`
-	// LeftBehind are statements that remove what is still there; none as a rule.
+	// LeftBehind lists statements that remove the rest of the schema; it is mostly empty.
 	LeftBehind []string `json:"left_behind"`
 }
 
 // doctorQuestion is a question with its answer.
 type doctorQuestion struct {
-	// Name tells questions apart, and never changes.
+	// Name identifies the question, and never changes.
 	Name     string `json:"name"`
 	Question string `json:"question"`
-	// Answer is yes, no, or unknown where the cluster could not be asked.
+	// Answer is yes, no, or unknown if the cluster could not be asked.
 	Answer string `json:"answer"`
-	// Found are sentences.
+	// Found lists sentences.
 	Found []string `json:"found"`
-	// So is what follows, "" for nothing.
+	// So is the consequence, "" for none.
 	So string `json:"so,omitempty"`
 }
 
@@ -116,18 +116,18 @@ const (
 	unknown = "unknown"
 )
 
-// doctorSetting is a key with the value that the cluster asks for.
+// doctorSetting is a key with the value that fits the cluster.
 type doctorSetting struct {
 	Key        string `json:"key"`
 	Value      string `json:"value"`
 	Configured string `json:"configured"`
 }
 
-// differs reports whether the configuration is to be changed.
+// differs reports whether the configured value should change.
 func (s doctorSetting) differs() bool { return s.Value != s.Configured }
 
-// verdict is the error of a configuration that does not fit the cluster, or of a schema that
-// is left behind.
+// verdict returns an error if the configuration does not fit the cluster, or if the schema was not
+// removed.
 func (r *doctorReport) verdict() error {
 	var errs []error
 	for _, s := range r.Settings {
@@ -177,7 +177,7 @@ func (r *doctorReport) write(w io.Writer, format string) error {
 	return err
 }
 
-// scratchName is the name of a schema that nobody has.
+// scratchName returns a random name for a schema.
 func scratchName() string {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails

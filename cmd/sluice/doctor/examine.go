@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Bounds of an examination: of one statement, of one that a signal finds under way, of all
-// that is done to clean up, and of the wait for a schema that may come yet.
+// These bound one statement, one that a signal interrupts, the whole clean-up, and the wait for a
+// schema that may still appear.
 const (
 	statementTime = 30 * time.Second
 	signalGrace   = 5 * time.Second
@@ -27,13 +27,13 @@ type examination struct {
 	dial   reservoir.DialFunc
 	schema string
 	report doctorReport
-	// how is the mapping that the cluster can do, by which is asked further.
+	// how is the mapping that the cluster supports, which later questions use.
 	how rewrite.ByteaMapping
-	// made: the schema may be there.
+	// made says that the schema may exist.
 	made bool
-	// unsure: the answer to making it was lost, so that it may come yet.
+	// unsure says that the answer to CREATE SCHEMA was lost, so that the schema may still appear.
 	unsure bool
-	// here is the connection that asks; there is that of the other party, nil until needed.
+	// here is the main connection. there is that of a second client, nil until needed.
 	here, there *asker
 }
 
@@ -42,7 +42,7 @@ func newExamination(c *config.Config, dial reservoir.DialFunc) *examination {
 		Endpoint: c.Backend.Endpoint, Role: c.Backend.User, Questions: []doctorQuestion{}, Settings: []doctorSetting{}, LeftBehind: []string{}}}
 }
 
-// run asks all questions and cleans up, whatever becomes of the asking.
+// run asks all questions and cleans up in any case.
 func (e *examination) run(ctx context.Context) error {
 	var err error
 	if e.here, err = e.connect(ctx); err == nil {
@@ -77,8 +77,8 @@ func (e *examination) connect(ctx context.Context) (*asker, error) {
 	return &asker{conn: conn}, nil
 }
 
-// ask asks one question after another. The error is of a connection that is lost, of a signal,
-// or of a schema that cannot be made.
+// ask asks all questions in order. It fails if the connection is lost, after a signal, or if the
+// schema cannot be created.
 func (e *examination) ask(ctx context.Context) error {
 	if err := e.question(ctx, &questions[0]); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (e *examination) ask(ctx context.Context) error {
 	return nil
 }
 
-// question asks one.
+// question asks one question.
 func (e *examination) question(ctx context.Context, q *question) error {
 	a := inquiry{doctorQuestion: doctorQuestion{Name: q.name, Question: q.text, Answer: unknown, Found: []string{}}, e: e, ctx: ctx}
 	if q.mapped && e.how == rewrite.ByteaOff {
@@ -106,12 +106,12 @@ func (e *examination) question(ctx context.Context, q *question) error {
 	return nil
 }
 
-// table is a table of the scratch schema, as a text names it.
+// table returns the SQL name of a table in the scratch schema.
 func (e *examination) table(name string) string { return e.schema + "." + name }
 
-// makeSchema makes the scratch schema, with the table that most questions are about.
+// makeSchema creates the scratch schema and the table that most questions use.
 func (e *examination) makeSchema(ctx context.Context) error {
-	e.made = true // an answer may be lost
+	e.made = true // the answer may be lost
 	err := e.here.do(ctx, "CREATE SCHEMA "+e.schema)
 	if refused, ok := err.(*serverError); ok {
 		e.made = false
@@ -141,21 +141,21 @@ func (e *examination) makeSchema(ctx context.Context) error {
 	return nil
 }
 
-// clean removes the scratch schema: by the connection that is there, else by another. What
-// stays is told.
+// clean removes the scratch schema, on the current connection or on a new one. It reports a schema
+// that remains.
 func (e *examination) clean() {
 	if !e.made {
 		return
 	}
-	// The context is one of its own: a signal ends the asking, not this.
+	// A new context, because a signal ends the questions and not the clean-up.
 	ctx, cancel := context.WithTimeout(context.Background(), cleaningTime)
 	defer cancel()
-	e.there.close() // its transaction would be in the way
+	e.there.close() // its transaction would block the DROP
 	e.there = nil
 	drop := "DROP SCHEMA IF EXISTS " + e.schema + " CASCADE"
 	err := errors.New("the connection is lost")
 	if !e.here.lost {
-		_ = e.here.do(ctx, "ROLLBACK") // fails outside a block
+		_ = e.here.do(ctx, "ROLLBACK") // fails outside a transaction
 		err = e.here.do(ctx, drop)
 	}
 	if e.here.lost {
@@ -175,8 +175,8 @@ func (e *examination) clean() {
 	}
 }
 
-// appears waits until the scratch schema is there, lateTime at most: a cluster may go on with a
-// statement whose client has gone.
+// appears waits up to lateTime for the scratch schema: a cluster may continue a statement after its
+// client has left.
 func (e *examination) appears(ctx context.Context) bool {
 	for end := time.Now().Add(lateTime); ; time.Sleep(lateTime / 20) {
 		n, err := e.here.value(ctx, "SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = '"+e.schema+"'")
@@ -201,39 +201,39 @@ func (e *examination) cleanPiecemeal(ctx context.Context) error {
 	return err
 }
 
-// setting notes a key with the value that follows.
+// setting records the value of a key that fits the cluster.
 func (e *examination) setting(key, value string) {
 	k := config.KeyNamed(key)
 	configured := k.Plain(e.config.Effective(k))
 	e.report.Settings = append(e.report.Settings, doctorSetting{key, value, configured})
 }
 
-// asker is a connection that is asked by simple queries.
+// asker is a connection for simple queries.
 type asker struct {
 	conn *reservoir.Conn
 	lost bool
 }
 
-// close ends a connection; nil is none.
+// close ends a connection, if there is one.
 func (a *asker) close() {
 	if a == nil {
 		return
 	}
-	_, _ = a.conn.Net.Write([]byte{'X', 0, 0, 0, 4}) // Terminate: a courtesy
+	_, _ = a.conn.Net.Write([]byte{'X', 0, 0, 0, 4}) // Terminate; its error does not matter
 	_ = a.conn.Net.Close()
 }
 
-// errInterrupted is why nothing more is sent.
+// errInterrupted says that a signal has ended the questions.
 var errInterrupted = errors.New("interrupted")
 
-// rows asks, and returns the first value of each row. A *serverError is the server's answer;
-// behind any other the connection is lost, or nothing was sent. A signal leaves what is under
-// way a little time, so that its answer is known.
+// rows runs a query and returns the first value of each row. A *serverError is the server's answer;
+// after any other error the connection is lost, or nothing was sent. After a signal a running
+// statement gets signalGrace, so that its answer is known.
 func (a *asker) rows(ctx context.Context, sql string) (rows []string, err error) {
 	return a.exchange(ctx, appendFrame(nil, 'Q', sql+"\x00"), false)
 }
 
-// exchange is rows for a request as exchange in query.go takes it.
+// exchange performs rows for a request in the form of exchange in query.go.
 func (a *asker) exchange(ctx context.Context, request []byte, flushed bool) (rows []string, err error) {
 	if err := a.conn.Net.SetDeadline(time.Now().Add(statementTime)); err != nil {
 		a.lost = true
@@ -252,11 +252,11 @@ func (a *asker) exchange(ctx context.Context, request []byte, flushed bool) (row
 	return rows, err
 }
 
-// mostTries bounds how often a statement is tried that meets a conflict: with the change of
-// the schema before it, as a rule.
+// mostTries bounds the attempts of a statement that meets a conflict, mostly with an earlier change
+// of the schema.
 const mostTries = 5
 
-// do runs a statement that is a transaction of its own.
+// do runs a statement in its own transaction.
 func (a *asker) do(ctx context.Context, sql string) error {
 	for try := 1; ; try++ {
 		_, err := a.rows(ctx, sql)
@@ -266,7 +266,7 @@ func (a *asker) do(ctx context.Context, sql string) error {
 	}
 }
 
-// value asks for one value, by a statement that is a transaction of its own.
+// value returns one value, by a statement in its own transaction.
 func (a *asker) value(ctx context.Context, sql string) (string, error) {
 	for try := 1; ; try++ {
 		rows, err := a.rows(ctx, sql)

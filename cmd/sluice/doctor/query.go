@@ -10,36 +10,37 @@ import (
 	"strings"
 )
 
-// maxAnswer bounds a frame of an answer to check or doctor; theirs have under 300 bytes each.
+// maxAnswer bounds a frame of an answer to check or doctor. Real ones have under 300 bytes.
 const maxAnswer = 64 << 10
 
-// runQuery sends a simple Query and reads the answer to its ReadyForQuery. row is given the
-// first value of each row. A *serverError leaves the connection as it was; behind any other
-// error it is of no use.
+// runQuery sends a simple Query and reads the answer up to ReadyForQuery. It calls row with the
+// first value of each row. After a *serverError the connection is usable, after any other error it
+// is not.
 func runQuery(conn net.Conn, sql string, row func(first string)) error {
 	return exchange(conn, appendFrame(nil, 'Q', sql+"\x00"), false, row)
 }
 
-// appendFrame appends a frame of that type.
+// appendFrame appends a frame of the given type.
 func appendFrame(b []byte, typ byte, body string) []byte {
 	b = binary.BigEndian.AppendUint32(append(b, typ), uint32(4+len(body)))
 	return append(b, body...)
 }
 
-// appendStatement appends the frames that run a statement without parameters by the extended protocol.
+// appendStatement appends the frames of a statement without parameters by the extended protocol.
 func appendStatement(b []byte, sql string) []byte {
 	b = appendFrame(b, 'P', "\x00"+sql+"\x00\x00\x00")
 	b = appendFrame(b, 'B', "\x00\x00\x00\x00\x00\x00\x00\x00")
 	return appendFrame(b, 'E', "\x00\x00\x00\x00\x00")
 }
 
-// exchange sends a request and reads the answer to its ReadyForQuery, as runQuery does; flushed: the request
-// is one statement with a Flush behind it, and the answer ends with its tag or its error.
+// exchange sends a request and reads the answer up to ReadyForQuery, as runQuery does. With
+// flushed, the request is one statement with a Flush, and the answer ends with its tag or its
+// error.
 func exchange(conn net.Conn, request []byte, flushed bool, row func(first string)) error {
 	if _, err := conn.Write(request); err != nil {
 		return err
 	}
-	answered := request[0] == 'S' // a Sync by itself asks for nothing
+	answered := request[0] == 'S' // a lone Sync has no other answer
 	var refused error
 	for in := bufio.NewReader(conn); ; {
 		var header [5]byte
@@ -74,7 +75,7 @@ func exchange(conn net.Conn, request []byte, flushed bool, row func(first string
 	}
 }
 
-// firstValue is the first value of a DataRow; "" for NULL and for none.
+// firstValue returns the first value of a DataRow, "" for NULL and for no value.
 func firstValue(row []byte) string {
 	if len(row) < 6 {
 		return ""
@@ -93,7 +94,7 @@ func (e *serverError) Error() string {
 	return fmt.Sprintf("%s: %s (SQLSTATE %s)", e.severity, e.message, e.code)
 }
 
-// newServerError reads the body of an ErrorResponse.
+// newServerError parses the body of an ErrorResponse.
 func newServerError(body []byte) *serverError {
 	fields := map[byte]string{}
 	for field := range strings.SplitSeq(string(body), "\x00") {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// askLockOutside has a request without BEGIN lock a row and then change another one, and another party
-// delete the locked row in between: in a block one of the two fails. Nothing depends on the answer.
+// askLockOutside lets a request without BEGIN lock a row and change another one, while a second
+// client deletes the locked row. Within a transaction one of the two fails. No setting depends on
+// the answer.
 func askLockOutside(a *inquiry) {
 	if a.e.there == nil {
 		var err error
@@ -24,7 +25,7 @@ func askLockOutside(a *inquiry) {
 			a.found("It is refused: %v", conflict)
 			return
 		case conflict != nil && strings.Contains(conflict.message, "OC001") && try+1 < mostTries:
-			continue // of a change of the schema just before
+			continue // a conflict with an earlier change of the schema
 		}
 		a.found("Another party deletes the row meanwhile: %s", conflictOr(conflict, "both commit"))
 		a.settle(conflict != nil)
@@ -33,7 +34,7 @@ func askLockOutside(a *inquiry) {
 	a.So = "nothing: under an advisory lock (rewrite.advisory_locks) Sluice writes in blocks, of its own where the client has none."
 }
 
-// meetsOutside returns the conflict of the two, or what refused a step of theirs.
+// meetsOutside returns the conflict of the two clients, or the refusal of one of their steps.
 func (a *inquiry) meetsOutside(digits string) *serverError {
 	table, row := a.e.table("keyed"), " WHERE a = 6 AND digits = '"+digits+"'"
 	lock := appendStatement(nil, "SELECT n FROM "+table+row+" FOR KEY SHARE")

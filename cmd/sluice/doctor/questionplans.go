@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// notFolded is what follows where a cluster does not know the digits of a parameter for one
-// value: Sluice could send the digits themselves, which is not built.
+// notFolded is the consequence if a cluster does not evaluate the digits of a parameter once.
+// Sluice could send the digits themselves, which is not implemented.
 const notFolded = "Sluice has no way around it: to make the digits of a parameter itself, at Bind, is not built. "
 
-// askIndex asks for the plans of comparisons with a mapped column, for one value and for any.
+// askIndex asks for the plans of comparisons with a mapped column, for one value and for any value.
 func askIndex(a *inquiry) {
-	// The table is small. Without this an index would serve it and not be chosen.
+	// The planner prefers a sequential scan on a table this small, which would hide whether the
+	// index can be used.
 	if refused, fine := a.do("SET enable_seqscan = off"); !fine {
 		if a.err != nil {
 			return
@@ -50,13 +51,13 @@ func askIndex(a *inquiry) {
 	}
 }
 
-// customPlan is the plan of a text for one value in the place of %s.
+// customPlan returns the plan of a text with one value in place of %s.
 func (a *inquiry) customPlan(text string) ([]string, *serverError) {
 	return a.explain("EXPLAIN " + fmt.Sprintf(text, a.hex(`'\x09'::bytea`)))
 }
 
-// genericPlan is the plan of a text for any value. A server that does not explain a text with
-// parameters may have it prepared; it plans for any value when it has done so for some.
+// genericPlan returns the plan of a text for any value. If the server does not explain texts with
+// parameters, the text is prepared. After several executions the server plans for any value.
 func (a *inquiry) genericPlan(text string) ([]string, *serverError) {
 	text = fmt.Sprintf(text, a.hex("$1::bytea"))
 	lines, refused := a.explain("EXPLAIN (GENERIC_PLAN) " + text)
@@ -84,8 +85,7 @@ func (a *inquiry) explain(text string) ([]string, *serverError) {
 	return lines, a.refusal(err)
 }
 
-// conditionIn says of a plan by what the column digits is compared, and whether an index
-// serves that.
+// conditionIn returns how a plan compares the column digits, and whether an index serves that.
 func conditionIn(lines []string) (how string, fine bool) {
 	for _, line := range lines {
 		kind, condition, ok := strings.Cut(strings.TrimSpace(line), ": ")
@@ -105,8 +105,8 @@ func conditionIn(lines []string) (how string, fine bool) {
 	return how, fine
 }
 
-// askLocks locks a row by a comparison with digits that the cluster makes, and has another
-// party change a row: one that is not flagged, then that which is.
+// askLocks locks a row by a comparison with digits that the cluster computes. A second client then
+// changes another row, and later the locked one.
 func askLocks(a *inquiry) {
 	var err error
 	if a.e.there, err = a.e.connect(a.ctx); err != nil {
@@ -145,9 +145,8 @@ func conflictOr(refused *serverError, otherwise string) string {
 	return "a conflict: " + refused.Error()
 }
 
-// meets has two transactions meet: here a row is locked and a second one changed, and there a
-// third party changes the row with these digits in between. It returns the conflict, if there
-// was one, or the refusal of the lock.
+// meets runs two transactions at once: one locks a row and changes a second one, while the other
+// changes the row with these digits. It returns the conflict, if any, or the refusal of the lock.
 func (a *inquiry) meets(digits string) (conflict, refused *serverError) {
 	table := a.e.table("keyed")
 	lock := "SELECT n FROM " + table + " WHERE a = 1 AND digits = " + a.hex(`'\x09'::bytea`) + " FOR UPDATE"
@@ -177,7 +176,7 @@ func (a *inquiry) meets(digits string) (conflict, refused *serverError) {
 			}
 			break
 		}
-		// A change of the schema just before is no conflict of these two.
+		// A conflict with an earlier change of the schema does not count.
 		if conflict == nil || !strings.Contains(conflict.message, "OC001") {
 			return conflict, nil
 		}
@@ -185,5 +184,5 @@ func (a *inquiry) meets(digits string) (conflict, refused *serverError) {
 	return nil, conflict
 }
 
-// quoted is a name as SQL.
+// quoted returns a name as a quoted SQL identifier.
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

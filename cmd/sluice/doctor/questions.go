@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// question is one that a cluster is asked.
+// question is one question to a cluster.
 type question struct {
 	name, text string
-	mapped     bool // it is about mapped columns
+	mapped     bool // concerns mapped columns
 	ask        func(*inquiry)
 }
 
-// questions in the order in which they are asked: the first decides how the others are. A
-// name never changes.
+// questions lists all questions in order. The answer to the first decides how the others are asked.
+// A name never changes.
 var questions = []question{
 	{"encode", "Does the cluster make hexadecimal digits of bytea, and bytea of digits?", false, askConversion},
 	{"index", "Does an index serve comparisons with digits that the cluster makes?", true, askIndex},
@@ -32,26 +32,26 @@ var questions = []question{
 	{"generated_key", "May a generated column be a primary key?", false, askGenerated},
 }
 
-// inquiry is a question that is being asked.
+// inquiry is a question in progress.
 type inquiry struct {
 	doctorQuestion
 	e   *examination
 	ctx context.Context
-	err error // the connection is lost, or a signal has come
+	err error // set if the connection is lost, or after a signal
 }
 
 func (a *inquiry) found(format string, args ...any) {
 	a.Found = append(a.Found, fmt.Sprintf(format, args...))
 }
 
-// settle gives the answer.
+// settle sets the answer.
 func (a *inquiry) settle(fine bool) {
 	if a.Answer = no; fine {
 		a.Answer = yes
 	}
 }
 
-// refusal sorts an error: what the server refused is returned, what ends the examination kept.
+// refusal returns an error of the server. It records any other error, which ends the examination.
 func (a *inquiry) refusal(err error) *serverError {
 	refused, ok := err.(*serverError)
 	if err != nil && !ok && a.err == nil {
@@ -60,29 +60,29 @@ func (a *inquiry) refusal(err error) *serverError {
 	return refused
 }
 
-// do runs a statement, and returns what the server refused it with. fine: it ran.
+// do runs a statement. It returns the server's error, if any, and whether the statement succeeded.
 func (a *inquiry) do(sql string) (refused *serverError, fine bool) {
 	refused = a.refusal(a.e.here.do(a.ctx, sql))
 	return refused, refused == nil && a.err == nil
 }
 
-// value asks for one value. fine: it was answered.
+// value returns one value, the server's error, and whether the statement succeeded.
 func (a *inquiry) value(sql string) (value string, refused *serverError, fine bool) {
 	value, err := a.e.here.value(a.ctx, sql)
 	refused = a.refusal(err)
 	return value, refused, err == nil
 }
 
-// hex is the text of the digits of an operand.
+// hex returns SQL for the hexadecimal digits of an operand.
 func (a *inquiry) hex(operand string) string { return a.e.how.Hex(operand) }
 
-// setting notes a key with what it follows from.
+// setting records the value of a key and the reason for it.
 func (a *inquiry) setting(key, value, why string) {
 	a.e.setting(key, value)
 	a.So = strings.TrimSpace(a.So + " " + key + ": " + value + ": " + why)
 }
 
-// askConversion decides how columns are mapped: by functions, by casts, or not.
+// askConversion decides how columns are mapped: by functions, by casts, or not at all.
 func askConversion(a *inquiry) {
 	for _, how := range []rewrite.ByteaMapping{rewrite.ByteaHex, rewrite.ByteaHexCast} {
 		by := map[rewrite.ByteaMapping]string{rewrite.ByteaHex: "encode() and decode()", rewrite.ByteaHexCast: "casts"}[how]
@@ -117,7 +117,7 @@ func askConversion(a *inquiry) {
 	a.settle(a.e.how != rewrite.ByteaOff)
 }
 
-// askKeySize finds what a key takes, by trying.
+// askKeySize finds the sizes that a key accepts, by trying.
 func askKeySize(a *inquiry) {
 	const most = 4096
 	declared := a.most(most, func(n int) *serverError {
@@ -150,7 +150,7 @@ func askKeySize(a *inquiry) {
 	a.settle(true)
 }
 
-// bound is the largest number that was taken, with the refusal of the next.
+// bound is the largest accepted number, with the refusal of the next one.
 type bound struct {
 	n       int
 	refused *serverError
@@ -163,10 +163,10 @@ func (b bound) say(form string) string {
 	return fmt.Sprintf(form, b.n) + ", then " + b.refused.Error()
 }
 
-// most finds the largest number up to a limit that is not refused, where all below it are not
-// either.
+// most returns the largest accepted number up to a limit. It assumes that all smaller numbers are
+// accepted too.
 func (a *inquiry) most(limit int, try func(n int) *serverError) (found bound) {
-	low, high := 0, limit+1 // low is taken, high is not
+	low, high := 0, limit+1 // low is accepted, high is not
 	for high-low > 1 && a.err == nil {
 		n := (low + high) / 2
 		if refused := try(n); refused != nil {
@@ -179,7 +179,7 @@ func (a *inquiry) most(limit int, try func(n int) *serverError) (found bound) {
 	return found
 }
 
-// randomHex are so many digits that do not compress.
+// randomHex returns n random digits, which do not compress.
 func randomHex(n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -188,7 +188,8 @@ func randomHex(n int) string {
 	return string(b)
 }
 
-// askCheck makes a table as Sluice makes one, and writes what its CHECK must take and refuse.
+// askCheck creates a table as Sluice does, and inserts values that its CHECK must accept and
+// refuse.
 func askCheck(a *inquiry) {
 	table := a.e.table("checked")
 	refused, fine := a.do("CREATE TABLE " + table + " (digits__byteahex text " + a.e.how.Check("digits__byteahex") + ")")
@@ -291,7 +292,8 @@ func askGenerated(a *inquiry) {
 	a.settle(fine)
 }
 
-// askNumeric finds how a numeric column without a precision is stored, and which precision a key takes.
+// askNumeric finds how a numeric column without a precision is stored, and which precision a key
+// accepts.
 func askNumeric(a *inquiry) {
 	const written, wide = "1.23456789012345678901234567890123456789", "numeric(" + rewrite.WideNumeric + ")"
 	keeps := true
@@ -330,7 +332,8 @@ func askNumeric(a *inquiry) {
 	a.settle(keeps)
 }
 
-// askSerial makes what a serial column becomes: a sequence, a table whose default draws from it, and OWNED BY.
+// askSerial creates the parts of a serial column: a sequence, a table whose default uses it, and
+// OWNED BY.
 func askSerial(a *inquiry) {
 	sequence, table, all := a.e.table("drawn_id_seq"), a.e.table("drawn"), true
 	for _, step := range []struct{ what, sql string }{

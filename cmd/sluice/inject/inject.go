@@ -9,36 +9,33 @@ import (
 	"strings"
 )
 
-// Config is what an Injector injects, and by whose rules.
+// Config is the configuration of an Injector.
 type Config struct {
 	Image, PullPolicy                      string
 	MemoryLimit, MemoryRequest, CPURequest string // quantities
-	// Settings are values by configuration key for every container; annotations go
-	// before them.
+	// Settings are values by configuration key for every container. Annotations override them.
 	Settings map[string]string
 	// Keys are all keys, in the order of the container's variables.
 	Keys []Key
-	// Check says what is wrong with a configuration, in lines that begin with a key and
-	// a colon.
+	// Check returns the problems of a configuration, in lines that begin with a key and a colon.
 	Check func(values map[string]string) []string
-	// Suggest is the end of a message about an unknown name, or "".
+	// Suggest returns the end of a message about an unknown name, or "".
 	Suggest func(name string) string
-	// Exempt are namespaces whose pods are left alone.
+	// Exempt lists namespaces whose pods are not changed.
 	Exempt []string
 }
 
-// adminAddress is where the container is probed and scraped: a kubelet asks the pod's
-// address.
+// adminAddress is the address for probes and scrapes. A kubelet uses the pod's address.
 const adminAddress = ":9432"
 
-// An Injector judges pods. It keeps nothing of them, and may be used by many at once.
+// Injector returns verdicts on pods. It stores nothing about them and is safe for concurrent use.
 type Injector struct {
 	config   Config
 	keys     map[string]Key
 	settings map[string]string
 }
 
-// New returns an Injector, or everything that is wrong with its configuration.
+// New returns an Injector, or all faults of its configuration in one error.
 func New(c Config) (*Injector, error) {
 	in := &Injector{config: c, keys: map[string]Key{}, settings: map[string]string{"admin.address": adminAddress}}
 	for _, key := range c.Keys {
@@ -63,7 +60,7 @@ func New(c Config) (*Injector, error) {
 		want(key.Refused == "", "setting %s: %s", name, key.Refused)
 	}
 	_, _, problems := in.check(in.settings)
-	for _, problem := range problems { // of what is not set, a pod may do that
+	for _, problem := range problems { // a missing setting is not a fault: a pod may set it
 		name, _, _ := strings.Cut(problem, ":")
 		_, set := c.Settings[name]
 		want(!set, "setting %s", problem)
@@ -72,38 +69,37 @@ func New(c Config) (*Injector, error) {
 	return in, errors.Join(errs...)
 }
 
-// An Outcome is what became of a pod.
+// Outcome is the result for a pod.
 type Outcome string
 
-// Every outcome. Of the skipped, those that asked for it or have Sluice already are not
-// touched at all.
+// All outcomes. A skipped pod that opted out, or that has its own Sluice, is not changed at all.
 const (
 	Injected Outcome = "injected"
-	Present  Outcome = "present" // there from an earlier call
+	Present  Outcome = "present" // injected by an earlier call
 	Skipped  Outcome = "skipped"
 	Refused  Outcome = "refused"
 )
 
-// Outcomes lists them.
+// Outcomes lists all outcomes.
 var Outcomes = []Outcome{Injected, Present, Skipped, Refused}
 
-// A Verdict is an Outcome, why, and the patch that carries it out.
+// Verdict is an Outcome, its reason, and the patch that implements it.
 type Verdict struct {
 	Outcome Outcome
-	Reason  string // of Skipped and Refused
+	Reason  string // for Skipped and Refused
 	Patch   []Operation
-	// Told says that who made the pod should hear the reason of Skipped: it did not ask
-	// for it.
-	Told bool
+	// Warned says that the pod's creator should get a warning with the reason of Skipped, because the
+	// pod did not ask for that.
+	Warned bool
 }
 
-// Values of the annotation that says what became of a pod.
+// Values of the annotation that records the outcome.
 const (
 	statusInjected = "injected"
 	statusSkipped  = "skipped: "
 )
 
-// Bounds of a refusal: a pod may hold anything, in any number, before it is judged.
+// These bound a refusal, because an unchecked pod may hold anything in any number.
 const (
 	maxProblems = 20
 	maxProblem  = 512 // bytes
@@ -124,7 +120,7 @@ func refused(problems ...string) Verdict {
 	return Verdict{Outcome: Refused, Reason: strings.Join(shown, "; ")}
 }
 
-// Pod judges a pod, or the template of one, as JSON.
+// Pod returns the verdict on a pod or a pod template, in JSON.
 func (in *Injector) Pod(raw json.RawMessage) Verdict {
 	p, err := parsePod(raw)
 	if err != nil {
@@ -160,8 +156,8 @@ func (in *Injector) Pod(raw json.RawMessage) Verdict {
 	return Verdict{Outcome: Injected, Patch: p.patch(in.sidecar(w, admin), w)}
 }
 
-// check says what is wrong with a whole configuration, in lines that begin with a key
-// and a colon, and which ports the container takes.
+// check returns the problems of a whole configuration, in lines that begin with a key and a colon,
+// and the container's ports.
 func (in *Injector) check(values map[string]string) (listen, admin int, problems []string) {
 	problems = in.config.Check(values)
 	address, set := values["listen.address"]
@@ -188,7 +184,7 @@ func (in *Injector) check(values map[string]string) (listen, admin int, problems
 	return listen, admin, problems
 }
 
-// attribute says of a problem of the configuration who sets the key, or may.
+// attribute adds to a problem the annotation that sets the key, or that may set it.
 func (in *Injector) attribute(problem string, annotations map[string]string) string {
 	name, _, _ := strings.Cut(problem, ":")
 	if _, annotated := annotations[Prefix+name]; annotated {
@@ -200,8 +196,7 @@ func (in *Injector) attribute(problem string, annotations map[string]string) str
 	return problem
 }
 
-// patch puts the container in front of all others, so that init containers have a
-// database, too.
+// patch puts the container before all others, so that init containers can use the database too.
 func (p *pod) patch(c container, w wishes) []Operation {
 	patch := []Operation{p.mark(statusInjected)}
 	if p.hasInit {
@@ -222,16 +217,16 @@ func (p *pod) patch(c container, w wishes) []Operation {
 	return patch
 }
 
-// skip leaves the pod without Sluice, and says so on it.
+// skip leaves the pod without Sluice, and records that in an annotation.
 func (p *pod) skip(reason string) Verdict {
-	v := Verdict{Outcome: Skipped, Reason: reason, Told: true}
+	v := Verdict{Outcome: Skipped, Reason: reason, Warned: true}
 	if p.annotations[Prefix+Status] != statusSkipped+reason {
 		v.Patch = []Operation{p.mark(statusSkipped + reason)}
 	}
 	return v
 }
 
-// mark sets the annotation that says what became of the pod.
+// mark sets the annotation that records the outcome.
 func (p *pod) mark(status string) Operation {
 	switch {
 	case p.hasAnnotations:

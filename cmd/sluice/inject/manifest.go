@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// templates says where the kinds of Kubernetes' own have their pod.
+// templates maps Kubernetes' own kinds to the path of their pod.
 var templates = map[string]string{ // by group and kind
 	"/Pod":                   "",
 	"/PodTemplate":           "template",
@@ -21,18 +21,17 @@ var templates = map[string]string{ // by group and kind
 	"batch/CronJob":          "spec/jobTemplate/spec/template",
 }
 
-// A Note is what is to be said of one object of a manifest that got no Sluice.
+// Note is a remark about one object of a manifest that got no Sluice.
 type Note struct {
 	Object string // such as Deployment web
 	Reason string
 }
 
-// Manifest judges the pods and the pod templates of a document, a List's included, and
-// returns the patch of the whole. Objects of other kinds are left alone. The error says
-// of every object that is refused why.
+// Manifest checks the pods and pod templates of a document, including those of a List, and returns
+// one patch for all. It ignores other kinds. The error has the reason for every refused object.
 func (in *Injector) Manifest(doc json.RawMessage) (patch []Operation, notes []Note, err error) {
 	if len(doc) == 0 || doc[0] != '{' {
-		return nil, nil, nil // none of Kubernetes'
+		return nil, nil, nil // not an object of Kubernetes
 	}
 	object, err := members(doc)
 	if err != nil {
@@ -77,7 +76,7 @@ func (in *Injector) Manifest(doc json.RawMessage) (patch []Operation, notes []No
 	return below(prefix, v.Patch), notes, nil
 }
 
-// list is Manifest for the items of a List.
+// list performs Manifest for the items of a List.
 func (in *Injector) list(items json.RawMessage) (patch []Operation, notes []Note, err error) {
 	all, err := elements(items)
 	if err != nil {
@@ -93,7 +92,7 @@ func (in *Injector) list(items json.RawMessage) (patch []Operation, notes []Note
 	return patch, notes, errors.Join(errs...)
 }
 
-// below moves a patch to where its object stands.
+// below prefixes the paths of a patch with the path of its object.
 func below(prefix string, patch []Operation) []Operation {
 	for i := range patch {
 		patch[i].Path = prefix + patch[i].Path

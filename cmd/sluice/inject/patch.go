@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// An Operation is one step of a JSONPatch (RFC 6902). Every one is an "add": it sets a
-// member of an object, or puts an element into a list.
+// Operation is one step of a JSONPatch (RFC 6902). Each one is an "add": it sets a member of an
+// object, or inserts an element into a list.
 type Operation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value"`
 }
 
-// add is the step that puts a value at a path of unescaped names.
+// add returns the step that adds a value at a path of unescaped names.
 func add(value any, path ...string) Operation {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // values are this package's own, of types that can be encoded
+		panic(err) // all values are this package's own, with encodable types
 	}
 	return Operation{Op: "add", Path: pointer(path...), Value: raw}
 }
 
-// pointer spells a path as RFC 6901 does.
+// pointer returns a path in the notation of RFC 6901.
 func pointer(path ...string) string {
 	var b strings.Builder
 	for _, name := range path {
@@ -44,8 +44,7 @@ func (o Operation) Names() []string {
 	return names
 }
 
-// Apply carries a patch out on the text of a document. What the patch does not name
-// keeps its bytes.
+// Apply applies a patch to the text of a document. Parts outside the patch stay unchanged.
 func Apply(doc []byte, patch []Operation) ([]byte, error) {
 	for _, o := range patch {
 		var err error
@@ -56,7 +55,7 @@ func Apply(doc []byte, patch []Operation) ([]byte, error) {
 	return doc, nil
 }
 
-// insert returns doc with a value at a path; every name of it but the last exists.
+// insert returns doc with a value at a path, whose names exist except the last.
 func insert(doc []byte, path []string, value []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	open, err := d.Token()
@@ -72,7 +71,7 @@ func insert(doc []byte, path []string, value []byte) ([]byte, error) {
 	return nil, errors.New("neither an object nor a list")
 }
 
-// insertMember is insert for an object whose brace d has read.
+// insertMember performs insert for an object whose brace d has read.
 func insertMember(doc []byte, d *json.Decoder, path []string, value []byte) ([]byte, error) {
 	comma, at := "", int(d.InputOffset())
 	for d.More() {
@@ -100,7 +99,7 @@ func insertMember(doc []byte, d *json.Decoder, path []string, value []byte) ([]b
 	return splice(doc, at, at, []byte(comma), name, []byte(":"), value), nil
 }
 
-// insertElement is insert for a list whose bracket d has read. "-" is its end.
+// insertElement performs insert for a list whose bracket d has read. "-" means the end.
 func insertElement(doc []byte, d *json.Decoder, path []string, value []byte) ([]byte, error) {
 	want, last := -1, path[0] == "-"
 	if !last {

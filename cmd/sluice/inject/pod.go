@@ -9,15 +9,14 @@ import (
 	"strings"
 )
 
-// A pod is what matters of one here.
+// pod holds the relevant parts of a pod.
 type pod struct {
 	labels, annotations map[string]string
 	hasMetadata         bool
 	hasAnnotations      bool
 	hostNetwork         bool
 	windows             bool
-	// containers are all of them; hasInit and hasVolumes say whether there is a list to
-	// add to.
+	// containers lists all containers. hasInit and hasVolumes say whether the pod has these lists.
 	containers          []podContainer
 	hasInit, hasVolumes bool
 	volumes             []string
@@ -30,7 +29,7 @@ type podContainer struct {
 	ports   []int
 }
 
-// parsePod reads a pod, or the template of one.
+// parsePod parses a pod or a pod template.
 func parsePod(raw json.RawMessage) (p *pod, err error) {
 	top, err := members(raw)
 	if err != nil {
@@ -93,7 +92,7 @@ func (p *pod) readSpec(spec map[string]json.RawMessage) error {
 	return nil
 }
 
-// readContainers adds a list of containers. Its error begins where the list's name ends.
+// readContainers adds a list of containers. Its error continues after the list's name.
 func (p *pod) readContainers(list string, raw json.RawMessage) error {
 	all, err := elements(raw)
 	if err != nil {
@@ -124,7 +123,7 @@ func (p *pod) readContainers(list string, raw json.RawMessage) error {
 	return nil
 }
 
-// tcpPort is a port that a container declares; 0 stands for those that TCP has no part in.
+// tcpPort returns the TCP port that a container declares, or 0 for other protocols.
 func tcpPort(raw json.RawMessage) (int, error) {
 	fields, err := members(raw)
 	if err != nil {
@@ -133,22 +132,22 @@ func tcpPort(raw json.RawMessage) (int, error) {
 	if protocol, set := textOf(fields["protocol"]); set && protocol != "TCP" {
 		return 0, nil
 	}
-	number, err := strconv.ParseFloat(string(fields["containerPort"]), 64) // 5432.0 is a port, too
+	number, err := strconv.ParseFloat(string(fields["containerPort"]), 64) // 5432.0 is also a port
 	if err != nil || number != float64(int(number)) {
-		return 0, nil // not a port: the API server's to refuse
+		return 0, nil // the API server refuses it
 	}
 	return int(number), nil
 }
 
-// mirror reports whether a kubelet made the pod from a file on its node; such pods are
-// not to be changed.
+// mirror reports whether a kubelet made the pod from a file on its node. Mirror pods must not be
+// changed.
 func (p *pod) mirror() bool {
 	_, set := p.annotations["kubernetes.io/config.mirror"]
 	return set
 }
 
-// present reports whether a container of Sluice's name does Sluice's work, and whether
-// this package has put it there.
+// present reports whether a container with Sluice's name runs in the pod, and whether this package
+// has added it.
 func (p *pod) present() (there, injected bool) {
 	marked := p.annotations[Prefix+Status] == statusInjected
 	for _, c := range p.containers {
@@ -163,7 +162,7 @@ func (p *pod) present() (there, injected bool) {
 	return false, false
 }
 
-// unfit says why Sluice cannot be a sidecar of the pod, "" when it can.
+// unfit returns why Sluice cannot be a sidecar of the pod, "" when it can.
 func (p *pod) unfit() string {
 	switch {
 	case p.hostNetwork:
@@ -174,7 +173,8 @@ func (p *pod) unfit() string {
 	return ""
 }
 
-// clashes says what of the pod stands in the way of the container. A port of 0 is none.
+// clashes returns the names and ports of the pod that clash with the container's. A port of 0 means
+// none.
 func (p *pod) clashes(listen, admin int, volumes []string) (problems []string) {
 	for _, c := range p.containers {
 		if c.name == Container {
@@ -210,7 +210,7 @@ func (p *pod) clashes(listen, admin int, volumes []string) (problems []string) {
 	return problems
 }
 
-// portOf is the port of an address, 0 when it has none.
+// portOf returns the port of an address, 0 for none.
 func portOf(address string) int {
 	_, text, err := net.SplitHostPort(address)
 	number, errNumber := strconv.ParseUint(text, 10, 16)
@@ -220,7 +220,7 @@ func portOf(address string) int {
 	return int(number)
 }
 
-// onLoopback reports whether only the pod itself reaches an address.
+// onLoopback reports whether an address can be reached from the pod only.
 func onLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback())

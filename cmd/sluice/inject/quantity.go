@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// units are the endings of Kubernetes' quantities, the longer ones first.
+// units lists the suffixes of Kubernetes' quantities, the longer ones first.
 var units = []struct {
 	end  string
 	size *big.Rat
@@ -19,12 +19,12 @@ func power(base, n int64) *big.Rat {
 	return new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(base), big.NewInt(n), nil))
 }
 
-// maxQuantity is how long a quantity may be written: 1e999999 takes no time to refuse.
+// maxQuantity bounds the text of a quantity, so that 1e999999 is refused without a calculation.
 const maxQuantity = 20
 
 var errQuantity = errors.New("want a quantity such as 512Mi, 1G or 100m")
 
-// quantity reads what Kubernetes calls a quantity. It must be above 0.
+// quantity parses a quantity of Kubernetes, which must be above 0.
 func quantity(text string) (*big.Rat, error) {
 	if text == "" || len(text) > maxQuantity || strings.Trim(text, "0123456789.KMGTikm") != "" {
 		return nil, errQuantity
@@ -46,7 +46,7 @@ func quantity(text string) (*big.Rat, error) {
 	return nil, errQuantity
 }
 
-// wholeBytes is the part of a quantity of memory, in percent, as a number of bytes.
+// wholeBytes returns a percentage of a quantity of memory as a number of bytes.
 func wholeBytes(q *big.Rat, percent int64) string {
 	part := new(big.Rat).Mul(q, big.NewRat(percent, 100))
 	return new(big.Int).Quo(part.Num(), part.Denom()).String()

@@ -7,12 +7,12 @@ import (
 	"fmt"
 )
 
-// mostMembers bounds the members of an object that is looked into, and the elements of a list: labels, annotations,
-// fields, containers, patches. Each takes many times its length in memory.
+// mostMembers bounds the members of a parsed object and the elements of a list: labels,
+// annotations, fields, containers, patches. Each takes many times its length in memory.
 const mostMembers = 10_000
 
-// members returns an object's members by their exact names; null has none. A name that
-// stands twice is an error: which of the two counts is each reader's own choice.
+// members returns an object's members by their exact names; null has none. A duplicate name is an
+// error, because readers differ in which of the two they use.
 func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if isNull(raw) {
 		return nil, nil
@@ -27,7 +27,7 @@ func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := token.(string) // the decoder accepts nothing else there
+		name := token.(string) // the decoder accepts nothing else here
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
 			return nil, err
@@ -44,8 +44,8 @@ func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return all, err
 }
 
-// elements returns a list's elements; null has none. A list of more than mostMembers is an error, before they take
-// memory.
+// elements returns a list's elements; null has none. It returns an error at more than mostMembers,
+// before they take memory.
 func elements(raw json.RawMessage) (all []json.RawMessage, err error) {
 	if isNull(raw) {
 		return nil, nil
@@ -70,7 +70,7 @@ func elements(raw json.RawMessage) (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// texts returns an object whose values are all text, such as labels.
+// texts returns an object whose values are all strings, for example labels.
 func texts(raw json.RawMessage) (map[string]string, error) {
 	fields, err := members(raw)
 	if err != nil {
@@ -87,11 +87,11 @@ func texts(raw json.RawMessage) (map[string]string, error) {
 	return all, nil
 }
 
-// textOf returns a string's text; ok is false for anything else.
+// textOf returns a JSON string; ok is false for other values.
 func textOf(raw json.RawMessage) (text string, ok bool) {
 	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil
 	return text, ok
 }
 
-// isNull reports whether there is no value, or null.
+// isNull reports whether a value is missing or null.
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

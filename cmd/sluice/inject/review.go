@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// reviewVersion is the one version of AdmissionReview that is understood.
+// reviewVersion is the supported version of AdmissionReview.
 const reviewVersion = "admission.k8s.io/v1"
 
-// maxWarning is what Kubernetes shows of a warning.
+// maxWarning is the length of a warning that Kubernetes shows.
 const maxWarning = 256
 
-// A Reviewed is what became of a request, for the log.
+// Reviewed is the result of a request, for the log.
 type Reviewed struct {
 	Verdict
 	UID, Namespace, Pod string
@@ -42,7 +42,7 @@ type status struct {
 	Message string `json:"message"`
 }
 
-// Review answers one AdmissionReview. An error says why the body is none.
+// Review answers one AdmissionReview. The error says why the body is not one.
 func (in *Injector) Review(body []byte) (answer []byte, r Reviewed, err error) {
 	request, object, r, err := parseReview(body)
 	if err != nil {
@@ -59,7 +59,7 @@ func (in *Injector) Review(body []byte) (answer []byte, r Reviewed, err error) {
 			return nil, r, err
 		}
 	}
-	if r.Told {
+	if r.Warned {
 		warning := "sluice: the pod gets no Sluice: " + r.Reason
 		d.Warnings = []string{warning[:min(len(warning), maxWarning)]}
 	}
@@ -67,7 +67,7 @@ func (in *Injector) Review(body []byte) (answer []byte, r Reviewed, err error) {
 	return answer, r, err
 }
 
-// parseReview takes a body apart.
+// parseReview parses a request body.
 func parseReview(body []byte) (request map[string]json.RawMessage, object json.RawMessage, r Reviewed, err error) {
 	if !json.Valid(body) {
 		return nil, nil, r, errors.New("not JSON")
@@ -93,14 +93,14 @@ func parseReview(body []byte) (request map[string]json.RawMessage, object json.R
 	r.DryRun = string(request["dryRun"]) == "true"
 	if metadata, err := members(object); err == nil && r.Pod == "" {
 		if metadata, err = members(metadata["metadata"]); err == nil {
-			r.Pod, _ = textOf(metadata["generateName"]) // it has no name yet
+			r.Pod, _ = textOf(metadata["generateName"]) // the pod has no name yet
 		}
 	}
 	return request, object, r, nil
 }
 
-// judge judges the object of a request. What is not the creation of a pod is none of the
-// webhook's business, whatever its registration asks for.
+// judge returns the verdict on the object of a request. It skips everything but the creation of a
+// pod, whatever the webhook is registered for.
 func (in *Injector) judge(request map[string]json.RawMessage, object json.RawMessage, namespace string) Verdict {
 	resource, err := members(request["resource"])
 	if err != nil {

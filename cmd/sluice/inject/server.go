@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// Bounds of the webhook. The API server takes objects of up to 3 MiB, and waits for as
-// long as the registration says.
+// These bound the webhook. The API server accepts objects of up to 3 MiB, and waits as long as the
+// registration says.
 const (
 	maxBody        = 4 << 20
-	maxReviews     = 8 // at once: what they hold together is bounded
+	maxReviews     = 8 // at once; bounds their total memory
 	reviewWait     = 2 * time.Second
-	maxBodies      = 32 // that are read or wait for their review at once, of all sources
-	maxOfSource    = 16 // and of one address
+	maxBodies      = 32 // read or waiting for their review at once, from all addresses
+	maxOfSource    = 16 // from one address
 	bodyTimeout    = 3 * time.Second
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 10 * time.Second
@@ -31,10 +31,10 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Path is where the API server calls.
+// Path is the URL path of the webhook.
 const Path = "/mutate"
 
-// A Server answers the API server's calls.
+// Server answers the API server's calls.
 type Server struct {
 	injector *Injector
 	cert     *Certificate
@@ -42,7 +42,7 @@ type Server struct {
 	slots    chan struct{}
 
 	mu     sync.Mutex
-	bodies map[string]int // that are read, or wait for their review, by the address that sends them; guarded by mu
+	bodies map[string]int // bodies being read or waiting for their review, by address; guarded by mu
 	all    int            // their number; guarded by mu
 
 	outcomes  map[Outcome]*atomic.Uint64
@@ -58,7 +58,7 @@ func NewServer(in *Injector, cert *Certificate, log *slog.Logger) *Server {
 	return s
 }
 
-// Stats counts what became of requests since the start.
+// Stats counts the outcomes of requests since the start.
 type Stats struct {
 	Outcomes  map[Outcome]uint64
 	Malformed uint64 // requests that were no AdmissionReview, or too many
@@ -121,11 +121,11 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 	s.log.Info("reviewed", "outcome", string(reviewed.Outcome), "namespace", reviewed.Namespace, "pod", reviewed.Pod,
 		"reason", reviewed.Reason, "dry_run", reviewed.DryRun, "uid", reviewed.UID)
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer) // the API server has gone: it decides by failurePolicy
+	_, _ = w.Write(answer) // after an error the API server decides by failurePolicy
 	return 0, nil
 }
 
-// body reads the body of a request, within bodyTimeout: one that does not come holds no slot.
+// body reads a request's body, within bodyTimeout. A slow body holds no slot.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) (body []byte, code int, err error) {
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
 		return nil, http.StatusInternalServerError, err
@@ -137,8 +137,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) (body []byte, code
 	return body, http.StatusBadRequest, err
 }
 
-// begins counts a body that is about to be read, until its review begins. It returns false where there are too
-// many, of all or of that address.
+// begins counts a body from its start until its review. It returns false if there are too many, of
+// all or of that address.
 func (s *Server) begins(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Server) begins(host string) bool {
 	return true
 }
 
-// ends is the end of that.
+// ends ends the count of begins.
 func (s *Server) ends(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +160,8 @@ func (s *Server) ends(host string) {
 	}
 }
 
-// Serve serves ln, which it owns, until ctx ends. Then it goes on for quiet, as the API
-// server may not know yet, and lets requests that are under way finish.
+// Serve serves ln until ctx ends, and closes it. It then goes on for quiet, because the API server
+// may not know of the end, and lets running requests finish.
 func (s *Server) Serve(ctx context.Context, ln net.Listener, quiet time.Duration) error {
 	server := &http.Server{
 		Handler:           s,
@@ -196,7 +196,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, quiet time.Duration
 	return nil
 }
 
-// A Certificate is the webhook's, and is read anew without touching connections.
+// Certificate is the webhook's certificate. A reload does not affect connections.
 type Certificate struct {
 	certFile, keyFile string
 	current           atomic.Pointer[tls.Certificate]
@@ -218,7 +218,7 @@ func (c *Certificate) Reload() error {
 	return nil
 }
 
-// Expires is when the certificate in use stops to be valid.
+// Expires returns the end of the current certificate's validity.
 func (c *Certificate) Expires() time.Time { return c.current.Load().Leaf.NotAfter }
 
 func (c *Certificate) config() *tls.Config {

@@ -7,50 +7,50 @@ import (
 	"strings"
 )
 
-// Prefix begins the name of every label and annotation that is Sluice's.
+// Prefix is the start of all label and annotation names of Sluice.
 const Prefix = "sluice.dev/"
 
-// Names below Prefix. InjectLabel is a pod's label: selectors see labels only. The
-// others are annotations beside those that are named after configuration keys.
+// Names after Prefix. InjectLabel is a label of a pod, because selectors see labels only. The
+// others are annotations, besides those named after configuration keys.
 const (
-	InjectLabel   = "inject"         // "false" keeps Sluice out
-	Status        = "status"         // written by the injector: what became of the pod
+	InjectLabel   = "inject"         // "false" opts out
+	Status        = "status"         // the outcome, written by the injector
 	MemoryLimit   = "memory-limit"   // of the container
 	MemoryRequest = "memory-request" // of the container
 	CPURequest    = "cpu-request"    // of the container
 	RoleARN       = "role-arn"       // asks for a token for this AWS role
-	TokenAudience = "token-audience" // who that token is for
+	TokenAudience = "token-audience" // audience of that token
 	PodIdentity   = "pod-identity"   // "true" asks for a token for EKS Pod Identity
 )
 
-// maxName is how long a name behind Prefix may be in Kubernetes.
+// maxName is Kubernetes' bound on the part of a name after Prefix.
 const maxName = 63
 
-// ownAnnotations are the annotations below Prefix that are no configuration key.
+// ownAnnotations are the annotations with Prefix that are not configuration keys.
 var ownAnnotations = []string{Status, MemoryLimit, MemoryRequest, CPURequest, RoleARN, TokenAudience, PodIdentity}
 
-// A Key is a configuration key as a pod sees it.
+// Key is a configuration key, as pods see it.
 type Key struct {
-	Name     string // in an annotation, behind Prefix
-	Variable string // of the container's environment
+	Name     string // in an annotation, after Prefix
+	Variable string // in the container's environment
 	Default  string
-	// Refused says why no pod may set the key, "" when it may.
+	// Refused says why no pod may set the key, "" if pods may.
 	Refused string
-	// Secret values are shown nowhere.
+	// Secret values are never shown.
 	Secret bool
 }
 
-// wishes are what a pod asks for.
+// wishes are a pod's settings.
 type wishes struct {
-	values map[string]string // by configuration key, without those at their default
+	values map[string]string // by configuration key, without defaults
 	memory, memoryRequest,
 	cpu string
-	role, audience string // role is "" when no token is asked for one
+	role, audience string // role is "" when the token is not for a role
 	podIdentity    bool
 }
 
-// read takes the wishes from annotations, over those of the injector itself. The
-// problems name annotation, value and remedy.
+// read returns the settings of annotations, over those of the injector. The problems name
+// annotation, value and remedy.
 func (in *Injector) read(annotations map[string]string) (w wishes, problems []string) {
 	w = wishes{
 		values: maps.Clone(in.settings),
@@ -74,8 +74,8 @@ func (in *Injector) read(annotations map[string]string) (w wishes, problems []st
 		key, known := in.keys[name]
 		switch {
 		case !known && (len(problems) >= maxProblems || len(name) > maxName):
-			refuse("unknown configuration key") // what is meant takes a while to guess
-		case !known: // its value may be a secret under a misspelt name
+			refuse("unknown configuration key") // a suggestion takes a while to compute
+		case !known: // the value is not shown: it may be a secret under a misspelt name
 			refuse("%s", in.unknown(name))
 		case key.Secret:
 			refuse("%s", key.Refused)
@@ -88,7 +88,7 @@ func (in *Injector) read(annotations map[string]string) (w wishes, problems []st
 	return w, append(problems, w.judge(annotations)...)
 }
 
-// set takes one of the annotations that are no configuration key.
+// set sets the value of an annotation that is not a configuration key.
 func (w *wishes) set(name, value string) (problem string) {
 	var err error
 	switch name {
@@ -123,10 +123,10 @@ func (w *wishes) set(name, value string) (problem string) {
 	return ""
 }
 
-// leastMemory is the lowest limit of memory under which Sluice starts and serves.
+// leastMemory is the lowest memory limit with which Sluice starts and serves.
 const leastMemory = "64Mi"
 
-// judge says what is wrong with annotations together.
+// judge returns problems of annotations that do not fit together.
 func (w *wishes) judge(annotations map[string]string) (problems []string) {
 	least, _ := quantity(leastMemory)
 	limit, errLimit := quantity(w.memory)
@@ -136,7 +136,7 @@ func (w *wishes) judge(annotations map[string]string) (problems []string) {
 	request, err := quantity(w.memoryRequest)
 	if errLimit == nil && err == nil && request.Cmp(limit) > 0 {
 		_, asked := annotations[Prefix+MemoryRequest]
-		if !asked { // a low limit says enough
+		if !asked { // the request follows a low limit
 			w.memoryRequest = w.memory
 		} else {
 			problems = append(problems, fmt.Sprintf("annotation %s: %q: want at most the limit, %s", Prefix+MemoryRequest, w.memoryRequest, w.memory))
@@ -151,7 +151,7 @@ func (w *wishes) judge(annotations map[string]string) (problems []string) {
 	return problems
 }
 
-// unknown says what is meant by an annotation that means nothing.
+// unknown returns the message about an unknown annotation.
 func (in *Injector) unknown(name string) string {
 	switch name {
 	case InjectLabel:
@@ -166,7 +166,7 @@ func (in *Injector) unknown(name string) string {
 	return "unknown configuration key" + hint
 }
 
-// optedOut reports whether the label keeps Sluice out.
+// optedOut reports whether the label opts out of Sluice.
 func optedOut(labels map[string]string) (out bool, problem string) {
 	value, set := labels[Prefix+InjectLabel]
 	if set && value != "true" && value != "false" {

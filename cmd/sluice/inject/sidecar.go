@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Names of what is added to a pod.
+// Names of the parts that are added to a pod.
 const (
 	Container   = "sluice"
 	tokenVolume = "sluice-token"
 	tokenFolder = "/var/run/secrets/sluice.dev/serviceaccount"
 	leaseVolume = "sluice-lease"
 	leaseFolder = "/var/run/sluice"
-	// metricsPort is what a PodMonitor asks for. A port's name has 15 letters at most.
+	// metricsPort is the port's name for a PodMonitor. It has at most 15 letters.
 	metricsPort = "sluice-metrics"
 )
 
-// Who a projected token is for, and where EKS Pod Identity's agent takes it.
+// The audiences of projected tokens, and the URL of EKS Pod Identity's agent.
 const (
 	audienceSTS         = "sts.amazonaws.com"
 	audiencePodIdentity = "pods.eks.amazonaws.com"
 	podIdentityAgent    = "http://169.254.170.23/v1/credentials"
 )
 
-// memoryPercent of the container's limit is GOMEMLIMIT; the parser's memory and the
-// stacks of threads are outside of Go's count.
+// memoryPercent of the container's limit is GOMEMLIMIT. Go does not count the parser's memory and
+// the stacks of threads.
 const memoryPercent = 80
 
-// The types below are encoded only. They have what Sluice's container needs.
+// These types are only encoded. They have the fields of Sluice's container.
 type (
 	container struct {
 		Name            string          `json:"name"`
@@ -41,7 +41,7 @@ type (
 		StartupProbe    probe           `json:"startupProbe"`
 		Resources       resources       `json:"resources"`
 		SecurityContext json.RawMessage `json:"securityContext"`
-		// The last lines of the log say why a configuration was refused.
+		// The last lines of the log say why the configuration was refused.
 		TerminationMessagePolicy string  `json:"terminationMessagePolicy"`
 		VolumeMounts             []mount `json:"volumeMounts,omitempty"`
 	}
@@ -73,15 +73,15 @@ type (
 	}
 )
 
-// restricted is what the profile "restricted" of Pod Security asks for, and more.
+// restricted satisfies the profile "restricted" of Pod Security.
 var restricted = json.RawMessage(`{"runAsNonRoot":true,"runAsUser":65532,"runAsGroup":65532,"readOnlyRootFilesystem":true,` +
 	`"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}}`)
 
-// sidecar makes the container that a pod asked for; adminPort is where it is probed. It
-// has no preStop, which would run before the application's end; no readinessProbe, which
-// would count for the whole pod; and no livenessProbe, which would cut every session.
+// sidecar returns the container for a pod's settings; adminPort is its port for probes. It has no
+// preStop, which would run before the application ends. It has no readinessProbe, which would count
+// for the whole pod, and no livenessProbe, which would end every session.
 func (in *Injector) sidecar(w wishes, adminPort int) container {
-	limit, _ := quantity(w.memory) // read has judged it
+	limit, _ := quantity(w.memory) // read has checked it
 	c := container{
 		Name: Container, Image: in.config.Image, ImagePullPolicy: in.config.PullPolicy,
 		Args: []string{"serve"}, RestartPolicy: "Always",
@@ -117,11 +117,10 @@ func (in *Injector) sidecar(w wishes, adminPort int) container {
 	return c
 }
 
-// literal spells text so that Kubernetes' expansion of $(NAME) in a variable's value
-// gives that text.
+// literal escapes text, because Kubernetes expands $(NAME) in a variable's value.
 func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
-// token is the audience of the token that the pod asks for, "" for no token.
+// token returns the audience of the pod's token, "" for no token.
 func (w *wishes) token() string {
 	switch {
 	case w.podIdentity:
@@ -140,15 +139,15 @@ func (w *wishes) leased() bool {
 	return on
 }
 
-// volumes are what the container needs, by their names.
+// volumes returns the volumes that the container needs, by name.
 func (w *wishes) volumes() map[string]any {
 	volumes := make(map[string]any)
 	if w.token() != "" {
 		volumes[tokenVolume] = w.tokenProjection()
 	}
 	if w.leased() {
-		// It lives as long as the pod, and other containers do not see it. In memory: one
-		// on disk would keep the cluster's autoscaler from removing the node.
+		// The volume has the lifetime of the pod, and other containers do not see it. It is in
+		// memory, because one on disk would stop the cluster's autoscaler from removing the node.
 		type emptyDir struct {
 			Medium    string `json:"medium"`
 			SizeLimit string `json:"sizeLimit"`
@@ -161,7 +160,7 @@ func (w *wishes) volumes() map[string]any {
 	return volumes
 }
 
-// tokenProjection is the projected token of the pod's service account.
+// tokenProjection returns a volume with the projected token of the pod's service account.
 func (w *wishes) tokenProjection() any {
 	type token struct {
 		Audience          string `json:"audience"`

@@ -16,7 +16,7 @@ import (
 
 // injectOptions are the flags of sluice inject.
 type injectOptions struct {
-	file     string // of manifests, "" to serve
+	file     string // file of manifests, "" to serve
 	config   inject.Config
 	settings []string // key=value
 
@@ -25,16 +25,16 @@ type injectOptions struct {
 	log               config.Log
 }
 
-// NewCommand returns the command inject of a program of this version.
+// NewCommand returns the command inject.
 func NewCommand(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inject",
 		Short: "Put Sluice into pods: a Kubernetes admission webhook, or a filter for manifests",
 		Long: "Serve the Kubernetes mutating admission webhook that puts Sluice into pods as a native\n" +
-			"sidecar, until SIGTERM. With -f, do the same to a file of manifests (YAML or JSON, - is\n" +
-			"standard input) and print them; what has no pod passes unchanged.\n\n" +
+			"sidecar, until SIGTERM. With -f, add Sluice to the pods of a file of manifests (YAML or JSON,\n" +
+			"- is standard input) and print it; documents without a pod stay unchanged.\n\n" +
 			"Annotations " + inject.Prefix + "<key> set configuration keys for a pod; the label " + inject.Prefix + inject.InjectLabel + "=false\n" +
-			"keeps Sluice out of one.",
+			"opts a pod out.",
 		Example: "  sluice inject --image <image> --set backend.endpoint=<id>.dsql.<region>.on.aws -f deployment.yaml | kubectl apply -f -\n" +
 			"  sluice inject --image <image> --cert-file tls.crt --key-file tls.key",
 		Args: cobra.NoArgs,
@@ -49,11 +49,11 @@ func NewCommand(version string) *cobra.Command {
 	flags.StringVar(&o.config.MemoryLimit, "memory-limit", "512Mi", "memory limit of the container; GOMEMLIMIT is four fifths of it")
 	flags.StringVar(&o.config.MemoryRequest, "memory-request", "128Mi", "memory request of the container")
 	flags.StringVar(&o.config.CPURequest, "cpu-request", "100m", "CPU request of the container")
-	flags.StringVar(&o.listen, "listen", ":8443", "where the API server calls, host:port")
-	flags.StringVar(&o.admin, "admin-address", ":9432", "where /metrics, /livez and /readyz are served without TLS, host:port")
+	flags.StringVar(&o.listen, "listen", ":8443", "address for calls of the API server, host:port")
+	flags.StringVar(&o.admin, "admin-address", ":9432", "address of /metrics, /livez and /readyz, without TLS, host:port")
 	flags.StringVar(&o.certFile, "cert-file", "", "certificate chain (PEM) of the webhook; reloaded on change and on SIGHUP")
 	flags.StringVar(&o.keyFile, "key-file", "", "private key (PEM) of --cert-file")
-	flags.StringSliceVar(&o.config.Exempt, "exempt-namespaces", []string{"kube-system", "sluice-system"}, "namespaces whose pods are left alone, whatever calls")
+	flags.StringSliceVar(&o.config.Exempt, "exempt-namespaces", []string{"kube-system", "sluice-system"}, "namespaces whose pods are never changed")
 	flags.StringVar(&o.log.Format, "log-format", "text", "form of the log on standard error: text or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		injector, err := o.injector()
@@ -68,7 +68,7 @@ func NewCommand(version string) *cobra.Command {
 	return cmd
 }
 
-// injector makes the Injector that the flags describe. The error is one of usage.
+// injector returns the Injector for the flags. The error is one of usage.
 func (o *injectOptions) injector() (*inject.Injector, error) {
 	if o.log.Level = "info"; o.log.Format != "text" && o.log.Format != "json" {
 		return nil, fmt.Errorf("--log-format: %q: want text or json", o.log.Format)
@@ -91,7 +91,7 @@ func (o *injectOptions) injector() (*inject.Injector, error) {
 	return injector, nil
 }
 
-// filter carries injection out on a file, all of it or nothing.
+// filter adds Sluice to the pods of a file. On an error it prints nothing.
 func (o *injectOptions) filter(cmd *cobra.Command, injector *inject.Injector) error {
 	text, err := cli.ReadInput(o.file, cmd.InOrStdin())
 	if err != nil {
@@ -108,7 +108,7 @@ func (o *injectOptions) filter(cmd *cobra.Command, injector *inject.Injector) er
 	return cli.AtRuntime(err)
 }
 
-// notPerPod says why a pod may not set a key.
+// notPerPod says, for each key that a pod may not set, why.
 var notPerPod = map[string]string{
 	"drain.mode":                  "the container is a native sidecar, whose mode is native",
 	"distributed.conn_lease_file": "an injected container has one, in a volume of its own, where distributed.conn_lease_enabled is true",
@@ -124,7 +124,7 @@ var notPerPod = map[string]string{
 
 const noFiles = "nothing is mounted into an injected container; write the container into the pod yourself, under the name " + inject.Container
 
-// podKeys is the table of keys as pods see it.
+// podKeys returns the table of keys for pods.
 func podKeys() []inject.Key {
 	all := make([]inject.Key, len(config.Keys))
 	for i := range config.Keys {

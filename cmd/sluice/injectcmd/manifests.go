@@ -14,12 +14,11 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/inject"
 )
 
-// separator begins a document of YAML. Nothing inside of one can look like it.
+// separator matches the start of a YAML document. No line within a document matches it.
 var separator = regexp.MustCompile(`(?m)^---(?:[ \t\r]|$)`)
 
-// injectManifests carries injection out on a text of YAML documents or of JSON values.
-// A document without a pod keeps its bytes; others keep their comments, their order and
-// their numbers.
+// injectManifests adds Sluice to the pods of a text of YAML documents or JSON values. A document
+// without a pod stays unchanged, to the byte. Others retain their comments, order and numbers.
 func injectManifests(in *inject.Injector, text string) (out string, notes []inject.Note, err error) {
 	var b strings.Builder
 	var errs []error
@@ -39,7 +38,7 @@ func injectManifests(in *inject.Injector, text string) (out string, notes []inje
 	return b.String(), notes, errors.Join(errs...)
 }
 
-// documents cuts a text in front of each separator.
+// documents splits a text before each separator.
 func documents(text string) (all []string) {
 	begin := 0
 	for _, at := range separator.FindAllStringIndex(text, -1) {
@@ -51,7 +50,7 @@ func documents(text string) (all []string) {
 	return append(all, text[begin:])
 }
 
-// isJSON reports whether a text is objects of JSON, which {a: b} is not.
+// isJSON reports whether a text consists of JSON objects. {a: b} is not one.
 func isJSON(text string) bool {
 	d := json.NewDecoder(strings.NewReader(text))
 	found := false
@@ -71,7 +70,7 @@ func isJSON(text string) bool {
 func jsonValues(in *inject.Injector, text string) (out string, notes []inject.Note, err error) {
 	var b bytes.Buffer
 	d := json.NewDecoder(strings.NewReader(text))
-	kept := 0 // so much of text is written
+	kept := 0 // end of the written part of text
 	for {
 		var value json.RawMessage
 		if err := d.Decode(&value); errors.Is(err, io.EOF) {

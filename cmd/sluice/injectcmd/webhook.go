@@ -22,12 +22,12 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// webhookQuiet is how long the webhook answers behind a SIGTERM: until then the API
-// server may not have heard that this replica goes.
+// webhookQuiet is how long the webhook answers after SIGTERM. The API server may not know until
+// then that this replica ends.
 const webhookQuiet = 5 * time.Second
 
-// A webhook is sluice inject as a server: calls over TLS, and beside them /metrics,
-// /livez and /readyz on a plain port.
+// webhook is sluice inject as a server: calls over TLS, and /metrics, /livez and /readyz on a plain
+// port.
 type webhook struct {
 	server         *inject.Server
 	version        string
@@ -91,7 +91,7 @@ func (w *webhook) run(ctx context.Context) error {
 	w.log.Info("serving the admission webhook", "version", w.version, "listen", w.calls.Addr().String(), "admin", w.plain.Addr().String(),
 		"certificate_expires", w.cert.Expires())
 	err := w.server.Serve(ctx, w.calls, webhookQuiet)
-	stop() // whatever ended it
+	stop() // for the other goroutines, whatever ended Serve
 	select {
 	case other := <-failed:
 		err = errors.Join(err, other)
@@ -117,13 +117,13 @@ func (w *webhook) reload() error {
 	return err
 }
 
-// answering is the sign of life of a webhook: what serves a probe serves a call.
+// answering is alive of a webhook: a process that answers a probe also answers a call.
 func answering(context.Context) error { return nil }
 
-// nothingWrong is what is wrong with a webhook that is ready.
+// nothingWrong is the warning of a webhook, which has none.
 func nothingWrong() string { return "" }
 
-// ready says why the API server should ask another replica.
+// ready returns why the API server should call another replica, nil if it need not.
 func (w *webhook) ready() error {
 	switch {
 	case w.draining.Load():

@@ -13,12 +13,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mostNodes bounds a document whose aliases are written out: a few lines of them can
-// stand for more than any memory holds.
+// mostNodes bounds a document after the expansion of its aliases: a few lines of aliases can exceed
+// any memory.
 const mostNodes = 200_000
 
-// A flattener writes aliases and merge keys out, so that a change of one place is not a
-// change of another.
+// flattener expands aliases and merge keys, so that a change in one place does not change another.
 type flattener struct{ left int }
 
 var errAliases = errors.New("aliases stand for too much")
@@ -60,7 +59,7 @@ func (f *flattener) expand(n *yaml.Node) (*yaml.Node, error) {
 	return &flat, nil
 }
 
-// merge adds the members of from, a mapping or a list of them, that to has not.
+// merge adds the members of from, a mapping or a list of mappings, that to lacks.
 func (f *flattener) merge(to, from *yaml.Node) error {
 	from, err := f.expand(from)
 	if err != nil {
@@ -85,7 +84,7 @@ func (f *flattener) merge(to, from *yaml.Node) error {
 	return nil
 }
 
-// memberOf returns where a mapping's member stands, nil for nowhere.
+// memberOf returns a pointer to a mapping's member, nil if there is none.
 func memberOf(mapping *yaml.Node, name string) **yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == name {
@@ -95,7 +94,7 @@ func memberOf(mapping *yaml.Node, name string) **yaml.Node {
 	return nil
 }
 
-// yamlToJSON spells a flat node as JSON, as kubectl does.
+// yamlToJSON returns a flat node as JSON, as kubectl does.
 func yamlToJSON(n *yaml.Node) (json.RawMessage, error) {
 	var b bytes.Buffer
 	err := writeJSON(&b, n)
@@ -137,10 +136,10 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 	return nil
 }
 
-// oldBools are what kubectl takes for booleans, as YAML 1.1 did.
+// oldBools maps words that kubectl takes for booleans, as YAML 1.1 did.
 var oldBools = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"}
 
-// scalarJSON spells a scalar. A number that JSON can hold keeps its digits.
+// scalarJSON returns a scalar as JSON. A number that JSON can express retains its digits.
 func scalarJSON(n *yaml.Node) (string, error) {
 	switch n.ShortTag() {
 	case "!!null":
@@ -170,7 +169,7 @@ func scalarJSON(n *yaml.Node) (string, error) {
 	return string(text), nil
 }
 
-// jsonToYAML makes a node of JSON, in the style of manifests.
+// jsonToYAML returns JSON as a node in the style of manifests.
 func jsonToYAML(raw json.RawMessage) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
@@ -180,7 +179,7 @@ func jsonToYAML(raw json.RawMessage) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// plainText needs no quotes under any version of YAML, unless it is a word of theirs.
+// plainText matches texts that need no quotes in any version of YAML, except words with a meaning.
 var plainText = regexp.MustCompile(`^[A-Za-z/]([A-Za-z0-9_./:-]*[A-Za-z0-9_./-])?$`)
 
 func plainStyle(n *yaml.Node) {
@@ -196,10 +195,10 @@ func plainStyle(n *yaml.Node) {
 	}
 }
 
-// addNode is a JSONPatch's add.
+// addNode performs the "add" of JSONPatch.
 func addNode(at *yaml.Node, names []string, value *yaml.Node) error {
 	name, last := names[0], len(names) == 1
-	at.Style &^= yaml.FlowStyle // all that is added would stand on that one line
+	at.Style &^= yaml.FlowStyle // otherwise all additions would be on one line
 	switch at.Kind {
 	case yaml.MappingNode:
 		member := memberOf(at, name)

@@ -15,12 +15,11 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// silentBeats is for how many heartbeats a record must not change to be listed. A
-// healthy sidecar's changes with each.
+// silentBeats is the number of heartbeats without a change after which a record is listed. A
+// healthy sidecar's changes with each one.
 const silentBeats = 3
 
-// openTerminal opens the terminal that somebody sits at. A script, a job of Kubernetes
-// and a pipeline have none.
+// openTerminal opens the user's terminal. Scripts, jobs of Kubernetes and pipelines have none.
 func openTerminal() (io.ReadWriteCloser, error) {
 	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -29,8 +28,8 @@ func openTerminal() (io.ReadWriteCloser, error) {
 	return terminal, nil
 }
 
-// resetDead lists on the terminal the records that do not change, asks there whether
-// their processes are gone, and removes them. One that changes meanwhile stays.
+// resetDead lists unchanged records on the terminal, asks there whether their processes have ended,
+// and removes the records. A record that changes meanwhile stays.
 func resetDead(ctx context.Context, t *lease.Table, c lease.Config, terminal io.ReadWriter) error {
 	before, err := t.Status(ctx)
 	if err != nil {
@@ -58,7 +57,7 @@ func resetDead(ctx context.Context, t *lease.Table, c lease.Config, terminal io.
 	return repair(ctx, t, t.Repairs(after, silent), false, terminal, terminal)
 }
 
-// printSilent writes what each silent process holds, and what it means to remove it.
+// printSilent writes the slots of each silent process, and what it means to remove its records.
 func printSilent(out io.Writer, s lease.Status, silent []string) error {
 	held, changed := map[string]int{}, false
 	var processes []string
@@ -72,7 +71,7 @@ func printSilent(out io.Writer, s lease.Status, silent []string) error {
 			if _, there := held[process]; !there {
 				processes = append(processes, process)
 			}
-			r, _ := lease.ParseRecord(text) // one that cannot be read holds nothing
+			r, _ := lease.ParseRecord(text) // an unreadable record holds nothing
 			held[process] += r.Slots
 		}
 	}

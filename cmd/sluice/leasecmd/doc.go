@@ -1,7 +1,7 @@
-// Package leasecmd has the command lease, which looks after the table of package lease.
+// Package leasecmd has the command lease, which manages the table of package lease.
 //
 //	lease.go  init, status, reset and migrate
-//	dead.go   reset --dead: finds records that do not change, and asks on the terminal
+//	dead.go   reset --dead: finds unchanged records, and asks on the terminal
 //
 // Nothing is removed from the table without a confirmation or --yes.
 package leasecmd

@@ -21,14 +21,14 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// adminTime bounds sluice lease as a whole: a new table takes some seconds.
+// adminTime bounds sluice lease as a whole: the creation of a table takes some seconds.
 const adminTime = 5 * time.Minute
 
-// NewCommand returns the command lease with the commands below it.
+// NewCommand returns the command lease with its subcommands.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease",
-		Short: "Look after the DynamoDB table by which sidecars share the cluster's limits",
+		Short: "Manage the DynamoDB table by which sidecars share the cluster's limits",
 		Args:  cli.NoCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -39,11 +39,11 @@ func NewCommand() *cobra.Command {
 func newLeaseInit() *cobra.Command {
 	return onTable(&cobra.Command{
 		Use:   "init",
-		Short: "Make the table and put the configured limits into it",
-		Long: "Make the table, billed on demand, and put the configured limits of the cluster into it.\n" +
-			"Repeat it after a change of the limits; sidecars may run meanwhile, and follow the table\n" +
-			"within a heartbeat. A table keeps its format (see sluice lease migrate). If it ends half-way, or somebody\n" +
-			"else sets other limits at the same time, run it again: it finishes what was begun.",
+		Short: "Create the table and write the configured limits to it",
+		Long: "Create the table, billed on demand, and write the configured limits of the cluster to it.\n" +
+			"Run it again after a change of the limits; sidecars may run meanwhile, and follow the table\n" +
+			"within a heartbeat. The format of a table does not change (see sluice lease migrate).\n" +
+			"If init is interrupted, or other limits are set at the same time, run it again.",
 		Example: "  sluice lease init --endpoint <id>.dsql.<region>.on.aws --distributed-conn-lease-table sluice",
 	}, func(ctx context.Context, t *lease.Table, c *config.Config, cmd *cobra.Command) error {
 		did, err := t.Init(ctx, c.Lease)
@@ -57,10 +57,10 @@ func newLeaseInit() *cobra.Command {
 func newLeaseStatus() *cobra.Command {
 	return onTable(&cobra.Command{
 		Use:   "status",
-		Short: "Show who holds what",
-		Long: "Show the limits in the table, what each shard has free and who holds the rest.\n" +
-			"Exits with 1 and says what is wrong when a shard's numbers disagree, or the shards have\n" +
-			"other limits than the settings, as an init leaves them that was cut off.",
+		Short: "Show which process holds which slots",
+		Long: "Show the limits in the table, the free slots of each shard, and the holders of the others.\n" +
+			"The exit code is 1, with a line for each problem, when a shard's numbers disagree, or when\n" +
+			"the shards have other limits than the settings, as after an interrupted init.",
 	}, func(ctx context.Context, t *lease.Table, c *config.Config, cmd *cobra.Command) error {
 		s, err := t.Status(ctx)
 		if err != nil {
@@ -75,12 +75,12 @@ func newLeaseReset() *cobra.Command {
 	var owners *[]string
 	cmd := onTable(&cobra.Command{
 		Use:   "reset",
-		Short: "Repair what is wrong with the table, after a confirmation",
-		Long: "Finish an init that was cut off, make the numbers of each shard agree, set back ticket\n" +
-			"times that cannot be right, and remove the owners named by --owner. Name only those whose\n" +
-			"process is surely dead: what they hold is free at once, and a living one closes all its\n" +
-			"backends. --dead looks which records do not change and asks, on the terminal only, whether\n" +
-			"their processes are gone. Exits with 1 when anything is wrong afterwards.",
+		Short: "Repair the table, after a confirmation",
+		Long: "Finish an interrupted init, make the numbers of each shard agree, reset impossible ticket\n" +
+			"times, and remove the owners named by --owner. Name only owners whose process has certainly\n" +
+			"ended: their slots are free at once, and a running process closes all its backends.\n" +
+			"--dead lists unchanged records and asks, on the terminal only, whether their processes have\n" +
+			"ended. The exit code is 1 when a problem remains.",
 	}, func(ctx context.Context, t *lease.Table, c *config.Config, cmd *cobra.Command) error {
 		if *dead {
 			terminal, err := openTerminal()
@@ -88,7 +88,7 @@ func newLeaseReset() *cobra.Command {
 				return err
 			}
 			defer terminal.Close()
-			return resetDead(cmd.Context(), t, c.Lease, terminal) // which waits, and for a person
+			return resetDead(cmd.Context(), t, c.Lease, terminal) // without adminTime: it waits for a person
 		}
 		s, err := t.Status(ctx)
 		if err != nil {
@@ -102,7 +102,7 @@ func newLeaseReset() *cobra.Command {
 		return repair(ctx, t, t.Repairs(s, *owners), *yes, cmd.InOrStdin(), cmd.OutOrStdout())
 	})
 	yes = cmd.Flags().Bool("yes", false, "do not ask")
-	owners = cmd.Flags().StringSlice("owner", nil, "remove this owner, named as status shows it")
+	owners = cmd.Flags().StringSlice("owner", nil, "remove this owner, by its name in status")
 	dead = cmd.Flags().Bool("dead", false, "list the records that do not change, and ask on the terminal whether to remove them")
 	cmd.MarkFlagsMutuallyExclusive("dead", "yes")
 	cmd.MarkFlagsMutuallyExclusive("dead", "owner")
@@ -114,11 +114,12 @@ func newLeaseMigrate() *cobra.Command {
 	cmd := onTable(&cobra.Command{
 		Use:   "migrate",
 		Short: "Bring a table of an older version to this version's format, after a confirmation",
-		Long: "Give each shard of a table of format 1 a partition key of its own, so that DynamoDB takes\n" +
+		Long: "Give each shard of a table of format 1 its own partition key, so that DynamoDB accepts\n" +
 			"more than 1,000 write units per second. Sidecars run meanwhile and close nothing. Give them\n" +
-			"the policy of this version first, upgrade and restart all of them: while the table has records\n" +
-			"of one that could not follow, nothing is done, and they are named. Afterwards older versions\n" +
-			"cannot use the table, and there is no way back. If it is cut off, run it again.",
+			"the policy of this version first, then upgrade and restart all of them. While the table has\n" +
+			"records of sidecars that cannot follow, migrate names them and changes nothing. Afterwards\n" +
+			"older versions cannot use the table, and there is no way back. If it is interrupted, run it\n" +
+			"again.",
 	}, func(ctx context.Context, t *lease.Table, c *config.Config, cmd *cobra.Command) error {
 		s, err := t.Status(ctx)
 		if err != nil {
@@ -141,12 +142,11 @@ func newLeaseMigrate() *cobra.Command {
 	return cmd
 }
 
-// onTable completes a command that works on the configured table. Its problems
-// with the configuration are about what it needs of it: an endpoint and a table.
+// onTable completes a command for the configured table. It requires an endpoint and a table.
 func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *config.Config, *cobra.Command) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	path := config.AddFlags(cmd.Flags())
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { // --help shows what matters here
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { // --help shows the relevant flags only
 		f.Hidden = f.Name != "config" && !strings.HasPrefix(f.Name, "backend-") && !strings.HasPrefix(f.Name, "distributed-")
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -170,8 +170,8 @@ func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *config.
 	return cmd
 }
 
-// printStatus writes a table of owners and a line for each problem. Its error says
-// that there are some.
+// printStatus writes a table of owners and a line for each problem. It returns an error if there
+// are problems.
 func printStatus(out io.Writer, s lease.Status) error {
 	free, owners := 0, 0
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -204,8 +204,8 @@ func printStatus(out io.Writer, s lease.Status) error {
 	return problems(out, s)
 }
 
-// problems writes a line for each. Its error says that there are some, and what
-// to do.
+// problems writes a line for each problem. If there are any, its error says so and names the
+// remedy.
 func problems(out io.Writer, s lease.Status) error {
 	found := s.Problems()
 	for _, line := range found {
@@ -217,17 +217,17 @@ func problems(out io.Writer, s lease.Status) error {
 	return nil
 }
 
-// confirm asks whether to go on. Its error says that nobody wants to.
+// confirm asks for a yes. It returns an error for any other answer.
 func confirm(in io.Reader, out io.Writer) error {
 	fmt.Fprint(out, "do it? yes or no: ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer means no
 	if strings.TrimSpace(answer) != "yes" {
 		return fmt.Errorf("nothing was done: confirm with yes, or with --yes")
 	}
 	return nil
 }
 
-// repair shows what would be done, asks, does it, and looks at the outcome.
+// repair lists the repairs, asks, performs them, and checks the result.
 func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes bool, in io.Reader, out io.Writer) error {
 	if len(repairs) == 0 {
 		_, err := fmt.Fprintln(out, "nothing to repair")

@@ -1,7 +1,8 @@
-// Package lint has the command lint: it says what DSQL refuses of SQL files and of logs.
+// Package lint has the command lint, which reports statements of SQL files and logs that DSQL
+// refuses.
 //
 //	lint.go    the command
-//	files.go   files and folders, and what --fix writes
+//	files.go   files and folders, and the result of --fix
 //	log.go     statements of PostgreSQL's log
 //	report.go  the report as text and as JSON
 //

@@ -73,7 +73,7 @@ func (r *lintReport) readFile(linter *rewrite.Linter, name string, stdin io.Read
 	return nil
 }
 
-// readLog lints a log's statements, each by itself: sessions are mixed in it.
+// readLog lints a log's statements one by one, because the log mixes sessions.
 func (r *lintReport) readLog(linter *rewrite.Linter, name, text string) {
 	var all sqlfile.Linted
 	for s := range logged(text) {
@@ -86,11 +86,11 @@ func (r *lintReport) readLog(linter *rewrite.Linter, name, text string) {
 	r.add(name, all)
 }
 
-// migrationsIn lists the files of SQL in a folder and those below, in the order of the tools
-// that run them, and the others in it, but those that belong to a tool and are no migrations.
-// What is hidden, and node_modules, is passed over.
+// migrationsIn returns the SQL files in a folder and its subfolders, in the order in which tools
+// run them, and the other files. It omits hidden files, node_modules, and files of tools that are
+// not migrations.
 func migrationsIn(folder string) (files, others []string, err error) {
-	root := filepath.Clean(folder) + string(filepath.Separator) // also of a link to a folder
+	root := filepath.Clean(folder) + string(filepath.Separator) // the separator follows a link to a folder
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -114,31 +114,31 @@ func migrationsIn(folder string) (files, others []string, err error) {
 	return files, others, err
 }
 
-// endless reports whether a path is that of a pipe, a socket or a device.
+// endless reports whether a path is a pipe, a socket or a device.
 func endless(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// ofTool reports whether a file holds what a tool notes about the migrations of a folder:
-// Drizzle's journal and snapshots, Prisma's lock, Flyway's settings of a file.
+// ofTool reports whether a file belongs to a migration tool: Drizzle's journal and snapshots,
+// Prisma's lock, Flyway's settings of a file.
 func ofTool(path string) bool {
 	name := filepath.Base(path)
 	return name == "migration_lock.toml" || strings.HasSuffix(name, ".sql.conf") ||
 		filepath.Base(filepath.Dir(path)) == "meta" && (name == "_journal.json" || strings.HasSuffix(name, "_snapshot.json"))
 }
 
-// fixedFile is a file's new text.
+// fixedFile is a file with its new text.
 type fixedFile struct{ name, text string }
 
-// write puts the text in the file's place, with its mode, so that whoever reads it meets the
-// one or the other text whole. The text of standard input goes to stdout.
+// write replaces the file's text, with the same mode, by a rename, so that readers see the old text
+// or the new one. The text of standard input goes to stdout.
 func (f fixedFile) write(stdout io.Writer) error {
 	if f.name == "-" {
 		_, err := io.WriteString(stdout, f.text)
 		return err
 	}
-	path, err := filepath.EvalSymlinks(f.name) // a link stays one
+	path, err := filepath.EvalSymlinks(f.name) // a link stays a link
 	if err != nil {
 		return err
 	}

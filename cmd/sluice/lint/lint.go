@@ -16,17 +16,17 @@ import (
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint FILE...|DIR...|-",
-		Short: "Say what DSQL would refuse of SQL files, migrations or a log of statements",
-		Long: "Read SQL files, or PostgreSQL's log of statements, and say what Aurora DSQL would refuse,\n" +
-			"what Sluice does about it under this configuration, and what is left to people.\n" +
-			"- is standard input. The exit code is 1 when something is left to people.\n\n" +
-			"Of a folder every *.sql in it is read, in the order of the tool that runs it, and in\n" +
-			"the transaction that it runs a file in: dbmate, Drizzle, Flyway, golang-migrate, goose\n" +
-			"and Prisma are known. Files that are no SQL are named as not read.\n\n" +
-			"With --fix the files are written as Sluice sends them to DSQL, with a comment in front\n" +
-			"of each statement that is changed, or left to people; all else stays as it is, and a\n" +
-			"file that is fixed is not changed again. - is written to standard output, and the\n" +
-			"report to standard error. Line numbers are those of the fixed files.",
+		Short: "Report what DSQL would refuse in SQL files, migrations or a log of statements",
+		Long: "Read SQL files, or PostgreSQL's log of statements. Report which statements Aurora DSQL would\n" +
+			"refuse, what Sluice does about them under this configuration, and which ones a person must\n" +
+			"change. - is standard input. The exit code is 1 when a person must change a statement.\n\n" +
+			"A folder stands for every *.sql in it, in the order of the migration tool, and in the\n" +
+			"transactions of that tool: dbmate, Drizzle, Flyway, golang-migrate, goose and Prisma are\n" +
+			"known. The report names files that are not SQL as not read.\n\n" +
+			"With --fix the files are written as Sluice sends them to DSQL. A comment precedes each\n" +
+			"statement that was changed, or that a person must change; the rest stays unchanged. A fixed\n" +
+			"file is not changed again. - is written to standard output, and the report to standard error.\n" +
+			"Line numbers are those of the fixed files.",
 		Example: "  sluice lint schema/*.sql\n" +
 			"  sluice lint --format json - < statements.log\n" +
 			"  sluice lint db/migrate\n" +
@@ -37,7 +37,7 @@ func NewCommand() *cobra.Command {
 	flags := cmd.Flags()
 	path := config.AddFlagsOf(flags, "rewrite.", "ddl.")
 	format := flags.String("format", "text", "form of the report: text or json")
-	fix := flags.Bool("fix", false, "write the files as Sluice sends them to DSQL, with comments that say what was changed and what is left to people")
+	fix := flags.Bool("fix", false, "write the files as Sluice sends them to DSQL, with comments on changed statements and on those that a person must change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *format != "text" && *format != "json" {
 			return fmt.Errorf("--format: %q: want text or json", *format)
@@ -77,8 +77,8 @@ func lintAll(cmd *cobra.Command, planner *rewrite.Planner, args []string, format
 	return nil
 }
 
-// lintPlanner makes a planner of the rewrite section alone: no cluster is needed
-// to lint. What DSQL refuses is told even where nothing is rewritten.
+// lintPlanner returns a planner with the rewrite section only: lint needs no cluster. It also
+// reports statements that DSQL refuses and Sluice does not rewrite.
 func lintPlanner(path string, flags *pflag.FlagSet) (*rewrite.Planner, error) {
 	l := config.Gather(path, flags)
 	c := l.Config

@@ -8,15 +8,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// logLine matches a line of PostgreSQL's log that holds a statement, as
-// log_statement, log_min_duration_statement and errors write them, whatever
-// log_line_prefix is: the statement is what follows.
+// logLine matches a line of PostgreSQL's log with a statement, up to the statement. log_statement,
+// log_min_duration_statement and errors write these lines, with any log_line_prefix.
 var logLine = regexp.MustCompile(`^.*?\b(?:LOG:  (?:duration: [0-9.]+ ms  )?(?:statement|(?:parse|bind|execute) [^:]*)|STATEMENT|QUERY): +`)
 
-// logMessage matches the beginning of any other line of a log.
+// logMessage matches the start of any other line of a log.
 var logMessage = regexp.MustCompile(`^\S.*\b(?:LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|INFO|DETAIL|HINT|CONTEXT|DEBUG[1-5]):  `)
 
-// isStatementLog tells a log from a script by its first lines.
+// isStatementLog reports whether a text is a log, by its first lines.
 func isStatementLog(text string) bool {
 	lines := 0
 	for line := range strings.Lines(text) {
@@ -33,12 +32,11 @@ func isStatementLog(text string) bool {
 	return false
 }
 
-// logged takes the statements out of a log. Further lines of a statement begin
-// with a tab; a log may tell a statement twice, when it is prepared and when it
-// runs, and again below its error.
+// logged returns the statements of a log. Further lines of a statement begin with a tab. A log may
+// repeat a statement: when it is prepared, when it runs, and after its error.
 func logged(log string) iter.Seq[parse.Snippet] {
 	return func(yield func(parse.Snippet) bool) {
-		var text strings.Builder // of the statement that begins at begun
+		var text strings.Builder // text of the statement at line begun
 		var begun int
 		var last string
 		flush := func() bool {

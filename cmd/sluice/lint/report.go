@@ -10,11 +10,11 @@ import (
 	sqlfile "github.com/sluice-proxy/sluice/rewrite/lint"
 )
 
-// lintReport is what lint says, in the form of its JSON.
+// lintReport is the report in the form of its JSON.
 type lintReport struct {
 	Statements int           `json:"statements"`
 	Findings   []lintFinding `json:"findings"`
-	// NotRead are the files of folders that are no SQL: nothing is known of them.
+	// NotRead lists the files of folders that are not SQL.
 	NotRead []string `json:"not_read"`
 
 	fix   bool
@@ -35,7 +35,7 @@ type lintFinding struct {
 	Remedy    string `json:"remedy,omitempty"`
 }
 
-// add takes the findings of one file.
+// add adds the findings of one file.
 func (r *lintReport) add(name string, linted sqlfile.Linted) {
 	r.Statements += linted.Statements
 	for _, f := range linted.Findings {
@@ -47,7 +47,7 @@ func (r *lintReport) add(name string, linted sqlfile.Linted) {
 	}
 }
 
-// forPeople counts what is left to people.
+// forPeople returns the number of findings that need a person.
 func (r *lintReport) forPeople() int { return r.count(sqlfile.People) }
 
 func (r *lintReport) count(status sqlfile.Status) int {
