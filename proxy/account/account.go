@@ -1,8 +1,8 @@
-// Package account counts the bytes that clients have Sluice remember, and bounds them: of one client,
-// and of all. Nothing here knows what they are of.
+// Package account counts the bytes that Sluice stores for clients, and bounds them: for one client,
+// and for all. It does not know what the bytes hold.
 //
 //	account.go  Process and Client, the accounts of all and of one
-//	charge.go   Charge, what one thing has of an account
+//	charge.go   Charge, the part of an account that one thing uses
 package account
 
 import "sync/atomic"
@@ -13,49 +13,49 @@ type Bound struct {
 	Limit int
 }
 
-// The keys of the bounds that are an account's own.
+// Keys of the account's own bounds.
 const (
 	ClientKey = "memory.bytes_per_client"
 	TotalKey  = "memory.total_bytes"
 )
 
-// Kind is what the bytes of a client are of. Its accounts of all kinds are bounded together.
+// Kind is the purpose of a client's bytes. Its bytes of all kinds have one bound together.
 type Kind uint8
 
 const (
-	// Own is what the client alone has: settings, names, portals, frames that are being read, data of a
-	// COPY. It counts against the bound of all clients.
+	// Own is for the client's own data: settings, names, portals, frames that are being read, data
+	// of a COPY. It counts against the bound of all clients.
 	Own Kind = iota
-	// Texts are those of its prepared statements, which clients share: what they take of the process is
-	// counted where they are shared.
+	// Texts is for the texts of its prepared statements. Clients share them, so the process counts
+	// them elsewhere.
 	Texts
-	// Rows are those of its cursors WITH HOLD, which have a bound for all clients of their own.
+	// Rows is for the rows of its cursors WITH HOLD, which have their own bound for all clients.
 	Rows
 	kinds
 )
 
-// Bounds are those of a process. A limit of 0 leaves room for nothing.
+// Bounds are the bounds of a process. A limit of 0 leaves no room.
 type Bounds struct {
 	Client, Texts, Rows Bound // of each client
 	Total, TotalRows    Bound // of all
 }
 
-// Process are the accounts of all clients of a process together. It is safe for concurrent use.
+// Process holds the accounts of all clients of a process. It is safe for concurrent use.
 type Process struct {
 	bounds      Bounds
 	total, rows atomic.Int64
 }
 
-// NewProcess returns the accounts of a process of which nothing is taken.
+// NewProcess returns empty accounts of a process.
 func NewProcess(b Bounds) *Process { return &Process{bounds: b} }
 
-// Used is how many bytes all clients have taken of their own.
+// Used returns the bytes of kind Own of all clients.
 func (p *Process) Used() int64 { return p.total.Load() }
 
-// UsedRows is how many bytes the rows of all cursors WITH HOLD have.
+// UsedRows returns the bytes of all cursors WITH HOLD.
 func (p *Process) UsedRows() int64 { return p.rows.Load() }
 
-// shared is the count of all clients that a kind has beside the client's, and its bound; nil for none.
+// shared returns the counter and the bound of a kind for all clients, nil for a kind without one.
 func (p *Process) shared(k Kind) (*atomic.Int64, *Bound) {
 	switch k {
 	case Own:
@@ -66,19 +66,19 @@ func (p *Process) shared(k Kind) (*atomic.Int64, *Bound) {
 	return nil, nil
 }
 
-// Client are the accounts of one client. One goroutine owns it.
+// Client holds the accounts of one client. One goroutine owns it.
 type Client struct {
 	process *Process
-	used    [kinds]int32 // each session has one
+	used    [kinds]int32 // small, because each session has one
 }
 
-// New returns the accounts of a client that has nothing yet.
+// New returns the empty accounts of a new client.
 func (p *Process) New() Client { return Client{process: p} }
 
-// Used is how many bytes of a kind the client has.
+// Used returns the client's bytes of a kind.
 func (c *Client) Used(k Kind) int { return int(c.used[k]) }
 
-// Full returns the bound that leaves no room for n bytes more of a kind; nil where there is room.
+// Full returns the bound that leaves no room for n more bytes of a kind, nil if there is room.
 func (c *Client) Full(k Kind, n int) *Bound {
 	if n <= 0 {
 		return nil
@@ -98,21 +98,21 @@ func (c *Client) Full(k Kind, n int) *Bound {
 	return nil
 }
 
-// TryTake takes n bytes of a kind, or none and returns the bound that leaves no room for them.
+// TryTake takes n bytes of a kind. If there is no room, it takes none and returns the bound.
 func (c *Client) TryTake(k Kind, n int) *Bound {
 	if full := c.Full(k, n); full != nil {
 		return full
 	}
 	if all, bound := c.process.shared(k); all != nil && all.Add(int64(n)) > int64(bound.Limit) && n > 0 {
-		all.Add(int64(-n)) // others were faster
+		all.Add(int64(-n)) // another client was faster
 		return bound
 	}
 	c.used[k] += int32(n)
 	return nil
 }
 
-// Add takes n bytes of a kind whether there is room or not: for what is there already. n below zero
-// gives bytes back.
+// Add takes n bytes of a kind even without room, for data that exists already. A negative n returns
+// bytes.
 func (c *Client) Add(k Kind, n int) {
 	if n == 0 {
 		return
@@ -123,19 +123,18 @@ func (c *Client) Add(k Kind, n int) {
 	c.used[k] += int32(n)
 }
 
-// Close gives back what the client still has.
+// Close returns all bytes of the client.
 func (c *Client) Close() {
 	for k := range kinds {
 		c.Add(k, -c.Used(k))
 	}
 }
 
-// RowsOf are the bytes of a client's cursors WITH HOLD, as a bound that somebody else asks
-// (stored.Quota).
+// RowsOf is the account of a client's cursors WITH HOLD, as a stored.Quota.
 type RowsOf struct{ *Client }
 
-// Take takes n bytes, or none and reports false.
+// Take takes n bytes. Without room it takes none and returns false.
 func (r RowsOf) Take(n int) bool { return r.TryTake(Rows, n) == nil }
 
-// Give gives n bytes back.
+// Give returns n bytes.
 func (r RowsOf) Give(n int) { r.Add(Rows, -n) }

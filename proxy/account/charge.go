@@ -1,13 +1,13 @@
 package account
 
-// Charge is the number of bytes of a client's own (Own) that one thing has. The zero value has none.
-type Charge struct{ bytes int32 } // each session has some
+// Charge is the number of a client's bytes (Own) that one thing uses. The zero value uses none.
+type Charge struct{ bytes int32 } // small, because each session has several
 
-// Bytes is how many it has.
+// Bytes returns the number of bytes.
 func (x *Charge) Bytes() int { return int(x.bytes) }
 
-// TrySet has the charge be of n bytes. Where it grows and there is no room it stays as it is, and the
-// bound that leaves none is returned.
+// TrySet sets the charge to n bytes. Without room for more, it leaves the charge unchanged and
+// returns the bound.
 func (x *Charge) TrySet(c *Client, n int) *Bound {
 	full := c.TryTake(Own, n-int(x.bytes))
 	if full == nil {
@@ -16,7 +16,7 @@ func (x *Charge) TrySet(c *Client, n int) *Bound {
 	return full
 }
 
-// Set has the charge be of n bytes, whether there is room or not.
+// Set sets the charge to n bytes, even without room.
 func (x *Charge) Set(c *Client, n int) {
 	c.Add(Own, n-int(x.bytes))
 	x.bytes = int32(n)

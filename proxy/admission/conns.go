@@ -1,5 +1,6 @@
-// Package admission decides who may connect: Conns bounds the connections of clients, and Memory refuses more
-// work when the process is short of memory. Heartbeat tells a process that hangs from one that works.
+// Package admission decides which clients may connect. Conns bounds the connections of clients, and
+// Memory refuses more work when the process is short of memory. Heartbeat detects a process that
+// hangs.
 //
 // The Server of package proxy owns one of each. The package knows no sessions and no backends.
 package admission
@@ -15,24 +16,25 @@ import (
 )
 
 const (
-	// patience is how long a startup keeps its place against a newcomer of a source that has as many. It is many
-	// times the time of a startup.
+	// patience is how long a startup is safe from a newcomer whose source has as many startups. It
+	// is many times the duration of a startup.
 	patience = 250 * time.Millisecond
 	// reportEvery is the shortest time between two reports of TurnedAway.
 	reportEvery = 10 * time.Second
 )
 
-// Conns counts the connections of clients. Its methods may be called by any goroutine.
+// Conns counts the connections of clients. It is safe for concurrent use.
 //
-// If all places are taken, a newcomer displaces a connection whose startup is not finished. So connections that
-// say nothing keep nobody out. If one source has at least two startups more than the newcomer's source, its
-// oldest startup is displaced. Otherwise the oldest startup of all is displaced, once it is older than patience.
-// So a flood from one address displaces itself, and a source that is alone has all places.
+// If all places are taken, a newcomer displaces a connection whose startup is not finished. So
+// silent connections do not block others. If one source has at least two startups more than the
+// newcomer's source, its oldest startup is displaced. Otherwise the oldest startup of all is
+// displaced, once it is older than patience. So a flood from one address displaces itself, and a
+// single source can use all places.
 type Conns struct {
 	mu   sync.Mutex
 	most int
 	open int
-	// startups are not finished; openings are, and have no session yet.
+	// startups are not finished; openings are finished, and have no session yet.
 	startups, openings list
 	sources            map[source]int // of startups
 	// refused and displaced count since reported.
@@ -43,15 +45,15 @@ type Conns struct {
 // NewConns returns a Conns with that many places.
 func NewConns(most int) *Conns { return &Conns{most: most, sources: map[source]int{}} }
 
-// source is where connections come from: an address (a /64 of IPv6), or a process at a Unix socket. The zero
-// value stands for unknown processes of this machine, which are not counted.
+// source is the origin of connections: an address (a /64 of IPv6), or a process at a Unix socket.
+// The zero value means unknown processes of this machine, which are not counted.
 type source struct {
 	addresses netip.Prefix
 	process   int32
 }
 
-// sourceOf asks the system for the peer. Call it once, when the connection is accepted: a process may end before
-// its connection does, and its number be used again.
+// sourceOf returns the source of a connection. It is called once, at the accept: a process may end
+// before its connection does, and its number may be used again.
 func sourceOf(conn net.Conn) (of source) {
 	if pid, _, ok := rawconn.PeerProcess(conn); ok {
 		of.process = pid
@@ -71,8 +73,8 @@ type Conn struct {
 	KeptAlive bool // the socket has its keepalive times already
 }
 
-// Admit gives a connection a place. It reports false if there is none. The caller closes the displaced connection,
-// if there is one.
+// Admit gives a connection a place. It returns false if there is none. The caller closes the
+// displaced connection, if any.
 func (c *Conns) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) {
 	in.from, in.came = sourceOf(in.Net), now
 	c.mu.Lock()
@@ -95,8 +97,8 @@ func (c *Conns) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) {
 	return displaced, true
 }
 
-// last returns the startup that a newcomer displaces, or nil. It looks at each source, of which there are at most
-// as many as places.
+// last returns the startup that a newcomer displaces, or nil. It checks each source; there are at
+// most as many as places.
 func (c *Conns) last(newcomer source, now time.Time) *Conn {
 	oldest := c.startups.first
 	if oldest == nil {
@@ -137,7 +139,8 @@ func (c *Conns) Started(in *Conn) {
 	}
 }
 
-// Opened records that a connection has its session, or is closed. Cut leaves it alone from then on.
+// Opened records that a connection has its session, or is closed. Cut does not close it from then
+// on.
 func (c *Conns) Opened(in *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,8 +157,8 @@ func (c *Conns) forget(in *Conn) {
 	}
 }
 
-// Cut closes all connections that have no session yet. Nobody calls Admit after it. Cut holds the lock while it
-// closes, so that none of them gets a session meanwhile.
+// Cut closes all connections that have no session yet. Admit must not be called afterwards. Cut
+// holds the lock while it closes, so that none of them gets a session meanwhile.
 func (c *Conns) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +169,7 @@ func (c *Conns) Cut() {
 	}
 }
 
-// Left gives back the place of a connection that is closed.
+// Left returns the place of a closed connection.
 func (c *Conns) Left(in *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

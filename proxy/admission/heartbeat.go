@@ -10,13 +10,13 @@ import (
 // errNoRound is the error of Alive.
 var errNoRound = errors.New("no round of the sessions has ended")
 
-// Heartbeat records rounds of a goroutine that takes the locks which sessions take: a round that ends shows that
-// none of them hangs. The zero value has had no round. It says nothing about a server that does not answer: a
-// restart would not mend that, and would cut all clients.
+// Heartbeat records rounds of a goroutine that takes the sessions' locks: a finished round shows
+// that none of them hangs. The zero value has had no round. It does not detect a server that does
+// not answer. A restart would not help then, and would disconnect all clients.
 type Heartbeat struct {
 	mu    sync.Mutex
 	last  time.Time
-	next  chan struct{} // the next round closes it; nil if nobody waits
+	next  chan struct{} // closed by the next round; nil without a waiter
 	ended bool
 }
 
@@ -39,8 +39,8 @@ func (b *Heartbeat) Stop() {
 	b.ended = true
 }
 
-// recent returns nil if a round ended within the time, or none will come any more. Otherwise it returns a channel
-// that the next round closes.
+// recent returns nil if a round ended within the time, or if no more rounds will come. Otherwise it
+// returns a channel that the next round closes.
 func (b *Heartbeat) recent(within time.Duration) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

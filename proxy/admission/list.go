@@ -1,13 +1,14 @@
 package admission
 
-// list holds connections, the oldest first. The links are in the connections, so that a list takes no memory for
-// them. The zero value is empty. The lock of its Conns guards it, and the places of its connections.
+// list holds connections, the oldest first. The links are in the connections, so that a list needs
+// no memory for them. The zero value is empty. The lock of its Conns guards the list and the places
+// of its connections.
 type list struct {
 	first, last *Conn
 	n           int
 }
 
-// place is where a connection is: in one list at most, nil for none.
+// place is a connection's position in a list; it is in one list at most.
 type place struct {
 	in             *list
 	previous, next *Conn
@@ -25,7 +26,7 @@ func (l *list) add(in *Conn) {
 	l.n++
 }
 
-// remove takes a connection out of the list that it is in.
+// remove removes a connection from its list.
 func (l *list) remove(in *Conn) {
 	at := in.place
 	if at.previous == nil {

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// Memory reports whether the process is short of memory: the bounds of all clients together may allow more than
-// GOMEMLIMIT. A process that is short takes no new clients and begins no transactions; those under way go on. The
-// zero value, and a process without a limit, is never short.
+// Memory reports whether the process is short of memory. The bounds of all clients together may
+// allow more than GOMEMLIMIT. A process that is short accepts no new clients and begins no
+// transactions; running ones go on. The zero value, and a process without a limit, is never short.
 type Memory struct {
 	short   atomic.Bool
 	samples []metrics.Sample
@@ -20,11 +20,11 @@ type Memory struct {
 // shortAt is the part of the limit above which the process is short of memory.
 const shortAt = 0.9
 
-// Short returns what Look has found last. Any goroutine may call it.
+// Short returns the last result of Look. It is safe for concurrent use.
 func (m *Memory) Short() bool { return m.short.Load() }
 
-// Look measures the process and compares it with the limit, in bytes; 0 is none. It logs each change. One
-// goroutine calls it.
+// Look measures the process and compares it with the limit, in bytes; 0 means none. It logs each
+// change. Only one goroutine may call it.
 func (m *Memory) Look(limit int64, log *slog.Logger) {
 	if limit == 0 {
 		return
@@ -40,8 +40,9 @@ func (m *Memory) Look(limit int64, log *slog.Logger) {
 	}
 }
 
-// used returns the bytes of the live heap as of the last collection, of the stacks, and of the C allocator of
-// PostgreSQL's parser. The last are what the kernel counts beyond Go's own. Garbage and free spans do not count.
+// used returns the bytes of the live heap as of the last collection, of the stacks, and of the C
+// allocator of PostgreSQL's parser. The last are the bytes that the kernel counts beyond Go's own.
+// Garbage and free spans do not count.
 func (m *Memory) used() int64 {
 	if m.samples == nil {
 		for _, name := range []string{"/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes",
@@ -54,7 +55,8 @@ func (m *Memory) used() int64 {
 	return value(0) + value(1) + max(0, anonymous()-(value(2)-value(3)))
 }
 
-// anonymous returns the bytes of the process's memory that no file is behind, or 0 if the kernel does not say.
+// anonymous returns the bytes of the process's memory without a file, or 0 if the kernel does not
+// report them.
 func anonymous() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

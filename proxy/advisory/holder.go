@@ -2,15 +2,15 @@ package advisory
 
 import "time"
 
-// Terms are what holders promise.
+// Terms are the durations of leases.
 type Terms struct {
-	// Lease is for how long others leave a lock alone whose owner is silent.
+	// Lease is the time after which others may take the lock of a silent owner.
 	Lease time.Duration
-	// Longest is for how long a statement of DDL may run at the server.
+	// Longest bounds a DDL statement at the server.
 	Longest time.Duration
 }
 
-// Promise is the lease to be written: a longer one for whoever may have DDL under way.
+// Promise returns the lease to write. It is longer for a holder that may have DDL running.
 func (t Terms) Promise(ddl bool) time.Duration {
 	if ddl {
 		return t.Lease + t.Longest
@@ -18,36 +18,36 @@ func (t Terms) Promise(ddl bool) time.Duration {
 	return t.Lease
 }
 
-// RenewEvery is how often a lock is renewed.
+// RenewEvery returns the interval of renewals.
 func (t Terms) RenewEvery() time.Duration { return t.Lease / 3 }
 
-// Holder is one lock that is held, as its holder knows it.
+// Holder is the holder's view of one lock.
 type Holder struct {
 	Name string
 	Row  Row
-	// Confirmed is when the first request was sent that the row's state was confirmed for,
-	// by the holder's clock.
+	// Confirmed is when the first request with the row's current state was sent, by the holder's
+	// clock.
 	Confirmed time.Duration
-	// Doubt: a renewal was sent whose outcome nobody knows, and which may still arrive. It changes
-	// nothing once one behind it is confirmed, which has the next number.
+	// Doubt is set after a renewal with an unknown outcome, which may still arrive. It has no
+	// effect once a later renewal, which has the next number, is confirmed.
 	Doubt bool
 }
 
-// Renewed is the holder behind a renewal that was sent at that time and confirmed.
+// Renewed returns the holder after a confirmed renewal that was sent at that time.
 func (h Holder) Renewed(lease, sent time.Duration) Holder {
 	h.Row.Seq++
 	h.Row.Lease, h.Confirmed, h.Doubt = lease, sent, false
 	return h
 }
 
-// Doubted is the holder behind a renewal whose outcome nobody knows.
+// Doubted returns the holder after a renewal with an unknown outcome.
 func (h Holder) Doubted() Holder {
 	h.Doubt = true
 	return h
 }
 
-// Found is the holder behind a look at its row, which such a renewal may have changed; ok is
-// false where the lock is not the holder's any more.
+// Found returns the holder after a look at its row, which a renewal in doubt may have changed. ok
+// is false if another process has the lock.
 func (h Holder) Found(row *Row) (found Holder, ok bool) {
 	if row == nil || row.Epoch != h.Row.Epoch || row.Owner != h.Row.Owner {
 		return h, false
@@ -56,10 +56,9 @@ func (h Holder) Found(row *Row) (found Holder, ok bool) {
 	return h, true
 }
 
-// Promises reports whether DDL that is sent now has ended before anybody can take the lock: the
-// long lease is in the table, and of the ordinary one half is left, which is for the way to the
-// server. The caller has no renewal under way, and sends none with a short lease until the DDL
-// has ended.
+// Promises reports whether DDL that is sent now ends before another process can take the lock. The
+// long lease is in the table, and half of the ordinary lease is left for the way to the server. The
+// caller has no renewal in progress, and sends none with a short lease until the DDL has ended.
 func (h Holder) Promises(t Terms, now time.Duration) bool {
 	return !h.Doubt && h.Row.Lease >= t.Promise(true) && now-h.Confirmed < t.Lease/2
 }

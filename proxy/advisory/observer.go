@@ -2,35 +2,35 @@ package advisory
 
 import "time"
 
-// Row is what the table says of a lock.
+// Row is a lock's row in the table.
 type Row struct {
 	Epoch int64
-	Owner string // "": nobody holds it
+	Owner string // "" for a free lock
 	Seq   int64
 	Lease time.Duration
 }
 
-// Step is what one who wants a lock does next.
+// Step is the next step of a process that wants a lock.
 type Step uint8
 
 const (
-	// Take: the lock is nobody's, or its owner's lease has run out.
+	// Take: the lock is free, or its owner's lease has run out.
 	Take Step = iota
-	// Wait: somebody holds it.
+	// Wait: another process holds the lock.
 	Wait
 )
 
-// Observer is what one process has seen of a lock that somebody else holds. The zero value has
-// seen nothing.
+// Observer is one process's view of a lock that another process holds. The zero value has seen no
+// row.
 type Observer struct {
 	seen  Row
-	since time.Duration // by the observer's clock; not before the row was as it is
+	since time.Duration // by the observer's clock; not before the row had this state
 	any   bool
 }
 
-// Saw is told of the row, which was asked for at one moment and answered at another; nil: there
-// is none. The row was as it is at some moment between the two: so an unchanged one was so at
-// least from the earlier answer to the later question.
+// Saw records the row, nil for none, that was requested at asked and received at answered, and
+// returns the next step. The row had this state at some moment between the two. So an unchanged row
+// had it at least from the earlier answer to the later request.
 func (o *Observer) Saw(row *Row, asked, answered time.Duration) Step {
 	if row == nil || row.Owner == "" {
 		*o = Observer{}
@@ -46,7 +46,7 @@ func (o *Observer) Saw(row *Row, asked, answered time.Duration) Step {
 	return Take
 }
 
-// Left is how long the row must stay as it is, from now on, to be taken.
+// Left returns how long the row must stay unchanged, from now on, before the lock can be taken.
 func (o *Observer) Left(now time.Duration) time.Duration {
 	if !o.any {
 		return 0
@@ -54,5 +54,5 @@ func (o *Observer) Left(now time.Duration) time.Duration {
 	return max(0, withDrift(o.seen.Lease)-(now-o.since))
 }
 
-// withDrift is a lease by a clock that may be slow, or whose owner's may be: one in a thousand.
+// withDrift returns a lease extended for clocks that differ by one in a thousand.
 func withDrift(lease time.Duration) time.Duration { return lease + lease/500 + time.Millisecond }

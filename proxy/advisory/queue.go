@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Queue has those of one process who wait for the same lock wait in the order of their arrival: the
-// first looks at the lock's row, the others look at nothing. The zero value is ready to use. All
-// methods may be called by any goroutine.
+// Queue orders those sessions of one process that wait for the same lock. The first one looks at
+// the lock's row; the others only wait. The zero value is ready to use. It is safe for concurrent
+// use.
 type Queue struct {
 	mu    sync.Mutex
-	lines map[string][]chan struct{} // by the lock's name; the first of each is at its turn
+	lines map[string][]chan struct{} // by the lock's name; the first of each has its turn
 }
 
-// Join puts the caller at the end of a lock's line, and returns when its turn has come, or with the
-// cause of ctx's end. Behind a nil error the caller calls leave once, when it waits no more.
+// Join appends the caller to a lock's line. It returns when the caller has its turn, or with the
+// cause of ctx's end. After a nil error the caller calls leave once, when it waits no longer.
 func (q *Queue) Join(ctx context.Context, name string) (leave func(), err error) {
 	turn := make(chan struct{})
 	q.mu.Lock()
@@ -39,7 +39,7 @@ func (q *Queue) Join(ctx context.Context, name string) (leave func(), err error)
 	}
 }
 
-// Waiting is how many are in the line of a lock.
+// Waiting returns the length of a lock's line.
 func (q *Queue) Waiting(name string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,11 +62,10 @@ func (q *Queue) leave(name string, turn chan struct{}) {
 	q.lines[name] = line
 }
 
-// Patience paces the looks of one who waits for a lock that another process holds. The zero value has
-// not looked yet.
+// Patience paces the looks at a lock that another process holds. The zero value has not looked yet.
 type Patience struct {
 	began, epoch int64
-	looks        int // since the lock has changed hands
+	looks        int // since the last change of the holder
 }
 
 const (
@@ -75,11 +74,11 @@ const (
 	pauseMost  = time.Second
 )
 
-// Pause is how long one who waits pauses behind a look that has found that epoch.
+// Pause returns the pause after a look that found an epoch.
 //
-// While the lock stays with one holder the pauses grow to a second. Each time that it has changed
-// hands they begin again, and are the shorter the more others were served meanwhile: nobody knows an
-// order among processes, and so who was passed over most often looks most often.
+// While the holder stays the same, the pauses grow to a second. After each change of the holder
+// they begin again, shorter the more holders there have been. Processes have no common order, so a
+// process that was passed over more often looks more often.
 func (p *Patience) Pause(epoch int64) time.Duration {
 	if p.looks == 0 || epoch < p.epoch { // the row was deleted by hand
 		p.began = epoch

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// The statements about the table of locks. All names are qualified and all values are numbers
-// or quoted, so that nothing depends on the settings of whoever had the connection before.
+// This file has the statements about the table of locks. All names are qualified and all values are
+// numbers or quoted, so that no setting on the connection matters.
 
-// Table is where the locks are.
+// Table is the table of locks.
 const Table = "sluice.advisory_locks"
 
-// Make are the statements that make the table, each a transaction of its own. The second unique
-// constraint holds a lock to one row, whatever its epoch.
+// Make lists the statements that create the table, each its own transaction. The second unique
+// constraint allows one row per lock, whatever its epoch.
 var Make = []string{
 	"CREATE SCHEMA IF NOT EXISTS sluice",
 	"CREATE TABLE IF NOT EXISTS " + Table + " (lock text NOT NULL, epoch bigint NOT NULL, owner text NOT NULL, seq bigint NOT NULL, lease_ms bigint NOT NULL, " +
 		"PRIMARY KEY (lock, epoch), UNIQUE (lock))",
 }
 
-// NameOf is the name of the lock of a key, which has one number (a bigint) or two (integers): the
-// two kinds are different locks, as in PostgreSQL. Databases have locks of their own.
+// NameOf returns the name of a key's lock. A key has one number (a bigint) or two (integers), which
+// are different locks, as in PostgreSQL. Each database has its own locks.
 func NameOf(database string, key []int64) string {
 	parts := []string{strconv.Itoa(len(key))}
 	for _, n := range key {
@@ -33,7 +33,7 @@ func NameOf(database string, key []int64) string {
 	return strings.Join(parts, "/") + "@" + database
 }
 
-// Look asks for the rows of locks.
+// Look returns the query for the rows of locks.
 func Look(names ...string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
@@ -42,10 +42,10 @@ func Look(names ...string) string {
 	return "SELECT lock, epoch, owner, seq, lease_ms FROM " + Table + " WHERE lock IN (" + strings.Join(quoted, ", ") + ")"
 }
 
-// errRow is a row that is none of Look's.
+// errRow is the error for a row that Look does not return.
 var errRow = errors.New("a row of " + Table + " cannot be read")
 
-// Read reads a row that Look has asked for.
+// Read decodes a row of Look.
 func Read(columns []string) (name string, row Row, err error) {
 	if len(columns) != 5 {
 		return "", row, errRow
@@ -59,12 +59,12 @@ func Read(columns []string) (name string, row Row, err error) {
 	return columns[0], Row{Epoch: numbers[0], Owner: columns[2], Seq: numbers[1], Lease: time.Duration(numbers[2]) * time.Millisecond}, nil
 }
 
-// TakeTag is the tag of the last statement of Taking, where the lock is taken.
+// TakeTag is the tag of the last statement of Taking, if the lock was taken.
 const TakeTag = "INSERT 0 1"
 
-// Taking takes a lock whose row is as it was seen, nil for none; and the row that is made. The row
-// that was there is deleted: to update its key would say less to servers that tell the two apart.
-// It is a string of two statements, and so one transaction.
+// Taking returns the SQL that takes a lock whose row is still as seen, nil for none, and the new
+// row. It deletes the old row and does not update its key, because some servers treat that
+// differently. It is a multi-statement query, and so one transaction.
 func Taking(name string, seen *Row, owner string, lease time.Duration) (sql string, made Row) {
 	made = Row{Epoch: 1, Owner: owner, Seq: 1, Lease: lease}
 	if seen != nil {
@@ -76,8 +76,8 @@ func Taking(name string, seen *Row, owner string, lease time.Duration) (sql stri
 	return sql, made
 }
 
-// Renew renews locks, each under the sequence number that its holder knows. The rows that it
-// changes are as many as locks where all are still held.
+// Renew returns the statement that renews locks, each with the sequence number that its holder
+// knows. It changes as many rows as locks are still held.
 func Renew(held []Holder, lease time.Duration) string {
 	conditions := make([]string, len(held))
 	for i, h := range held {
@@ -86,7 +86,7 @@ func Renew(held []Holder, lease time.Duration) string {
 	return fmt.Sprintf("UPDATE %s SET seq = seq + 1, lease_ms = %d WHERE (%s)", Table, lease.Milliseconds(), strings.Join(conditions, ") OR ("))
 }
 
-// Release leaves locks to whoever wants them.
+// Release returns the statement that frees locks.
 func Release(held []Holder) string {
 	conditions := make([]string, len(held))
 	for i, h := range held {
@@ -95,12 +95,12 @@ func Release(held []Holder) string {
 	return "UPDATE " + Table + " SET owner = '', seq = seq + 1 WHERE (" + strings.Join(conditions, ") OR (") + ")"
 }
 
-// Fence are the queries that go in front of what a holder writes, in the same transaction. The
-// first locks the keys of the holder's rows, at its top level, where that is known to conflict with
-// a deletion. The second returns no row, and fails with FenceCode where one of the rows is not
-// there any more: by the snapshot of both.
+// Fence returns the queries that precede a holder's writes, in the same transaction. The first
+// locks the keys of the holder's rows at its top level, which is known to conflict with a deletion.
+// The second returns no row. It fails with FenceCode if one of the rows is missing in the snapshot
+// of both.
 //
-// Of more than Batch rows there are several such pairs, one behind the other.
+// For more than Batch rows there are several pairs.
 func Fence(held []Holder) (queries []string) {
 	for some := range slices.Chunk(held, Batch) {
 		conditions := make([]string, len(some))
@@ -114,17 +114,17 @@ func Fence(held []Holder) (queries []string) {
 	return queries
 }
 
-// Batch is of how many locks one statement is at most. A cluster bounds how deep and how long a text
-// may be, and a statement of all the locks of a session would be of any length.
+// Batch bounds the locks of one statement. A cluster bounds the depth and length of a text, and a
+// session may have any number of locks.
 const Batch = 50
 
-// FenceCode is the SQLSTATE of a fence that fails: that of a division by zero.
+// FenceCode is the SQLSTATE of a fence that fails: division by zero.
 const FenceCode = "22012"
 
-// condition says which row is the holder's.
+// condition returns the SQL condition for the holder's row.
 func (h Holder) condition() string {
 	return fmt.Sprintf("lock = %s AND epoch = %d AND owner = %s", quote(h.Name), h.Row.Epoch, quote(h.Row.Owner))
 }
 
-// quote is a text as SQL has it.
+// quote returns a text as an SQL string constant.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

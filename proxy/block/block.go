@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Ending says what a statement does to the transaction that it runs in.
+// Ending is the effect of a statement on its transaction.
 type Ending uint8
 
 const (
@@ -15,7 +15,7 @@ const (
 	RollsBack
 )
 
-// Access is what was said of READ ONLY and READ WRITE.
+// Access is the last READ ONLY or READ WRITE of a transaction.
 type Access uint8
 
 const (
@@ -24,17 +24,18 @@ const (
 	ReadWrite
 )
 
-// Modes are what BEGIN and SET TRANSACTION have said of a transaction. The zero value: nothing.
+// Modes are the modes that BEGIN and SET TRANSACTION have given a transaction. The zero value has
+// none.
 type Modes struct {
 	Isolation rewrite.Isolation
 	Access    Access
-	// Deferrable: DEFERRABLE or NOT DEFERRABLE was said, and Waits: DEFERRABLE was said last.
+	// Deferrable is set by DEFERRABLE and NOT DEFERRABLE, and Waits if DEFERRABLE came last.
 	Deferrable, Waits bool
-	// Snapshot: SET TRANSACTION SNAPSHOT was said.
+	// Snapshot is set by SET TRANSACTION SNAPSHOT.
 	Snapshot bool
 }
 
-// with is m behind a statement that says more.
+// with returns m with the modes of another statement.
 func (m Modes) with(tx *rewrite.Transaction) Modes {
 	if tx.Isolation != rewrite.DefaultIsolation {
 		m.Isolation = tx.Isolation
@@ -52,21 +53,21 @@ func (m Modes) with(tx *rewrite.Transaction) Modes {
 	return m
 }
 
-// Block is how a session stands between two statements. The zero value is that of a session
-// outside of a block, of which nothing was sent.
+// Block is the state of a session's transaction between two statements. The zero value is that of a
+// session outside of a block that has sent nothing.
 type Block struct {
-	status byte // 'I' or 0, 'T', 'E': what a ReadyForQuery would say
+	status byte // 'I' or 0, 'T', 'E': the status of a ReadyForQuery
 	// ends counts the ends of transactions.
 	ends uint32
-	// open: outside of a block, a statement of the Query or pipeline at hand has run.
+	// open: outside of a block, a statement of the current Query or pipeline has run.
 	open bool
 	// queried: the transaction has a snapshot.
 	queried bool
 	modes   Modes
-	// usual are the modes of the transactions to come of which nothing is said.
+	// usual are the modes of later transactions that give none.
 	usual Modes
 	saves []save
-	// unseen: the block was begun by something that b was not told of.
+	// unseen: the block was begun by a statement that b did not see.
 	unseen bool
 }
 
@@ -76,12 +77,13 @@ type save struct {
 	modes Modes
 }
 
-// At is a session of which nothing is known but the status of its last ReadyForQuery: 'I', 'T' or 'E'.
+// At returns the Block of a session of which only the last ReadyForQuery's status is known: 'I',
+// 'T' or 'E'.
 func At(status byte) Block { return Block{status: status, unseen: status != 'I'} }
 
-// Usual is b where transactions begin with these modes, which nobody says: by the settings
-// default_transaction_read_only and default_transaction_isolation. It changes nothing of a block
-// that is open.
+// Usual returns b with default modes for transactions, from the settings
+// default_transaction_read_only and default_transaction_isolation. They do not affect an open
+// block.
 func (b Block) Usual(m Modes) Block {
 	if b.usual = m; !b.Began() {
 		b.modes = m
@@ -89,7 +91,7 @@ func (b Block) Usual(m Modes) Block {
 	return b
 }
 
-// Status is what a ReadyForQuery would say: 'I', 'T' or 'E'.
+// Status returns the status of a ReadyForQuery: 'I', 'T' or 'E'.
 func (b *Block) Status() byte {
 	if b.status == 0 {
 		return 'I'
@@ -97,31 +99,31 @@ func (b *Block) Status() byte {
 	return b.status
 }
 
-// In reports whether a block is open, be it a failed one.
+// In reports whether a block is open, even a failed one.
 func (b *Block) In() bool { return b.status == 'T' || b.status == 'E' }
 
-// Ends counts the ends of transactions that b has seen. Two statements are of one transaction if it
-// is the same in front of both.
+// Ends returns the number of transactions that have ended. Two statements belong to one transaction
+// if it is the same before both.
 func (b *Block) Ends() uint32 { return b.ends }
 
-// Began reports whether anything is of the transaction at hand: a BEGIN, or a statement outside of a
-// block whose Query or pipeline goes on.
+// Began reports whether the current transaction has begun: by a BEGIN, or by a statement outside of
+// a block whose Query or pipeline goes on.
 func (b *Block) Began() bool { return b.In() || b.open }
 
-// Modes are what was said of the transaction at hand, over the usual ones. Of a block that is not
-// Known something else may have been said.
+// Modes returns the modes of the current transaction. If the block is not Known, it may have
+// others.
 func (b *Block) Modes() Modes { return b.modes }
 
-// Known reports whether b has seen the beginning of the block.
+// Known reports whether b has seen the start of the block.
 func (b *Block) Known() bool { return !b.unseen }
 
-// ReadOnly reports whether the transaction at hand takes no writes.
+// ReadOnly reports whether the current transaction accepts no writes.
 func (b *Block) ReadOnly() bool { return b.modes.Access == ReadOnly }
 
-// Savepoints is how many savepoints the block has.
+// Savepoints returns the number of the block's savepoints.
 func (b *Block) Savepoints() int { return len(b.saves) }
 
-// Saved is the index of the newest savepoint of a name, from 0; -1 for none.
+// Saved returns the index of the newest savepoint of a name, from 0, or -1.
 func (b *Block) Saved(name string) int {
 	for i, s := range slices.Backward(b.saves) {
 		if s.name == name {
@@ -131,9 +133,9 @@ func (b *Block) Saved(name string) int {
 	return -1
 }
 
-// Run is told that the server has taken a statement, or is sent one and will. It returns what
-// that does to the transaction. tx is what the statement says about transactions, and snapshot
-// whether it needs one (Snapshots).
+// Run records a statement that the server has executed, or will, and returns its effect on the
+// transaction. tx is the statement's transaction command, and snapshot says whether it needs a
+// snapshot (Snapshots).
 func (b *Block) Run(tx *rewrite.Transaction, snapshot bool) Ending {
 	if b.status == 'E' {
 		return b.revive(tx)
@@ -154,7 +156,7 @@ func (b *Block) Run(tx *rewrite.Transaction, snapshot bool) Ending {
 			b.saves = append(slices.Clip(b.saves), save{tx.Name, b.modes})
 		}
 	case rewrite.ReleaseSavepoint:
-		// As PostgreSQL: the level stays, and READ ONLY ends with the savepoint.
+		// As in PostgreSQL: the level stays, and READ ONLY ends with the savepoint.
 		if i := b.Saved(tx.Name); i >= 0 {
 			b.modes.Access = b.saves[i].modes.Access
 			b.saves = b.saves[:i]
@@ -171,7 +173,7 @@ func (b *Block) Run(tx *rewrite.Transaction, snapshot bool) Ending {
 	return GoesOn
 }
 
-// revive is Run in a failed block, where whatever else is sent fails.
+// revive performs Run in a failed block, where all other statements fail.
 func (b *Block) revive(tx *rewrite.Transaction) Ending {
 	switch tx.Verb {
 	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
@@ -185,7 +187,7 @@ func (b *Block) revive(tx *rewrite.Transaction) Ending {
 	return GoesOn
 }
 
-// returnTo is ROLLBACK TO.
+// returnTo performs ROLLBACK TO.
 func (b *Block) returnTo(name string) {
 	if i := b.Saved(name); i >= 0 {
 		b.modes = b.saves[i].modes
@@ -193,8 +195,8 @@ func (b *Block) returnTo(name string) {
 	}
 }
 
-// undo takes back what was said of modes behind the first savepoint. In a failed block that has
-// none PostgreSQL takes back everything: AND CHAIN begins one with the usual modes.
+// undo restores the modes at the first savepoint. In a failed block without one, PostgreSQL
+// restores the defaults: AND CHAIN begins with the usual modes.
 func (b *Block) undo() {
 	switch {
 	case len(b.saves) > 0:
@@ -204,7 +206,7 @@ func (b *Block) undo() {
 	}
 }
 
-// close ends the transaction. AND CHAIN begins another with the same modes, in a block only.
+// close ends the transaction. Within a block, AND CHAIN begins another with the same modes.
 func (b *Block) close(chain bool) {
 	modes, unseen := b.modes, b.unseen
 	chain = chain && b.In()
@@ -214,8 +216,8 @@ func (b *Block) close(chain bool) {
 	}
 }
 
-// Fail is told of an error: a block fails, and outside of one the transaction ends. ends: the
-// statement that has failed is one that ends a block all the same, as COMMIT does.
+// Fail records an error. A block fails, and outside of one the transaction ends. ends says that the
+// failed statement, for example COMMIT, ends a block even when it fails.
 func (b *Block) Fail(ends bool) {
 	switch {
 	case b.status == 'E' && !ends:
@@ -226,7 +228,7 @@ func (b *Block) Fail(ends bool) {
 	}
 }
 
-// End is told of a Sync, or of the end of a Query: outside of a block the transaction ends.
+// End records a Sync, or the end of a Query. Outside of a block the transaction ends.
 func (b *Block) End() Ending {
 	if b.In() || !b.open {
 		return GoesOn
@@ -235,7 +237,7 @@ func (b *Block) End() Ending {
 	return Commits
 }
 
-// Ready is told of a ReadyForQuery, whose status counts, whatever was known before.
+// Ready records a ReadyForQuery, whose status has precedence over b's.
 func (b *Block) Ready(status byte) {
 	switch {
 	case status == b.Status():

@@ -2,7 +2,7 @@ package block
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
-// SQLSTATEs of what PostgreSQL refuses because of how the session stands.
+// SQLSTATEs of statements that PostgreSQL refuses in the session's current state.
 const (
 	CodeAborted     = "25P02"
 	CodeNoBlock     = "25P01"
@@ -10,9 +10,9 @@ const (
 	CodeActive      = "25001"
 )
 
-// Refuses is the SQLSTATE with which PostgreSQL refuses a statement for how the session stands;
-// "" where it takes it. What a READ ONLY transaction does not take is not looked at (ReadOnly). Of a
-// block that was begun before b knew of it, PostgreSQL may refuse more.
+// Refuses returns the SQLSTATE with which PostgreSQL refuses a statement in this state, "" if it
+// accepts it. It does not check writes in a READ ONLY transaction (ReadOnly). In a block that is
+// not Known, PostgreSQL may refuse more.
 func (b *Block) Refuses(tx *rewrite.Transaction) string {
 	if b.status == 'E' {
 		return b.refusesFailed(tx)
@@ -39,7 +39,7 @@ func (b *Block) Refuses(tx *rewrite.Transaction) string {
 	return ""
 }
 
-// refusesFailed is Refuses in a failed block.
+// refusesFailed performs Refuses in a failed block.
 func (b *Block) refusesFailed(tx *rewrite.Transaction) string {
 	switch tx.Verb {
 	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
@@ -53,8 +53,8 @@ func (b *Block) refusesFailed(tx *rewrite.Transaction) string {
 	return CodeAborted
 }
 
-// refusesModes is Refuses for modes of the transaction at hand: behind a query, or within a
-// savepoint, some come too late. READ ONLY never does.
+// refusesModes performs Refuses for transaction modes. After a query, or within a savepoint, some
+// modes come too late. READ ONLY is always accepted.
 func (b *Block) refusesModes(tx *rewrite.Transaction) string {
 	late := b.queried || len(b.saves) > 0
 	was := b.Modes()
@@ -67,7 +67,7 @@ func (b *Block) refusesModes(tx *rewrite.Transaction) string {
 	return ""
 }
 
-// level is a level, which is READ COMMITTED where none was said.
+// level returns the isolation level, READ COMMITTED by default.
 func level(i rewrite.Isolation) rewrite.Isolation {
 	if i == rewrite.DefaultIsolation {
 		return rewrite.ReadCommitted
@@ -75,7 +75,7 @@ func level(i rewrite.Isolation) rewrite.Isolation {
 	return i
 }
 
-// Snapshots reports whether a statement needs a snapshot: behind it modes come too late.
+// Snapshots reports whether a statement needs a snapshot. After it, some modes come too late.
 func Snapshots(st *rewrite.Statement) bool {
 	switch {
 	case st.Tx.Verb != rewrite.NoVerb, st.Show != "" && st.Column == "", st.Tag == "LOCK TABLE", st.Cursor != nil && st.Cursor.Verb != rewrite.DeclareCursor:
@@ -84,10 +84,10 @@ func Snapshots(st *rewrite.Statement) bool {
 	return st.Kind != rewrite.Empty && st.Kind != rewrite.Setting
 }
 
-// Step is Run for a statement.
+// Step performs Run for a statement.
 func (b *Block) Step(st *rewrite.Statement) Ending { return b.Run(&st.Tx, Snapshots(st)) }
 
-// Turn is b at the beginning of a request: the ends of transactions are counted from there.
+// Turn returns b at the start of a request, with no ends counted.
 func (b Block) Turn() Block {
 	b.ends = 0
 	return b

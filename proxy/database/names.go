@@ -1,5 +1,6 @@
-// Package database says what the database name of a client means: a database of the backend, or a schema in the
-// one database that all backends share (listen.databases). Names are values; nothing in the package asks a server.
+// Package database decides what a client's database name means: a database of the backend, or a
+// schema in the database that all backends share (listen.databases). Names are values; the package
+// never asks a server.
 package database
 
 import (
@@ -7,27 +8,29 @@ import (
 	"strings"
 )
 
-// Names holds the names that clients may ask for. Without items every name is taken: for the one database if
-// backends are shared, otherwise for itself. The zero value takes every name for itself.
+// Names holds the database names that clients may use. Without items every name is accepted. It
+// means the shared database if backends are shared, otherwise the database of the same name. The
+// zero value accepts every name as itself.
 type Names struct {
 	named    map[string]Meaning
-	prefixes []string // of names that stand for the schema of the same name
+	prefixes []string // of names that mean the schema of the same name
 	only     string   // the database of every backend, if backends are shared
 }
 
-// Meaning is what a name means: Database, or Schema in that database if Schema is not empty.
+// Meaning is the meaning of a name: Database, or Schema in that database if Schema is not empty.
 type Meaning struct{ Database, Schema string }
 
 const (
-	// schemaWord begins the meaning of a name that stands for a schema.
+	// schemaWord is the prefix of a value that is a schema.
 	schemaWord = "schema:"
-	// wildcard ends a name that stands for all names with that prefix, and is the schema of these.
+	// wildcard ends a prefix of names. As a schema it means the schema of the same name.
 	wildcard = "*"
 )
 
-// New reads items of the forms "name", "name=database", "name=schema:schema" and "prefix*=schema:*". If backends
-// are shared, only is their database, and no name can mean another. If they are not (dedicated), no name can mean a
-// schema. The error names the key listen.databases and quotes the item.
+// New parses items of the forms "name", "name=database", "name=schema:schema" and
+// "prefix*=schema:*". If backends are shared, only is their database, and no name can mean another.
+// If they are not (dedicated), no name can mean a schema. The error names the key listen.databases
+// and quotes the item.
 func New(items []string, only string, dedicated bool) (Names, error) {
 	d := Names{named: map[string]Meaning{}, only: only}
 	for _, item := range items {
@@ -57,7 +60,7 @@ func (d Names) read(item string, dedicated bool) (name string, m Meaning) {
 	schema, isSchema := strings.CutPrefix(value, schemaWord)
 	switch {
 	case isSchema && schema == "":
-		return "", Meaning{} // no name that could be mapped
+		return "", Meaning{} // no valid name
 	case isSchema:
 		return name, Meaning{d.only, schema}
 	case !mapped && dedicated:
@@ -68,8 +71,8 @@ func (d Names) read(item string, dedicated bool) (name string, m Meaning) {
 	return name, Meaning{Database: value}
 }
 
-// refused returns why a name cannot have that meaning, or "". isPrefix: the name is a prefix whose names each mean
-// the schema of the same name.
+// refused returns why a name cannot have a meaning, or "". isPrefix says that the name is a prefix
+// whose names each mean the schema of the same name.
 func (d Names) refused(name string, m Meaning, dedicated, isPrefix bool) string {
 	isSchema := m.Schema != ""
 	switch {
@@ -89,8 +92,8 @@ func (d Names) refused(name string, m Meaning, dedicated, isPrefix bool) string 
 	return ""
 }
 
-// Find returns the meaning of a client's name. ok is false if the name has none: the client gets 3D000. An item
-// with the name goes before a prefix.
+// Find returns the meaning of a client's database name. ok is false if it has none: the client gets
+// 3D000. An item with the name has precedence over a prefix.
 func (d Names) Find(name string) (m Meaning, ok bool) {
 	if m, ok = d.named[name]; ok {
 		return m, true
@@ -103,13 +106,13 @@ func (d Names) Find(name string) (m Meaning, ok bool) {
 	return Meaning{Database: name}, len(d.named)+len(d.prefixes) == 0
 }
 
-// SchemaOf returns the schema that a name stands for. ok is false for any other name.
+// SchemaOf returns the schema that a name means. ok is false for any other name.
 func (d Names) SchemaOf(name string) (schema string, ok bool) {
 	m, _ := d.Find(name)
 	return m.Schema, m.Schema != ""
 }
 
-// HasSchemas reports whether any name stands for a schema.
+// HasSchemas reports whether any name means a schema.
 func (d Names) HasSchemas() bool {
 	for _, m := range d.named {
 		if m.Schema != "" {
@@ -119,8 +122,8 @@ func (d Names) HasSchemas() bool {
 	return len(d.prefixes) > 0
 }
 
-// canBeSchema reports whether a database of that name may be a schema. A name beyond ASCII would depend on the
-// client_encoding, and the server's own schemas belong to everybody.
+// canBeSchema reports whether a database name may mean a schema. A non-ASCII name would depend on
+// client_encoding, and the server's own schemas are not available.
 func canBeSchema(name string) bool {
 	if len(name) == 0 || len(name) > 63 || strings.HasPrefix(name, "pg_") {
 		return false

@@ -1,6 +1,6 @@
-// Package leftover judges whether a text that nobody has parsed may have left something on its
-// backend that outlives its transaction. It looks at the words of the text as they pass, and at the
-// tags that the server answers with. It errs towards yes, does no I/O and allocates nothing.
+// Package leftover decides whether an unparsed text may have left state on its backend that
+// survives its transaction. It checks the words of the text as they pass, and the tags of the
+// server's answers. In doubt the answer is yes. It does no I/O and allocates nothing.
 package leftover
 
 import (
@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// Text follows one text. The zero value is a text of which nothing was seen.
+// Text follows one text. The zero value has seen nothing.
 type Text struct {
-	word  [maxWord]byte // the word that is being read, in lower case
-	n     int           // its length; longer words are none of those that are looked for
-	odd   bool          // a word that may leave something was seen
+	word  [maxWord]byte // the current word, in lower case
+	n     int           // its length; longer words are not searched for
+	odd   bool          // a word that may leave state was seen
 	temp  bool          // a word that makes a relation temporary was seen
-	other bool          // a tag was seen of a statement that may leave something
-	made  bool          // a tag was seen of one that may make a relation
+	other bool          // the tag of a statement that may leave state was seen
+	made  bool          // the tag of a statement that may create a relation was seen
 	tags  int
 }
 
-// maxWord is longer than each word that is looked for.
+// maxWord is longer than each searched word.
 const maxWord = 32
 
-// marks are the words that a text needs to leave something by statements of the kinds in harmless.
-// A name may also be written with escapes, U&"...": see Read.
+// marks are the words without which statements in harmless leave no state. A name may also be
+// written with escapes, U&"...": see Read.
 var marks = map[string]bool{
 	"set_config": true, "setseed": true, "nextval": true, "currval": true, "lastval": true, "pg_temp": true, "pg_settings": true,
 	"pg_advisory_lock": true, "pg_advisory_lock_shared": true, "pg_try_advisory_lock": true, "pg_try_advisory_lock_shared": true,
 	"dblink_connect": true, "dblink_connect_u": true,
 }
 
-// harmless are the beginnings of the tags of statements that leave nothing without one of marks.
+// harmless are the starts of tags of statements that leave no state without one of marks.
 var harmless = []string{"INSERT ", "UPDATE ", "DELETE ", "MERGE ", "SELECT ", "COPY ", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK",
 	"CREATE TABLE", "CREATE INDEX", "ALTER TABLE", "DROP TABLE", "COMMENT", "TRUNCATE TABLE"}
 
-// Read takes the next piece of the text. Words in constants and comments count too.
+// Read reads the next piece of the text. Words in constants and comments count too.
 func (x *Text) Read(piece []byte) {
 	for _, c := range piece {
 		switch {
@@ -53,7 +53,7 @@ func (x *Text) Read(piece []byte) {
 	}
 }
 
-// ends judges the word that has ended.
+// ends checks the word that has ended.
 func (x *Text) ends() {
 	if x.n > 0 && x.n <= maxWord {
 		word := x.word[:x.n]
@@ -63,7 +63,7 @@ func (x *Text) ends() {
 	x.n = 0
 }
 
-// Ran notes the tag of a statement that has run.
+// Ran records the tag of a finished statement.
 func (x *Text) Ran(tag []byte) {
 	x.tags++
 	for _, h := range harmless {
@@ -75,11 +75,11 @@ func (x *Text) Ran(tag []byte) {
 	x.other = true
 }
 
-// Tags is the number of statements that have run.
+// Tags returns the number of finished statements.
 func (x *Text) Tags() int { return x.tags }
 
-// LeavesNothing reports whether all that was seen of the text, which is at its end, leaves nothing but
-// what functions of the database may have set.
+// LeavesNothing reports whether the text, which is complete, leaves no state, except what functions
+// of the database may have set.
 func (x *Text) LeavesNothing() bool {
 	x.ends()
 	return !x.odd && !x.other && !(x.temp && x.made)

@@ -1,9 +1,9 @@
-// Package outcome says what a client's turn may have committed. An Outcome is a pure value: its owner, the
-// turn of a session, reports each statement that it sends and each answer that arrives. The code that
-// handles losses, replays and cancels asks it.
+// Package outcome says what a client's turn may have committed. An Outcome is a pure value. Its
+// owner, the turn of a session, reports each statement that it sends and each answer that arrives.
+// The code for losses, replays and cancels reads it.
 //
-// An Outcome never says less than the truth: where servers differ, it assumes the one that may have
-// committed more. TestOutcome compares it with a model of the server.
+// An Outcome never reports less than may have happened: where servers differ, it assumes the one
+// that may have committed more. TestOutcome compares it with a model of the server.
 package outcome
 
 import (
@@ -11,55 +11,51 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Outcome is what a turn may have done to the transactions of its client: what
-// the server was sent, and what of that it has answered. It is a pure value: one
-// assignment (from At) starts it anew.
+// Outcome is the possible effect of a turn on its client's transactions: what was sent to the
+// server, and how much of it was answered. It is a pure value; an assignment from At resets it.
 //
-// Two positions move by the same steps, one when a statement is sent, and one
-// when its answer comes. Where the first has passed a commit that the second has
-// not, nobody knows what the server has applied. An answer settles everything
-// before it; an error settles everything up to the next ReadyForQuery, since the
-// server skips that.
+// Two positions advance by the same steps, one when a statement is sent, and one when its answer
+// arrives. While the first has passed a commit that the second has not, the server's state is
+// unknown. An answer settles everything before it. An error settles everything up to the next
+// ReadyForQuery, because the server skips that.
 type Outcome struct {
 	// on: the turn has sent something, or is about to.
 	on         bool
 	sent, seen position
-	// ahead is where sent stood in front of the last Sync.
+	// ahead is the position sent before the last Sync.
 	ahead position
-	// concluded: nothing but a ReadyForQuery is missing from a simple Query.
+	// concluded: only a ReadyForQuery is missing from a simple Query.
 	concluded bool
-	// ended: the end of a transaction was answered in this turn.
+	// ended: the answer to the end of a transaction has arrived in this turn.
 	ended bool
 }
 
-// position is where the server stands between two statements, if none before failed. Its
-// methods are the steps, as PostgreSQL takes them; where servers differ, the step is the
-// one that may have committed more.
+// position is the server's state between two statements, if none before failed. Its methods are
+// PostgreSQL's steps; where servers differ, the step is the one that may have committed more.
 type position struct {
-	// at is how the session stands: the block, and the transactions that have ended in the turn.
+	// at is the session's block, with the number of transactions that have ended in the turn.
 	at block.Block
-	// dirty: outside a block something was changed that is not committed yet.
+	// dirty: outside a block there is a change that is not committed yet.
 	dirty bool
-	// eager: some of that may be committed already, ahead of the rest (VACUUM, CALL).
+	// eager: some of that may be committed early (VACUUM, CALL).
 	eager bool
 	// commits counts the steps that may have committed something.
 	commits uint32
-	// last is how the last statement left its transaction.
+	// last is the effect of the last statement on its transaction.
 	last block.Ending
 }
 
-// step is what matters of one statement.
+// step is the relevant part of one statement.
 type step struct {
 	kind rewrite.Kind
-	// tx is what it says of its transaction, and snapshot: it needs one.
+	// tx is the transaction command. snapshot: the statement needs a snapshot.
 	tx       *rewrite.Transaction
 	snapshot bool
-	// alone: its server may take it for a transaction of its own although it stands in a
-	// Sync group.
+	// alone: the server may run it as a separate transaction although it is in a Sync group.
 	alone bool
 }
 
-// stepOf is statement i of plan; of a plan without statements, all of it.
+// stepOf returns statement i of plan, or all of a plan without statements.
 func stepOf(plan *rewrite.Plan, i int) step {
 	if i >= len(plan.Statements) {
 		return step{kind: plan.Kind, tx: &noTx, snapshot: plan.Kind != rewrite.Empty}
@@ -68,17 +64,17 @@ func stepOf(plan *rewrite.Plan, i int) step {
 	return step{kind: st.Kind, tx: &st.Tx, snapshot: block.Snapshots(st)}
 }
 
-// noTx is what a statement says that says nothing about transactions.
+// noTx is the transaction command of other statements.
 var noTx rewrite.Transaction
 
-// At is the outcome of a turn that has sent nothing, and finds the session like that.
+// At returns the outcome of a turn that has sent nothing, in a session with this block.
 func At(at block.Block) Outcome {
 	p := position{at: at.Turn()}
 	return Outcome{on: true, sent: p, seen: p}
 }
 
-// Begin says that a BEGIN goes in front of the client's frames, of which tx is what it says. The
-// client was told that it is in a block: whatever becomes of the BEGIN, that holds.
+// Begin records a BEGIN, with the command tx, before the client's frames. The client has been sent
+// that it is in a block, which holds whatever happens to the BEGIN.
 func (o *Outcome) Begin(tx *rewrite.Transaction) {
 	if !o.sent.at.In() {
 		o.sent.at.Run(tx, false)
@@ -86,8 +82,8 @@ func (o *Outcome) Begin(tx *rewrite.Transaction) {
 	o.seen.at = o.sent.at
 }
 
-// Query says that a simple Query is sent. It takes in what a Sync group has begun: its end
-// commits that too. A plan without statements is one step.
+// Query records a simple Query. It ends an open Sync group, whose statements commit with it. A plan
+// without statements is one step.
 func (o *Outcome) Query(plan *rewrite.Plan) {
 	o.concluded = false
 	for i := range max(len(plan.Statements), 1) {
@@ -96,38 +92,37 @@ func (o *Outcome) Query(plan *rewrite.Plan) {
 	o.sent.end()
 }
 
-// Call says that a FunctionCall is sent. Only ReadyForQuery tells that it is over.
+// Call records a FunctionCall. Only ReadyForQuery shows its end.
 func (o *Outcome) Call() {
 	o.sent.run(step{kind: rewrite.Write, tx: &noTx, snapshot: true})
 	o.sent.end()
 }
 
-// Execute says that a portal is run; alone: see step.
+// Execute records the execution of a portal; for alone see step.
 func (o *Outcome) Execute(plan *rewrite.Plan, alone bool) {
 	st := stepOf(plan, 0)
 	st.alone = alone
 	o.sent.run(st)
 }
 
-// Sync says that a Sync is sent, which commits what stands outside a block.
+// Sync records a Sync, which commits changes outside a block.
 func (o *Outcome) Sync() {
 	o.ahead = o.sent
 	o.sent.end()
 }
 
-// Unsync takes back the Sync that was sent last: the server ignores it, being about to read
-// COPY data.
+// Unsync removes the last Sync: the server ignores it, because it is about to read COPY data.
 func (o *Outcome) Unsync() { o.sent = o.ahead }
 
-// ForceError says that something is sent that is sure to fail: a block at the server fails,
-// and what a group has done so far is undone.
+// ForceError records a message that fails for certain: a block at the server fails, and the changes
+// of a group are undone.
 func (o *Outcome) ForceError() { o.sent.abort(false) }
 
-// Answered is told of the tag of statement i of a simple Query ("": the Query was
-// empty), and returns what the statement did to its transaction.
+// Answered records the tag of statement i of a simple Query ("" for an empty Query). It returns the
+// statement's effect on its transaction.
 func (o *Outcome) Answered(plan *rewrite.Plan, i int, tag []byte) block.Ending {
 	if plan.Kind == rewrite.Unknown || i > 0 && i >= len(plan.Statements) {
-		o.seen.last = endingOf(tag) // until ReadyForQuery nobody knows more
+		o.seen.last = endingOf(tag) // more is unknown until ReadyForQuery
 		return o.did(o.seen.last)
 	}
 	o.seen.run(stepOf(plan, i))
@@ -139,8 +134,8 @@ func (o *Outcome) Answered(plan *rewrite.Plan, i int, tag []byte) block.Ending {
 	return did
 }
 
-// Executed is told that a portal was run, to its end or as far as was asked for, with its
-// tag, and returns what the statement did to its transaction.
+// Executed records the tag of an executed portal, at its end or at a row limit. It returns the
+// statement's effect on its transaction.
 func (o *Outcome) Executed(plan *rewrite.Plan, alone bool, tag []byte) block.Ending {
 	st := stepOf(plan, 0)
 	st.alone = alone
@@ -151,13 +146,13 @@ func (o *Outcome) Executed(plan *rewrite.Plan, alone bool, tag []byte) block.End
 	return o.did(o.seen.told(tag))
 }
 
-// did notes that the end of a transaction was answered.
+// did records the answer to the end of a transaction.
 func (o *Outcome) did(e block.Ending) block.Ending {
 	o.ended = o.ended || e != block.GoesOn
 	return e
 }
 
-// endingOf is what a tag says of a statement that nobody has read.
+// endingOf returns the effect of an unparsed statement, by its tag.
 func endingOf(tag []byte) block.Ending {
 	switch string(tag) {
 	case "COMMIT":
@@ -168,76 +163,72 @@ func endingOf(tag []byte) block.Ending {
 	return block.GoesOn
 }
 
-// Failed is told of an error; atEnd says that the statement that failed is one that ends a
-// block: it does so all the same. The server skips all that was sent behind the failed
-// statement: the two positions are one again.
+// Failed records an error. atEnd says that the failed statement ends a block even when it fails.
+// The server skips all that was sent after the failed statement, so the two positions are equal
+// again.
 func (o *Outcome) Failed(atEnd bool) {
 	o.seen.abort(atEnd)
 	o.sent, o.concluded = o.seen, true
 }
 
-// CaughtUp is told that all that was sent is answered, where no ReadyForQuery says so.
+// CaughtUp records that all that was sent is answered, without a ReadyForQuery.
 func (o *Outcome) CaughtUp() { o.seen = o.sent }
 
-// Ready is told of a ReadyForQuery: nothing is open, and the server's own word for the
-// block counts.
+// Ready records a ReadyForQuery: nothing is open, and its status has precedence.
 func (o *Outcome) Ready(status byte) {
 	o.seen.at.Ready(status)
 	o.seen.commits, o.seen.dirty, o.seen.eager = o.sent.commits, false, false
 	o.sent = o.seen
 }
 
-// Sent returns the block as it is behind all that was sent, if nothing fails.
+// Sent returns the block after all that was sent, if nothing fails.
 func (o *Outcome) Sent() block.Block { return o.sent.at }
 
-// Seen returns the block as it is behind all that was answered.
+// Seen returns the block after all that was answered.
 func (o *Outcome) Seen() block.Block { return o.seen.at }
 
-// Ends returns how many ends of transactions the turn has sent.
+// Ends returns the number of transaction ends that the turn has sent.
 func (o *Outcome) Ends() uint32 { return o.sent.at.Ends() }
 
 // Ended reports whether the end of a transaction was answered in this turn.
 func (o *Outcome) Ended() bool { return o.ended }
 
-// Concluded reports whether nothing but a ReadyForQuery is missing from a simple Query.
+// Concluded reports whether only a ReadyForQuery is missing from a simple Query.
 func (o *Outcome) Concluded() bool { return o.concluded }
 
-// Started reports whether anything is known. The zero value is that of a turn in which
-// nothing was sent.
+// Started reports whether the turn has sent anything. The zero value has not.
 func (o *Outcome) Started() bool { return o.on }
 
-// InBlock reports whether the client, which has sent what it has sent, believes itself in a
-// block, be it a failed one.
+// InBlock reports whether the client, after all that it has sent, expects to be in a block, even a
+// failed one.
 func (o *Outcome) InBlock() bool { return o.sent.at.In() }
 
-// Unknown reports whether something may have been committed that no answer tells of: then a
-// loss is an unknown outcome (08007).
+// Unknown reports whether something may have been committed without an answer. A loss then has an
+// unknown outcome (08007).
 func (o *Outcome) Unknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
 
-// MayCommit reports whether anything of the turn may have been committed, told or
-// not: then it must not be sent again.
+// MayCommit reports whether anything of the turn may have been committed, answered or not. Then it
+// must not be sent again.
 func (o *Outcome) MayCommit() bool { return o.sent.commits > 0 }
 
-// SyncCommits reports whether a Sync that was sent now would commit what was sent, be it
-// that something was read.
+// SyncCommits reports whether a Sync now would commit what was sent, even if that only read.
 func (o *Outcome) SyncCommits() bool { return o.on && !o.sent.at.In() }
 
-// Apart reports whether what is sent next may belong to another transaction than
-// what the Sync group has sent.
+// Apart reports whether the next statement may belong to another transaction than the Sync group's
+// earlier ones.
 func (o *Outcome) Apart() bool { return o.sent.eager }
 
-// Loses reports whether the loss of the server now undoes something, or may: then the
-// client has to be told so.
+// Loses reports whether the loss of the server now undoes something, or may. Then the client must
+// get an error.
 func (o *Outcome) Loses() bool {
 	return o.InBlock() || o.sent.dirty || o.seen.dirty || o.seen.at.In()
 }
 
-// RolledBack reports whether the transaction that ended last was rolled back, as far as
-// answers tell.
+// RolledBack reports whether the last transaction was rolled back, according to the answers.
 func (o *Outcome) RolledBack() bool { return o.seen.last == block.RollsBack }
 
-// run is one statement. Outside a block DDL, and what may stand alone, may be committed
-// before the rest of its group; in a block nothing is committed before the end.
+// run performs one statement. Outside a block, DDL and statements that may run alone may be
+// committed before the rest of their group. In a block nothing is committed before the end.
 func (p *position) run(st step) {
 	p.last = block.GoesOn
 	if st.kind == rewrite.Unknown { // it may do anything
@@ -264,12 +255,12 @@ func (p *position) run(st step) {
 	}
 }
 
-// prepared reports a verb that ends the transaction of somebody else, at once.
+// prepared reports whether a verb ends another session's transaction at once.
 func prepared(v rewrite.Verb) bool {
 	return v == rewrite.CommitPrepared || v == rewrite.RollbackPrepared
 }
 
-// end is a Sync, or the end of a simple Query: outside a block it commits.
+// end performs a Sync, or the end of a simple Query: outside a block it commits.
 func (p *position) end() {
 	if p.at.In() {
 		return
@@ -284,8 +275,8 @@ func (p *position) end() {
 	}
 }
 
-// told corrects by its tag what a statement did: COMMIT of a failed block rolls back, and
-// says so.
+// told corrects a statement's effect by its tag: COMMIT of a failed block rolls back, and its tag
+// is ROLLBACK.
 func (p *position) told(tag []byte) block.Ending {
 	if p.last == block.Commits && string(tag) == "ROLLBACK" {
 		p.last = block.RollsBack
@@ -293,8 +284,8 @@ func (p *position) told(tag []byte) block.Ending {
 	return p.last
 }
 
-// abort is an error: a block fails, or ends where its end has failed, and outside one all
-// that is not committed is undone.
+// abort performs an error. A block fails, or ends if its end has failed. Outside a block all
+// uncommitted changes are undone.
 func (p *position) abort(atEnd bool) {
 	p.at.Fail(atEnd)
 	p.dirty, p.eager = false, false

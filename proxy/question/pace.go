@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// Pauses behind faults, the first and the longest; each is twice the one before. Age is for how long
-// an answer holds that nothing else makes old.
+// FirstPause and MostPause bound the pauses after faults, which double. Age is how long an answer
+// is valid if nothing else invalidates it.
 const (
 	FirstPause = time.Second
 	MostPause  = time.Minute
 	Age        = 10 * time.Minute
 )
 
-// claimed is how long a claim holds whose owner never says how it ended.
+// claimed is how long a claim lasts whose owner does not report its result.
 const claimed = 30 * time.Second
 
-// Pace says when a question is due. The zero value is that of one that nobody has asked. Its methods
-// may be called by many at once.
+// Pace says when a question is due. The zero value is that of a question that was never asked. It
+// is safe for concurrent use.
 type Pace struct {
-	next   atomic.Int64 // when it is due, in Unix nanoseconds; 0: at any time
-	faults atomic.Int32 // in a row
+	next   atomic.Int64 // when it is due, in Unix nanoseconds; 0 means now
+	faults atomic.Int32 // consecutive faults
 }
 
 // Due reports whether the question may be asked.
 func (p *Pace) Due(now time.Time) bool { return now.UnixNano() >= p.next.Load() }
 
-// Rests reports whether the last one to ask met a fault, and the pause behind it is not over.
+// Rests reports whether the last attempt met a fault, and the pause after it is not over.
 func (p *Pace) Rests(now time.Time) bool { return p.faults.Load() > 0 && !p.Due(now) }
 
-// Claim reports whether it is the caller who asks: of those to whom it is due one gets it. The caller
-// says how it ended, by Answered, Failed or Unasked.
+// Claim reports whether the caller should ask: only one of several callers gets a due question.
+// That caller reports the result by Answered, Failed or Unasked.
 func (p *Pace) Claim(now time.Time) bool {
 	next := p.next.Load()
 	return now.UnixNano() >= next && p.next.CompareAndSwap(next, now.Add(claimed).UnixNano())
 }
 
-// Answered says that the server has answered: the question is due again when the answer is of that
-// age; 0: never.
+// Answered records an answer of the server. The question is due again when the answer has reached
+// that age; 0 means never.
 func (p *Pace) Answered(now time.Time, age time.Duration) {
 	p.faults.Store(0)
 	if age == 0 {
@@ -48,8 +48,7 @@ func (p *Pace) Answered(now time.Time, age time.Duration) {
 	p.next.Store(now.Add(age).UnixNano())
 }
 
-// Failed says that a fault has come in place of an answer, and returns the pause behind which the
-// question is due again.
+// Failed records a fault, and returns the pause after which the question is due again.
 func (p *Pace) Failed(now time.Time) time.Duration {
 	n := p.faults.Add(1)
 	pause := MostPause
@@ -60,5 +59,5 @@ func (p *Pace) Failed(now time.Time) time.Duration {
 	return pause
 }
 
-// Unasked says that whoever claimed the question did not come to ask it: it is due.
+// Unasked records that the question was claimed and not asked, so that it is due.
 func (p *Pace) Unasked() { p.next.Store(0) }

@@ -1,57 +1,58 @@
-// Package question has the questions that Sluice asks a server by itself: a table of them, what each
-// way in which one can fail means (Table), and when it is asked again (Pace).
+// Package question has the questions that Sluice itself asks a server: Table lists them, with the
+// meaning of each fault, and Pace says when one is asked again.
 //
-// A fault is not an answer. A server that could not say whether something holds has said nothing
-// about it, so nothing is concluded for longer than a pause. What holds meanwhile is the row's
-// Meanwhile, which errs towards what is safe.
+// A fault is not an answer. A server that could not answer has said nothing, so a fault has no
+// effect for longer than a pause. The row's Meanwhile applies until then; it is the safe
+// assumption.
 package question
 
 import "strings"
 
-// Fault is a way in which a question fails.
+// Fault is a kind of failure of a question.
 type Fault uint8
 
-// The faults.
+// All faults.
 const (
-	// Conflict is SQLSTATE 40001: the question's transaction has lost, mostly since the catalog of
-	// its backend was old.
+	// Conflict is SQLSTATE 40001: the question's transaction has lost, mostly because its backend's
+	// catalog was old.
 	Conflict Fault = iota
-	// Loss is a connection that ended in front of the answer.
+	// Loss is a connection that ended before the answer.
 	Loss
-	// Timeout is an answer that did not come in its time, or a server that says that it cannot work
+	// Timeout is an answer that did not arrive in time, or an error of a server that cannot work
 	// now (Classify).
 	Timeout
-	// Refusal is any other error of the server's.
+	// Refusal is any other error of the server.
 	Refusal
-	// Faults is how many there are.
+	// Faults is the number of faults.
 	Faults
 )
 
-// Meaning is what follows from a fault.
+// Meaning is the consequence of a fault.
 type Meaning uint8
 
-// The meanings. Wherever a connection was lost, or an answer is still to come on it, it is given up too.
+// All meanings. In any case a connection is closed if it was lost, or if an answer is still due on
+// it.
 const (
-	// Again: the question is asked again at once, some times on the same backend, then as Later.
+	// Again: ask at once on the same backend, several times, then as Later.
 	Again Meaning = iota
-	// Elsewhere: the question is asked again at once on another backend, some times, then as Later.
+	// Elsewhere: ask at once on another backend, several times, then as Later.
 	Elsewhere
-	// Later: nothing is known; it is asked again behind a pause.
+	// Later: nothing is known; ask again after a pause.
 	Later
-	// No: the server takes no such thing. It is asked again when the answer is old.
+	// No: the server lacks the feature. Ask again when the answer is old.
 	No
-	// Client: the statement that needs the answer fails with it, and the next asks again.
+	// Client: the statement that needs the answer fails, and the next one asks again.
 	Client
 )
 
-// Question is one that Sluice asks by itself. Its fields say when, what is taken for true as long as
-// nobody knows, and what each fault means.
+// Question is a question that Sluice itself asks. Its fields say when it is asked, what is assumed
+// until the answer, and what each fault means.
 type Question struct {
 	Name, When, Meanwhile string
 	On                    [Faults]Meaning
 }
 
-// The questions.
+// All questions.
 var (
 	Groups = Question{Name: "groups", When: "a backend is lent, with replay", Meanwhile: "the statements of a pipeline outside of a block are not run again",
 		On: [Faults]Meaning{Again, Later, Later, Later}}
@@ -79,23 +80,24 @@ var (
 		On: [Faults]Meaning{Again, Client, Client, Client}}
 )
 
-// Table has every question, with a row for each.
+// Table lists all questions.
 var Table = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere, &Locks, &Sequences, &Numbers, &Settings, &Job, &Index}
 
-// OnPostgres goes in front of a question in the same Query, on a server that is PostgreSQL. It keeps
-// the settings that the backend has, of its last client or of this one, away from the question: a
-// timeout, operators of a user's own, a role that may not look. What it sets ends with the Query. A
-// client's timeout ends with the first statement: until then it can cut the Query short (Asked).
+// OnPostgres precedes a question in the same Query, on a PostgreSQL server. It protects the
+// question from the backend's settings, of its last client or of this one: a timeout, a user's
+// operators, a role without rights. Its settings end with the Query. A client's timeout ends with
+// the first statement; until then it can interrupt the Query (Asked).
 const OnPostgres = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
 	"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; "
 
-// mostAsked is how often Asked sends a question. The first statement of one takes far less than a
-// millisecond, the shortest statement_timeout, unless the machine is busy: five in a row are hardly ever cut short.
+// mostAsked bounds the attempts of Asked. The first statement of a question takes far less than a
+// millisecond, the shortest statement_timeout, unless the machine is busy. Five consecutive
+// interruptions are very unlikely.
 const mostAsked = 5
 
-// Asked calls send, which sends a question or a Query of settings, and calls it again where a client's
-// statement_timeout cut that short (57014). send returns the SQLSTATE of the server's error ("" for none), or why
-// there is no answer: behind that Asked calls it no more.
+// Asked calls send, which sends a question or a Query of settings. It calls send again after an
+// interruption by a client's statement_timeout (57014). send returns the SQLSTATE of the server's
+// error ("" for none), or an error without an answer, which ends the attempts.
 func Asked(send func() (state string, err error)) {
 	for range mostAsked {
 		if state, err := send(); err != nil || state != "57014" {
@@ -104,9 +106,9 @@ func Asked(send func() (state string, err error)) {
 	}
 }
 
-// Classify returns the fault that an error of the server's with that SQLSTATE is. An error by which
-// the server does not work now (resources, its operator, a lock, itself) says nothing of what was
-// asked, and counts as a Timeout.
+// Classify returns the fault of a server error with this SQLSTATE. An error by which the server
+// cannot work now (resources, its operator, a lock, itself) says nothing about the question, and
+// counts as a Timeout.
 func Classify(state string) Fault {
 	if state == "40001" {
 		return Conflict

@@ -1,5 +1,5 @@
-// Package remains tells what the functions that a client calls have left at a server's session,
-// beside settings. No text of a client shows that, so the server is asked.
+// Package remains detects state that functions have left in a server's session, besides settings.
+// No client text shows it, so the server is asked.
 package remains
 
 import (
@@ -10,13 +10,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Trace says whether a backend may hold something that nobody knows of. The zero value is one that
-// holds nothing. It goes with the backend, not with a session.
+// Trace says whether a backend may hold unknown state. The zero value holds none. It belongs to the
+// backend, not to a session.
 type Trace struct{ due, called bool }
 
-// Note is called for each plan in front of its frames: a statement that fails may leave something too.
+// Note is called for each plan before its frames are sent: a statement that fails may leave state
+// too.
 func (t *Trace) Note(plan *rewrite.Plan) {
-	if plan.Kind == rewrite.Unknown { // nobody has read which functions it calls
+	if plan.Kind == rewrite.Unknown { // the functions that it calls are unknown
 		t.Call()
 	}
 	for i := range plan.Statements {
@@ -25,31 +26,31 @@ func (t *Trace) Note(plan *rewrite.Plan) {
 	}
 }
 
-// Mark says that the backend may hold something, whatever its texts say.
+// Mark records that the backend may hold state, whatever its texts say.
 func (t *Trace) Mark() { t.due = true }
 
-// Call says that a function is called which may leave something.
+// Call records a call of a function that may leave state.
 func (t *Trace) Call() { t.due, t.called = true, true }
 
-// Clear says that the backend was asked, and holds nothing that its session does not know.
+// Clear records that the backend was asked and holds no unknown state.
 func (t *Trace) Clear() { *t = Trace{} }
 
-// Called reports whether a text has called a function that may have left something: where the backend
-// is lost, nobody knows what its client has lost.
+// Called reports whether a text has called a function that may have left state. If the backend is
+// lost, the client may have lost that state.
 func (t *Trace) Called() bool { return t.called }
 
-// Due reports whether the backend has to be asked before another client gets it.
+// Due reports whether the backend must be asked before another client gets it.
 func (t *Trace) Due() bool { return t.due }
 
-// found are the kinds of state by the letters that the server answers with. The order is that in
-// which one names the reason.
+// found lists the kinds of state with their letters in the answer. The first one found is the
+// reason.
 var found = []struct {
 	letter string
 	reason rewrite.Pin
 	exists string
 }{
-	// What DISCARD TEMP would drop. A schema without objects is no state: it stays behind
-	// each table that was dropped with its transaction.
+	// The objects that DISCARD TEMP would drop. An empty schema is not state: it remains after each
+	// table that was dropped with its transaction.
 	{"t", rewrite.PinTemp, `SELECT FROM pg_catalog.pg_depend WHERE refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass AND refobjid = pg_catalog.pg_my_temp_schema()`},
 	{"a", rewrite.PinAdvisory, `SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()`},
 	{"p", rewrite.PinPrepare, `SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql`},
@@ -58,11 +59,11 @@ var found = []struct {
 	{"s", rewrite.PinProcedural, `SELECT FROM pg_catalog.pg_replication_slots WHERE temporary AND active_pid = pg_catalog.pg_backend_pid()`},
 }
 
-// Role is a query with one row and one column: the role of the session, "none" where it has none of its own.
+// Role is a query with one row and one column: the session's role, "none" without SET ROLE.
 const Role = "SELECT pg_catalog.current_setting('role')"
 
-// Question is a query with one row and one column, which Reason reads. It is to be asked outside of
-// a transaction, with no search_path of a client's in force: operators are looked up by it.
+// Question is a query with one row and one column for Reason. It must run outside of a transaction
+// and without a client's search_path, which affects the look-up of operators.
 var Question = func() string {
 	var b strings.Builder
 	b.WriteString("SELECT pg_catalog.concat(")
@@ -75,8 +76,8 @@ var Question = func() string {
 	return b.String() + ")"
 }()
 
-// Reason is why a session must keep its backend, by the column of the answer; NoPin where nothing is
-// left there. ok is false for what no server answers.
+// Reason returns why a session must keep its backend, by the column of the answer; NoPin if nothing
+// is left. ok is false for an impossible answer.
 func Reason(answer string) (reason rewrite.Pin, ok bool) {
 	for _, f := range found {
 		if rest, is := strings.CutPrefix(answer, f.letter); is {
@@ -88,15 +89,20 @@ func Reason(answer string) (reason rewrite.Pin, ok bool) {
 	return reason, answer == ""
 }
 
-// Unseen is two queries, of which the last has one row and one boolean column: whether a function that may
-// leave something runs where no text calls it. One of a user's runs so by a trigger, a default, a view, a policy, an
-// operator, a cast, the name of an attribute or that of a builtin. A builtin runs so by the stored expression of a
-// view, a default, a CHECK, a policy, a trigger or a domain, by an operator or a cast (PostgreSQL's own views have
-// identifiers below 16384, FirstNormalObjectId). A user's function may leave
-// something by its own statements, in a language or form that is not read here, or by a function that
-// its source names. Functions of extensions are not looked at. Among many functions names are not
-// looked for: one that leaves something counts for all. The first query turns JIT off for both: the
-// planner overestimates the recursion, and PostgreSQL 15 compiled for seconds what runs for milliseconds.
+// Unseen is two queries, of which the last has one row and one boolean column: whether a function
+// that may leave state can run although no text calls it.
+//
+// A user's function runs like that by a trigger, a default, a view, a policy, an operator, a cast,
+// the name of an attribute or that of a builtin. A builtin does by a stored expression of a view,
+// default, CHECK, policy, trigger or domain, or by an operator or a cast. PostgreSQL's own views
+// have identifiers below 16384 (FirstNormalObjectId).
+//
+// A user's function may leave state by its own statements, by a language or form that is not
+// analysed, or by a function that its source names. Functions of extensions are excluded. Among
+// many functions names are not searched for: one that leaves state counts for all.
+//
+// The first query turns JIT off for both. The planner overestimates the recursion, and PostgreSQL
+// 15 compiled for seconds a query that runs for milliseconds.
 const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) IS NOT NULL; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes,` +
 	` l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc = '' OR p.prosrc ~* '` + leaves + `' OR pg_catalog.regexp_replace(p.prosrc, '` + comments + `', ' ', 'g') ~* '` + leaves + `' AS leaves` +
 	` FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang` +
@@ -116,28 +122,31 @@ const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalo
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_trigger t WHERE t.tgqual::text ~ call.node)` +
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_type t WHERE t.typdefaultbin::text ~ call.node)`
 
-// comments are those of SQL, but for nested ones. They may be in a literal: a body counts with and without them.
+// comments matches SQL comments, except nested ones. A match may be in a literal, so a body is
+// checked with and without them.
 const comments = `--[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/`
 
-// builtins are the names of builtin functions that leave something, or run a text that is given to them.
+// builtins matches the names of builtin functions that leave state, or that execute a text
+// argument.
 const builtins = `^set_config$|advisory|replication_(slot|origin)|_to_xml|^ts_(stat|rewrite)$`
 
-// leaves are words of statements and functions that leave something. EXECUTE may run any. A SET or RESET counts where a
-// statement begins, since UPDATE has that word too.
+// leaves matches words of statements and functions that leave state. EXECUTE may run any statement.
+// SET and RESET count at the start of a statement only, because UPDATE has the word SET too.
 const leaves = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M|\mcreate\M|replication_|set_config|_to_xml|ts_stat|ts_rewrite|(^|;|>>|\mbegin|\mthen|\melse|\mloop)\s*(re)?set\M`
 
-// mostFunctions is up to how many functions each is looked for in all others.
+// mostFunctions is the number of functions up to which each name is searched for in all other
+// functions.
 const mostFunctions = `300`
 
-// Hidden is what is known of Unseen: the answer, of which epoch of the schema, and since when. Its
-// zero value knows nothing. It is safe for several goroutines.
+// Hidden stores the answer to Unseen, its schema epoch, and its time. The zero value has none. It
+// is safe for concurrent use.
 type Hidden struct {
-	asked  atomic.Int64  // in Unix nanoseconds; 0 for never
-	answer atomic.Uint64 // 1 + the epoch, doubled, and 1 more where something may be left; 0 for none
+	asked  atomic.Int64  // in Unix nanoseconds; 0 means never
+	answer atomic.Uint64 // 1 + the epoch, doubled, plus 1 if state may be left; 0 for none
 }
 
-// Stale reports whether the answer is older than age, or asked for longer than rest ago and of another
-// epoch.
+// Stale reports whether the answer is older than age, or belongs to another epoch and was requested
+// longer than rest ago.
 func (h *Hidden) Stale(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	if h.answer.Load()>>1 != epoch+1 {
 		age = rest
@@ -145,14 +154,13 @@ func (h *Hidden) Stale(epoch uint64, now time.Time, age, rest time.Duration) boo
 	return now.UnixNano()-h.asked.Load() >= int64(age)
 }
 
-// Asks is Stale that one of several hears: until the answer comes, the others go by the one that
-// there is.
+// Asks reports Stale to one of several callers. The others use the old answer meanwhile.
 func (h *Hidden) Asks(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	last := h.asked.Load()
 	return h.Stale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())
 }
 
-// Told notes an answer to a question that was asked in that epoch.
+// Told records an answer to a question that was asked in an epoch.
 func (h *Hidden) Told(epoch uint64, may bool) {
 	answer := (epoch + 1) << 1
 	if may {
@@ -161,7 +169,8 @@ func (h *Hidden) Told(epoch uint64, may bool) {
 	h.answer.Store(answer)
 }
 
-// May reports whether every text may leave something: so it is said, or nothing is known of that epoch.
+// May reports whether every text may leave state: by the answer, or because there is none for the
+// epoch.
 func (h *Hidden) May(epoch uint64) bool {
 	answer := h.answer.Load()
 	return answer>>1 != epoch+1 || answer&1 == 1

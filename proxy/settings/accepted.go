@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Sure reports whether every server takes a startup's value for a setting, so that none has to be
-// asked. The error is the server's for a value that SET would take for another one.
+// Sure reports whether every server accepts a startup's value for a setting, so that none must be
+// asked. The error is the server's for a value that SET would read as another one.
 func Sure(name, value string) (bool, *wire.Error) {
 	if rewrite.ListSettings[name] {
 		if _, list := rewrite.Identifiers(value); !list {
@@ -28,15 +28,16 @@ func Sure(name, value string) (bool, *wire.Error) {
 	return false, nil
 }
 
-// Accepted remembers for a while which settings of startups a server has taken, by the SQL that sets
-// them. It is bounded: beyond the bounds it forgets, and servers are asked again. The zero value is
-// empty, and safe for several goroutines.
+// Accepted remembers for a while the settings of startups that a server has accepted, by the SQL
+// that sets them. It is bounded: beyond the bounds it forgets, and servers are asked again. The
+// zero value is empty. It is safe for concurrent use.
 type Accepted struct {
 	mu sync.Mutex
 	m  map[string]Taken
 }
 
-// Taken is when a server took settings, and what it reports otherwise with them than without.
+// Taken is the time at which a server accepted settings, and the parameters that it reports
+// differently with them.
 type Taken struct {
 	At    time.Time
 	Shown []Param
@@ -48,14 +49,14 @@ const (
 	mostAcceptedIn = 1 << 10 // bytes of one text
 )
 
-// Find is what is known of the settings; the zero value for nothing.
+// Find returns the entry for the settings, or the zero value.
 func (a *Accepted) Find(sql string) Taken {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.m[sql]
 }
 
-// Add notes that a server has taken the settings.
+// Add records that a server has accepted the settings.
 func (a *Accepted) Add(sql string, taken Taken) {
 	if len(sql) > mostAcceptedIn {
 		return
@@ -68,7 +69,7 @@ func (a *Accepted) Add(sql string, taken Taken) {
 	a.m[sql] = taken
 }
 
-// Forget forgets all: a server has refused what another startup gave.
+// Forget removes all entries, after a server has refused another startup's settings.
 func (a *Accepted) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

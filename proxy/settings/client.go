@@ -6,42 +6,41 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Client is what one client has SET: the values that go with the client from backend to
-// backend, those that Sluice keeps for it, and what the end of its transaction may still
-// take back. One goroutine owns it.
+// Client holds the settings of one client: the values that move with the client from backend to
+// backend, the local values that only Sluice has, and the state before its transaction. One
+// goroutine owns it.
 type Client struct {
 	shared *Interned
 	treat  Treatments
-	// InForce are the carried values in force for the client, and Startup those that RESET
-	// returns to.
+	// InForce are the client's current carried values. RESET returns to Startup.
 	InForce, Startup *Values
-	// Staged are the changes that the server's transaction has made.
+	// Staged are the changes by the current transaction at the server.
 	Staged Staged
-	// Reported are the parameters as the client knows them. ReportedFor are the values for
-	// which that is the truth while no backend is lent; nil for none.
+	// Reported are the parameters that the client was sent. They are current for the values
+	// ReportedFor while no backend is lent; nil means for none.
 	Reported    *Reports
 	ReportedFor *Values
 
-	kept kept
-	// before is how things stood at the first change of the transaction that was answered
-	// here; nil for none. changes are those to be made again when it commits.
+	local localValues
+	// before is the state at the transaction's first local change; nil for none. changes are the
+	// local changes to repeat when it commits.
 	before  *Snapshot
-	changes []keptChange
-	marks   []keptMark // the server's savepoints in the transaction
-	// renamed: reported settings may have changed since the client knew them as known.
+	changes []localChange
+	marks   []localMark // the server's savepoints in the transaction
+	// renamed: reported settings may have changed since the client was sent known.
 	renamed bool
 	known   values
 }
 
-// Bytes is about what the settings take in memory, with all that the end of the transaction, or a return
-// to one of its savepoints, may bring back.
+// Bytes returns the approximate memory of the settings, with all that the end of the transaction,
+// or a return to a savepoint, may restore.
 func (c *Client) Bytes() int {
-	n := c.InForce.Bytes() + int(c.kept.bytes) + c.Staged.Bytes()
+	n := c.InForce.Bytes() + int(c.local.bytes) + c.Staged.Bytes()
 	if c.Startup != c.InForce {
 		n += c.Startup.Bytes()
 	}
 	if b := c.before; b != nil {
-		if n += int(b.kept.bytes); b.inForce != c.InForce && b.inForce != c.Startup {
+		if n += int(b.local.bytes); b.inForce != c.InForce && b.inForce != c.Startup {
 			n += b.inForce.Bytes()
 		}
 	}
@@ -54,8 +53,8 @@ func (c *Client) Bytes() int {
 	return n
 }
 
-// Needs is about how many bytes more the client takes with a change: while it is staged, and when it is in
-// force. In a block the value before it stays until the block ends.
+// Needs returns approximately how many more bytes a change needs, while it is staged and
+// afterwards. In a block the old value stays until the block ends.
 func (c *Client) Needs(change *rewrite.Change, inBlock bool) int {
 	n := 2 * ChangeBytes(change)
 	replaced := len(c.InForce.SQL[change.Name]) + len(c.InForce.Shown[change.Name])
@@ -68,11 +67,11 @@ func (c *Client) Needs(change *rewrite.Change, inBlock bool) int {
 	return n - replaced
 }
 
-// Most is how many settings a client may have. Each SET copies all of them, and so does a backend that gets
-// them.
+// Most bounds the settings of a client. Each SET copies all of them, and so does a backend that
+// gets them.
 const Most = 1000
 
-// Takes reports whether the client has at most Most settings when the statements have run.
+// Takes reports whether the client has at most Most settings after the statements.
 func (c *Client) Takes(statements []rewrite.Statement) bool {
 	more := 0
 	for i := range statements {
@@ -102,21 +101,20 @@ func NewClient(treat Treatments, shared *Interned) Client {
 	return Client{shared: shared, treat: treat, InForce: shared.None(), Startup: shared.None()}
 }
 
-// Start takes over what a client's startup gave. The error is that of a value that
-// Sluice cannot keep.
+// Start sets the values of a client's startup. It returns an error for an invalid local value.
 func (c *Client) Start(of *Values) error {
 	c.Startup = c.shared.Share(of)
 	c.InForce = c.Startup
 	var err error
-	c.kept, err = c.Startup.atStart()
+	c.local, err = c.Startup.atStart()
 	return err
 }
 
-// Stage is told of a change that a server's statement has made.
+// Stage records a change by a statement at the server.
 func (c *Client) Stage(change rewrite.Change) { c.Staged.Stage(c.merged(change)) }
 
-// merged is a change with the value that it leaves: a server adds what a SET of
-// DateStyle says to what is in force.
+// merged returns a change with its resulting value: a server merges a SET of DateStyle with the
+// current value.
 func (c *Client) merged(change rewrite.Change) rewrite.Change {
 	if change.Name != "datestyle" || change.SQL == "" {
 		return change
@@ -133,44 +131,44 @@ func (c *Client) merged(change rewrite.Change) rewrite.Change {
 	return change
 }
 
-// Commit makes what the server's transaction has staged the client's own, and returns
-// those changes; unseen: a function may have made others.
+// Commit applies the staged changes of the server's transaction, and returns them. unseen says that
+// a function may have made others.
 func (c *Client) Commit() (done []rewrite.Change, unseen bool) {
 	done = c.Staged.Commit()
 	n := len(done)
 	done = slices.DeleteFunc(done, func(o rewrite.Change) bool { return o.Name == Unseen.Name })
 	c.Adopt(done)
-	if c.before != nil { // what is answered here from now on is of the next transaction
+	if c.before != nil { // later local changes belong to the next transaction
 		c.before.inForce = c.InForce
 	}
 	return done, len(done) < n
 }
 
-// Adopt makes committed changes the client's own.
+// Adopt applies committed changes.
 func (c *Client) Adopt(changes []rewrite.Change) {
 	if len(changes) > 0 {
 		c.InForce = c.shared.Share(c.InForce.With(changes, c.Startup))
 	}
 }
 
-// Rollback ends a transaction that has failed: nothing of it stays.
+// Rollback ends a failed transaction and drops all its changes.
 func (c *Client) Rollback() {
 	c.Staged.Rollback()
 	c.EndKept(true)
 }
 
-// Mark is SAVEPOINT at the server.
+// Mark performs a SAVEPOINT of the server.
 func (c *Client) Mark(name string) {
 	c.Staged.Mark(name)
-	m := keptMark{name: name}
+	m := localMark{name: name}
 	if n := len(c.marks); n > 0 && c.before == nil {
-		m.stood = c.marks[n-1].stood // nothing has changed
+		m.stood = c.marks[n-1].stood // no change since
 	} else {
 		m.stood = c.Snapshot()
 	}
 	m.bytes = 2*settingCost + len(m.stood.changes)*settingCost
 	if n := len(c.marks); n == 0 || c.marks[n-1].stood != m.stood {
-		m.bytes += int(m.stood.kept.bytes)
+		m.bytes += int(m.stood.local.bytes)
 	}
 	if n := len(c.marks); n > 0 {
 		if last := &c.marks[n-1]; last.stood.inForce != m.stood.inForce {
@@ -181,7 +179,7 @@ func (c *Client) Mark(name string) {
 	c.marks = append(c.marks, m)
 }
 
-// Release is RELEASE SAVEPOINT at the server.
+// Release performs a RELEASE SAVEPOINT of the server.
 func (c *Client) Release(name string) {
 	c.Staged.Release(name)
 	if i := c.find(name); i >= 0 {
@@ -189,7 +187,7 @@ func (c *Client) Release(name string) {
 	}
 }
 
-// Return is ROLLBACK TO SAVEPOINT at the server.
+// Return performs a ROLLBACK TO SAVEPOINT of the server.
 func (c *Client) Return(name string) {
 	c.Staged.Return(name)
 	if i := c.find(name); i >= 0 {
@@ -198,7 +196,7 @@ func (c *Client) Return(name string) {
 	}
 }
 
-// find is the newest savepoint of that name; -1 when there is none.
+// find returns the index of the newest savepoint of a name, or -1.
 func (c *Client) find(name string) int {
 	for i, m := range slices.Backward(c.marks) {
 		if m.name == name {
@@ -208,24 +206,23 @@ func (c *Client) find(name string) int {
 	return -1
 }
 
-// Progress is what the server's statements of a transaction have done by now. What
-// Sluice answers itself is no part of it.
+// Progress is the effect of the server's statements of a transaction so far, without local ones.
 type Progress struct {
 	staged Staged
-	marks  []keptMark
+	marks  []localMark
 }
 
-// Progress returns what later statements do not touch.
+// Progress returns a copy that later statements do not change.
 func (c *Client) Progress() Progress { return Progress{c.Staged.Snapshot(), slices.Clip(c.marks)} }
 
-// Resume returns to an earlier progress of the transaction, because the statements since
-// then are sent again.
+// Resume returns to an earlier progress of the transaction, because the statements since then are
+// sent again.
 func (c *Client) Resume(p Progress) {
 	c.Staged, c.marks = p.staged.Snapshot(), slices.Clip(p.marks)
 }
 
-// Undone are the values that a client has back whose block has failed: a RESET that was
-// answered here is undone. It returns nil where InForce stays.
+// Undone returns the values that a client has again after its block has failed, because a local
+// RESET is undone. It returns nil if InForce stays.
 func (c *Client) Undone() *Values {
 	if c.before == nil || c.before.inForce == c.InForce || len(c.marks) > 0 {
 		return nil

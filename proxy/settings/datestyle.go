@@ -4,13 +4,12 @@ import (
 	"strings"
 )
 
-// DateStyle is a value of DateStyle as SET takes it, which may say only a half: the
-// server keeps the other half that is in force. Empty: not said.
+// DateStyle is a value of DateStyle. SET may give one half only, and the server then retains the
+// other half. Empty means not given.
 type DateStyle struct{ style, order string }
 
-// ReadDateStyle adds the words of a value to those in force before it; reset is
-// what DEFAULT among them means. A word that PostgreSQL does not know is left out:
-// the server refuses it.
+// ReadDateStyle merges the words of a value with the current ones. reset is the meaning of DEFAULT.
+// Unknown words are skipped, because the server refuses them.
 func ReadDateStyle(in DateStyle, value string, reset DateStyle) DateStyle {
 	ordered := false
 	for _, word := range strings.FieldsFunc(strings.ToUpper(value), func(r rune) bool { return r == ',' || r == '\'' || r == '"' || r <= ' ' }) {
@@ -21,7 +20,7 @@ func ReadDateStyle(in DateStyle, value string, reset DateStyle) DateStyle {
 			in.style = "Postgres"
 		case word == "GERMAN":
 			in.style = "German"
-			if !ordered { // the day comes first unless something else is said
+			if !ordered { // the day comes first unless an order is given
 				in.order = "DMY"
 			}
 		case word == "DMY", strings.HasPrefix(word, "EURO"):
@@ -40,7 +39,7 @@ func ReadDateStyle(in DateStyle, value string, reset DateStyle) DateStyle {
 	return in
 }
 
-// whole reports whether both halves are said.
+// whole reports whether both halves are given.
 func (d DateStyle) whole() bool { return d.style != "" && d.order != "" }
 
 func (d DateStyle) String() string {
@@ -50,12 +49,12 @@ func (d DateStyle) String() string {
 	return d.style + ", " + d.order
 }
 
-// Merges reports whether a server adds that value to the one in force.
+// Merges reports whether a server merges a value with the current one.
 func Merges(name, value string) bool {
 	return name == "datestyle" && !ReadDateStyle(DateStyle{}, value, DateStyle{}).whole()
 }
 
-// SQL is the value for SET; "" when nothing is said.
+// SQL returns the value for SET, "" if nothing is given.
 func (d DateStyle) SQL() string {
 	if d == (DateStyle{}) {
 		return ""

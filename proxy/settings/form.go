@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// The values of settings that Sluice answers for are read, checked and shown as
-// PostgreSQL does it: '1.5s' is 1500ms, and 5000 is 5s.
+// This file parses, checks and shows local values as PostgreSQL does: '1.5s' is 1500ms, and 5000 is
+// 5s.
 
-// form is how the values of one setting are written.
+// form is the notation of one setting's values.
 type form struct {
 	read     func(f *form, name, value string) (string, *wire.Error)
-	units    []unit // from the greatest on; nil for a number without a unit
-	base     string // the unit that a plain number has
+	units    []unit // in descending order; nil for a number without a unit
+	base     string // the unit of a plain number
 	plain    bool   // shown as a plain number
-	off      bool   // a time limit, which is 0 as long as a session has not set it
+	off      bool   // a time limit, which is 0 unless a session has set it
 	min, max int64
-	words    string // that may stand, the one shown first, then its other names
-	offered  string // the values that an error offers
+	words    string // accepted words, the shown one first, then its synonyms
+	offered  string // the values in an error's hint
 }
 
-// unit is a name of so many base units.
+// unit is a name with its size in base units.
 type unit struct {
 	name string
 	size float64
@@ -37,8 +37,8 @@ var (
 	kilo   = []unit{{"TB", 1 << 30}, {"GB", 1 << 20}, {"MB", 1 << 10}, {"kB", 1}, {"B", 1.0 / 1024}}
 )
 
-// forms of the settings that Sluice keeps, of those that it ignores by
-// default, and of some that are carried (Told). A setting without one has any text.
+// forms are the notations of local settings, of those ignored by default, and of some carried ones
+// (Told). A setting without one accepts any text.
 var forms = map[string]*form{
 	"statement_timeout":                   {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
 	"idle_in_transaction_session_timeout": {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
@@ -66,7 +66,7 @@ var forms = map[string]*form{
 	"xmloption": {read: readWord, words: "content document", offered: "content, document"},
 }
 
-// Normal is the value of a setting as PostgreSQL shows it, or its error.
+// Normal returns the value of a setting as PostgreSQL shows it, or PostgreSQL's error.
 func Normal(name, value string) (string, *wire.Error) {
 	f := forms[name]
 	if f == nil {
@@ -79,7 +79,7 @@ func errInvalidValue(name, value, hint string) *wire.Error {
 	return &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter %q: \"%s\"", name, value), Hint: hint}
 }
 
-// ErrOneArgument is a list for a setting that takes one value.
+// ErrOneArgument is the error of a list for a setting that takes one value.
 func ErrOneArgument(name string) *wire.Error {
 	return &wire.Error{Code: "22023", Message: "SET " + name + " takes only one argument"}
 }
@@ -97,7 +97,7 @@ func readNumber(f *form, name, value string) (string, *wire.Error) {
 	return "", errInvalidValue(name, value, "")
 }
 
-// number reads a value in base units, as parse_int does in PostgreSQL's guc.c.
+// number parses a value in base units, as parse_int does in PostgreSQL's guc.c.
 func (f *form) number(name, value string) (int64, *wire.Error) {
 	v, rest, ok := leadingNumber(value)
 	if !ok {
@@ -126,11 +126,11 @@ func (f *form) number(name, value string) (int64, *wire.Error) {
 	return n, nil
 }
 
-// blanks are what C's isspace takes.
+// blanks are the characters of C's isspace.
 const blanks = " \t\n\v\f\r"
 
-// inBase turns so many of a unit into base units, a fraction rounded to the next
-// smaller unit.
+// inBase converts an amount of a unit to base units. A fraction is rounded to the next smaller
+// unit.
 func (f *form) inBase(v float64, name string) (float64, bool) {
 	for i, u := range f.units {
 		if u.name != name {
@@ -153,8 +153,8 @@ func unitsHint(units []unit) string {
 	return `Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".`
 }
 
-// leadingNumber reads what strtol with base 0 takes, or strtod where a fraction or
-// an exponent follows or the number is too great.
+// leadingNumber parses a number as strtol does with base 0. It parses as strtod does if a fraction
+// or an exponent follows, or if the number is too large.
 func leadingNumber(value string) (v float64, rest string, ok bool) {
 	s := strings.TrimLeft(value, blanks)
 	i := 0
@@ -184,7 +184,7 @@ func leadingNumber(value string) (v float64, rest string, ok bool) {
 	return v, rest, n > skip
 }
 
-// leadingFloat reads a decimal number with fraction and exponent.
+// leadingFloat parses a decimal number with fraction and exponent.
 func leadingFloat(s string) (float64, string, error) {
 	i := 0
 	digits := func() (n int) {
@@ -217,7 +217,7 @@ func leadingFloat(s string) (float64, string, error) {
 	return v, s[i:], err
 }
 
-// digit is the value of a digit of any base; 99 for what is none.
+// digit returns the value of a digit in any base, or 99.
 func digit(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':
@@ -228,8 +228,7 @@ func digit(c byte) int {
 	return 99
 }
 
-// readBool takes what PostgreSQL takes for a Boolean: words and their beginnings,
-// as long as they tell which is meant.
+// readBool accepts PostgreSQL's Boolean words and their unambiguous prefixes.
 func readBool(_ *form, name, value string) (string, *wire.Error) {
 	v := strings.ToLower(value)
 	begins := func(word string, least int) bool { return len(v) >= least && strings.HasPrefix(word, v) }
@@ -254,13 +253,13 @@ func readWord(f *form, name, value string) (string, *wire.Error) {
 	return "", errInvalidValue(name, value, "Available values: "+f.offered+".")
 }
 
-// OffUnlessSet reports whether a setting is a time limit that is 0 as long as nobody sets it.
+// OffUnlessSet reports whether a setting is a time limit that is 0 by default.
 func OffUnlessSet(name string) bool {
 	f := forms[name]
 	return f != nil && f.off
 }
 
-// Timeout is a timeout as a duration.
+// Timeout returns a timeout as a duration.
 func Timeout(name, value string) (time.Duration, *wire.Error) {
 	n, err := forms[name].number(name, value)
 	return time.Duration(n) * time.Millisecond, err

@@ -7,30 +7,29 @@ import (
 	"sync"
 )
 
-// internLimit bounds the interned settings. Beyond it all are forgotten, and until they
-// are interned anew equal settings compare by value, which is only slower.
+// internLimit bounds the interned settings. Beyond it all are dropped. Equal settings then compare
+// by value until they are interned again, which is only slower.
 const internLimit = 1024
 
-// mostInterned is how many bytes settings may have that are interned. Longer ones are each client's own,
-// and go with it.
+// mostInterned bounds the bytes of interned settings. Longer ones are not shared.
 const mostInterned = 4 << 10
 
-// Interned shares equal settings between the sessions of one server: Values know what its backends
-// have reported. The zero value is empty; it must not be copied.
+// Interned shares equal settings between the sessions of one server, because Values record what its
+// backends have reported. The zero value is empty; it must not be copied.
 type Interned struct {
 	none Values
 	mu   sync.Mutex
 	m    map[string]*Values
-	// key and names are what the last key was made with, guarded by mu too: who looks for
-	// something that is there makes no garbage.
+	// key and names are buffers of the last key, guarded by mu, so that a look-up allocates
+	// nothing.
 	key   []byte
 	names []string
 }
 
-// None are the settings of a session that has set nothing.
+// None returns the settings of a session that has set nothing.
 func (n *Interned) None() *Values { return &n.none }
 
-// Share returns the one Values that is equal to s for all who ask, where s is not too long; else s.
+// Share returns the shared Values that are equal to s. If s is too long, it returns s.
 func (n *Interned) Share(s *Values) *Values {
 	if len(s.SQL) == 0 && len(s.Kept) == 0 {
 		return n.None()
@@ -51,9 +50,9 @@ func (n *Interned) Share(s *Values) *Values {
 	return s
 }
 
-// makeKey makes the key of settings: unequal ones have unequal keys.
+// makeKey sets key to a unique key of the settings.
 func (n *Interned) makeKey(s *Values) {
-	if cap(n.key) > keptKey {
+	if cap(n.key) > reusedKey {
 		n.key = nil
 	}
 	n.key = n.key[:0]
@@ -68,10 +67,10 @@ func (n *Interned) makeKey(s *Values) {
 	}
 }
 
-// keptKey is how large a key may be whose room is kept for the next.
-const keptKey = 4 << 10
+// reusedKey bounds the key buffer that is used again.
+const reusedKey = 4 << 10
 
-// appendString appends a string in such a way that none is the beginning of another.
+// appendString appends a string with its length, so that keys are unambiguous.
 func appendString(key []byte, s string) []byte {
 	return append(binary.AppendUvarint(key, uint64(len(s))), s...)
 }

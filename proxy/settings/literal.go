@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// QuoteName quotes each part of a parameter's name where it must be.
+// QuoteName quotes each part of a parameter's name if necessary.
 func QuoteName(name string) string {
 	parts := strings.Split(name, ".")
 	for i, p := range parts {
@@ -17,7 +17,7 @@ func QuoteName(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// reserved are the words that PostgreSQL's grammar takes as names in quotes alone.
+// reserved are the words that PostgreSQL's grammar accepts as names in quotes only.
 var reserved = func() map[string]bool {
 	words := map[string]bool{}
 	for word := range strings.FieldsSeq(`all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate
@@ -32,7 +32,7 @@ var reserved = func() map[string]bool {
 	return words
 }()
 
-// QuoteIdentifier writes v as an SQL identifier, in quotes unless it is one of lower-case
+// QuoteIdentifier returns v as an SQL identifier. It is quoted unless it consists of lower-case
 // letters, digits and _.
 func QuoteIdentifier(v string) string {
 	if v != "" && (v[0] < '0' || v[0] > '9') && strings.IndexFunc(v, func(r rune) bool {
@@ -43,8 +43,8 @@ func QuoteIdentifier(v string) string {
 	return `"` + strings.ReplaceAll(v, `"`, `""`) + `"`
 }
 
-// QuoteLiteral writes v as an SQL string constant that means the same whatever
-// standard_conforming_strings is.
+// QuoteLiteral returns v as an SQL string constant that does not depend on
+// standard_conforming_strings.
 func QuoteLiteral(v string) string {
 	quoted := "'" + strings.ReplaceAll(v, "'", "''") + "'"
 	if strings.Contains(v, `\`) {
@@ -53,7 +53,7 @@ func QuoteLiteral(v string) string {
 	return quoted
 }
 
-// StartupSQL writes a startup parameter's raw value for SET.
+// StartupSQL returns a startup parameter's value for SET.
 func StartupSQL(name, value string) string {
 	if parts, ok := rewrite.Identifiers(value); ok && rewrite.ListSettings[name] {
 		for i, part := range parts {
@@ -61,10 +61,10 @@ func StartupSQL(name, value string) string {
 		}
 		return strings.Join(parts, ", ")
 	}
-	return QuoteLiteral(value) // also what should be a list, and is none
+	return QuoteLiteral(value) // also for an invalid list
 }
 
-// Reported is the spelling in which the server reports a value it was given.
+// Reported returns a value in the spelling in which the server reports it.
 func Reported(name, value string) string {
 	switch name {
 	case "client_encoding":

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// defaultParams are what stock clients insist on, until a backend was seen.
-// DSQL's own values (recorded from a cluster, 2026-09).
+// defaultParams are the parameters that stock clients require, used before the first backend. They
+// are DSQL's (recorded from a cluster, 2026-09).
 var defaultParams = map[string]string{
 	"server_version": "16.15", "server_encoding": "UTF8", "client_encoding": "UTF8",
 	"standard_conforming_strings": "on", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres",
@@ -17,16 +17,16 @@ var defaultParams = map[string]string{
 	"in_hot_standby": "off",
 }
 
-// Reports are parameters with the values that a server reports, sorted. Immutable.
+// Reports are parameters with the values that a server reports, sorted. They are immutable.
 type Reports struct {
-	From map[string]string // the map they were made of
+	From map[string]string // the source map
 	All  []Param
 }
 
-// Param is one parameter: its name as the server spells it and in lower case.
+// Param is one parameter, with its name in the server's spelling and in lower case.
 type Param struct{ Name, Lower, Value string }
 
-// NewReports returns the reports of a map, which it keeps to be recognised by.
+// NewReports returns the reports of a map. From holds the map for comparison.
 func NewReports(from map[string]string) *Reports {
 	r := &Reports{From: from}
 	for _, name := range slices.Sorted(maps.Keys(from)) {
@@ -36,7 +36,7 @@ func NewReports(from map[string]string) *Reports {
 	return r
 }
 
-// Get is the value of a parameter by its lower-cased name.
+// Get returns the value of a parameter by its lower-case name.
 func (r *Reports) Get(lower string) (value string, ok bool) {
 	for i := range r.All {
 		if r.All[i].Lower == lower {
@@ -46,7 +46,7 @@ func (r *Reports) Get(lower string) (value string, ok bool) {
 	return "", false
 }
 
-// With is r with another value of one parameter, which may be new.
+// With returns r with another value of one parameter, which may be new.
 func (r *Reports) With(name, value string) *Reports {
 	lower := strings.ToLower(name)
 	made := &Reports{All: slices.Clone(r.All)}
@@ -61,7 +61,7 @@ func (r *Reports) With(name, value string) *Reports {
 	return made
 }
 
-// News are the parameters that are new or have another value in r than in told.
+// News returns the parameters that are missing in told, or have another value there.
 func (r *Reports) News(told *Reports) (changed []Param) {
 	for _, p := range r.All {
 		if was, ok := told.Get(p.Lower); !ok || was != p.Value {
@@ -71,7 +71,7 @@ func (r *Reports) News(told *Reports) (changed []Param) {
 	return changed
 }
 
-// Without is r without a parameter.
+// Without returns r without a parameter.
 func (r *Reports) Without(lower string) *Reports {
 	if i := slices.IndexFunc(r.All, func(p Param) bool { return p.Lower == lower }); i >= 0 {
 		return &Reports{All: slices.Delete(slices.Clone(r.All), i, i+1)}
@@ -79,7 +79,7 @@ func (r *Reports) Without(lower string) *Reports {
 	return r
 }
 
-// Showing is r with another value of a parameter that it has.
+// Showing returns r with another value of a parameter that it has.
 func (r *Reports) Showing(lower, value string) *Reports {
 	for _, p := range r.All {
 		if p.Lower == lower && p.Value != value {
@@ -93,10 +93,10 @@ func (r *Reports) Showing(lower, value string) *Reports {
 type SharedReports struct {
 	mu  sync.Mutex
 	m   map[string]*Reports
-	key []byte // the last one that was made, guarded by mu too
+	key []byte // buffer of the last key, guarded by mu
 }
 
-// Bytes is about what r takes in memory.
+// Bytes returns the approximate memory of r.
 func (r *Reports) Bytes() (n int) {
 	for i := range r.All {
 		n += settingCost + len(r.All[i].Value)
@@ -104,14 +104,14 @@ func (r *Reports) Bytes() (n int) {
 	return n
 }
 
-// Share returns the one Reports that is equal to r for all who ask, where r is not too long; else r.
+// Share returns the shared Reports that are equal to r. If r is too long, it returns r.
 func (n *SharedReports) Share(r *Reports) *Reports {
 	if r.Bytes() > 2*mostInterned {
 		return r
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if cap(n.key) > keptKey {
+	if cap(n.key) > reusedKey {
 		n.key = nil
 	}
 	n.key = n.key[:0]
@@ -128,7 +128,7 @@ func (n *SharedReports) Share(r *Reports) *Reports {
 	return r
 }
 
-// Completed are a server's parameters with those that clients insist on.
+// Completed returns a server's parameters, with defaults for those that clients require.
 func Completed(seen map[string]string) *Reports {
 	params := maps.Clone(defaultParams)
 	maps.Copy(params, seen)

@@ -11,12 +11,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The values of carried settings as a server shows them: what set_config answers, where the server
-// is sent a SET.
+// This file has the values of carried settings as a server shows them. set_config returns them,
+// while the server gets a SET.
 
-// Told is the value that set_config answers for a setting of the server's that is given a value. The
-// error is PostgreSQL's for a value that it would refuse, with the name as the client spelt it, or a
-// refusal where nobody here knows how the server would show it.
+// Told returns the value that set_config returns when it sets a server setting to value. The error
+// is PostgreSQL's for a value that it would refuse, with the client's spelling of the name. It is a
+// refusal if the server's form of the value is unknown.
 func Told(spelt, value string) (string, *wire.Error) {
 	name := strings.ToLower(spelt)
 	switch {
@@ -36,7 +36,7 @@ func Told(spelt, value string) (string, *wire.Error) {
 			return d.String(), nil
 		}
 	case name == "client_encoding":
-		if value == "UNICODE" { // which PostgreSQL leaves as it is, for old drivers
+		if value == "UNICODE" { // PostgreSQL leaves it unchanged, for old drivers
 			return value, nil
 		}
 		if shown := Reported(name, value); shown == "UTF8" {
@@ -51,7 +51,7 @@ func Told(spelt, value string) (string, *wire.Error) {
 			return readBool(nil, spelt, value)
 		}
 		return forms[name].read(forms[name], spelt, value)
-	default: // the role, settings of applications, and what the server does not have
+	default: // the role, settings of applications, and unknown ones
 		return value, nil
 	}
 	return "", &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("set_config() cannot tell how the server shows %q as a value of %q", value, name),
@@ -62,7 +62,7 @@ func printable(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
-// wholeDateStyle reads a value that says style and order, each once, and nothing else.
+// wholeDateStyle parses a value with style and order, each once, and nothing else.
 func wholeDateStyle(value string) (DateStyle, bool) {
 	words, ok := rewrite.Identifiers(value)
 	if !ok || len(words) != 2 {
@@ -81,7 +81,7 @@ func wholeDateStyle(value string) (DateStyle, bool) {
 //go:embed timezones.txt
 var zoneNames string
 
-// zones are the names of time zones, as servers show them, by the same in lower case.
+// zones maps names of time zones in lower case to the servers' spelling.
 var zones = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for name := range strings.FieldsSeq(zoneNames) {

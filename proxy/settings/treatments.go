@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Treatment is what becomes of one setting.
+// Treatment says how one setting is handled.
 type Treatment uint8
 
 const (
-	// Carried settings go to the server and to every backend that serves next.
+	// Carried settings go to the server, and to each later backend.
 	Carried Treatment = iota
 	// Kept settings are answered locally and enforced by Sluice.
 	Kept
@@ -18,19 +18,19 @@ const (
 	Ignored
 	// Foreign settings go to the server, which refuses them.
 	Foreign
-	// Own settings are Sluice's own, and no server's: what a client chooses.
+	// Own settings are Sluice's own, unknown to servers: a client's options.
 	Own
 )
 
-// OwnKey is the configuration key that a setting of Sluice's own is named after; ok is false for
-// any other setting.
+// OwnKey returns the configuration key of a setting of Sluice's own; ok is false for other
+// settings.
 func OwnKey(name string) (key string, ok bool) { return strings.CutPrefix(name, rewrite.OwnPrefix) }
 
 // IsOwn reports whether a setting is Sluice's own.
 func IsOwn(name string) bool { return strings.HasPrefix(name, rewrite.OwnPrefix) }
 
-// dsqlSettings is DSQL's allow-list (its documentation, "Supported session
-// parameters", 2026), application_name aside.
+// dsqlSettings is DSQL's allow-list (its documentation, "Supported session parameters", 2026),
+// without application_name.
 var dsqlSettings = map[string]bool{
 	"client_encoding": true, "datestyle": true, "extra_float_digits": true, "intervalstyle": true,
 	"timezone": true, "search_path": true, "enable_bitmapscan": true, "enable_hashjoin": true,
@@ -39,16 +39,15 @@ var dsqlSettings = map[string]bool{
 	"enable_seqscan": true, "disable_sync_create_index": true, "role": true,
 }
 
-// Treatments decides per configuration.
+// Treatments returns each setting's Treatment, by the configuration.
 type Treatments struct {
 	dsql    bool
 	reapply bool
-	ignored map[string]string // the value that is ignored; empty: any
+	ignored map[string]string // the ignored value; empty means any
 }
 
-// NewTreatments returns how settings are treated by a server that is DSQL or is not. reapply
-// carries application_name; entries of ignored are "name", or "name=value" where only
-// that value is ignored.
+// NewTreatments returns the treatments for a server that is DSQL or is not. reapply carries
+// application_name. Entries of ignored are "name", or "name=value" if only that value is ignored.
 func NewTreatments(dsql, reapply bool, ignored []string) Treatments {
 	t := Treatments{dsql: dsql, reapply: reapply, ignored: map[string]string{}}
 	for _, entry := range ignored {
@@ -58,8 +57,8 @@ func NewTreatments(dsql, reapply bool, ignored []string) Treatments {
 	return t
 }
 
-// To is what becomes of setting name to value: where only one value may be
-// ignored, others go to the server.
+// To returns the treatment of a SET of name to value. If only one value is ignored, others go to
+// the server.
 func (t Treatments) To(name, value string) Treatment {
 	how := t.Of(name)
 	if only := t.ignored[name]; how == Ignored && only != "" && !SameValue(value, only) {
@@ -68,7 +67,7 @@ func (t Treatments) To(name, value string) Treatment {
 	return how
 }
 
-// SameValue compares values of a setting as PostgreSQL spells booleans.
+// SameValue compares values of a setting, with PostgreSQL's spellings of booleans.
 func SameValue(a, b string) bool {
 	truth := map[string]string{"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 	norm := func(v string) string {
@@ -81,7 +80,7 @@ func SameValue(a, b string) bool {
 	return norm(a) == norm(b)
 }
 
-// Of is to without a value: for SHOW and RESET.
+// Of returns the treatment of SHOW and RESET.
 func (t Treatments) Of(name string) Treatment {
 	switch {
 	case name == "application_name":
@@ -104,7 +103,7 @@ func (t Treatments) Of(name string) Treatment {
 	return Foreign
 }
 
-// Local reports whether a statement's changes are all answered by Sluice.
+// Local reports whether Sluice answers all changes of a statement.
 func (t Treatments) Local(st *rewrite.Statement) bool {
 	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
 		return false

@@ -1,17 +1,17 @@
-// Package settings holds what clients have SET as values: the settings of a session, what a
-// transaction has staged, what a server reports, and the SQL that brings a backend from
-// one set of them to another. Nothing here knows of connections.
+// Package settings holds the values that clients have SET: a session's settings, the changes of a
+// transaction, a server's reports, and the SQL that changes a backend's settings to others. It
+// knows no connections.
 //
-//	client.go      Client: what one client has SET, through transactions and savepoints
-//	kept.go        the part of it that Sluice keeps and no server sees
+//	client.go      Client: the settings of one client, through transactions and savepoints
+//	local.go       its local part, which no server sees
 //	values.go      Values, and Diff between two of them
 //	interned.go    Interned, which shares equal Values
-//	staged.go      Staged, the changes that a transaction has made
-//	reports.go     Reports, the parameters as a server reports them
-//	accepted.go    Accepted: settings of startups that a server has taken, and Sure: that any takes
-//	treatments.go  Treatments: whether a setting is carried, kept, ignored or foreign
+//	staged.go      Staged, the changes of a transaction
+//	reports.go     Reports, the parameters that a server reports
+//	accepted.go    Accepted: settings of startups that a server has accepted; Sure: that any accepts
+//	treatments.go  Treatments: whether a setting is carried, local, ignored or foreign
 //	datestyle.go   DateStyle, whose values a server merges
-//	form.go        how values of kept settings are read and shown
+//	form.go        parsing and showing of local values
 //	told.go        how servers show the values of carried settings
 //	literal.go     names and values as SQL
 package settings
@@ -28,42 +28,42 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Values are the settings of a session. Immutable; interned, so that sessions with the
-// same settings share one and compare by pointer.
+// Values are the settings of a session. They are immutable and interned, so that sessions with the
+// same settings share them and compare by pointer.
 type Values struct {
 	// SQL is the text of each value by the parameter's name, as it may follow "SET name TO".
 	SQL map[string]string
-	// Parsing are hashes of the values that change what a statement means when
-	// it is parsed: literals are folded at Parse.
+	// Parsing are hashes of the values that affect the parsing of a statement: literals are folded
+	// at Parse.
 	Parsing Parsing
-	// Shown are the values as a server reports them, by the same names, where that
-	// is known; of kept settings too.
+	// Shown are the values in a server's spelling, by the same names, as far as it is known; also
+	// of local settings.
 	Shown map[string]string
-	// Kept are, of a client's startup only, settings that Sluice keeps.
+	// Kept are the local settings of a client's startup.
 	Kept map[string]string
-	// Seen are the reports of a backend that had these settings; nil: none yet.
+	// Seen are the reports of a backend with these settings; nil for none yet.
 	Seen atomic.Pointer[Reports]
-	// kept is made of Kept; nil: not yet.
-	kept atomic.Pointer[kept]
-	// Reading is what client_encoding in SQL says of texts; Recodes: it is there.
+	// local is made of Kept; nil for not yet.
+	local atomic.Pointer[localValues]
+	// Reading is the reading of texts by client_encoding in SQL; Recodes says that SQL has it.
 	Reading rewrite.Reading
 	Recodes bool
-	bytes   atomic.Int64 // what Bytes says; 0: not counted yet
+	bytes   atomic.Int64 // result of Bytes; 0 for not counted yet
 }
 
-// Parsing are hashes of the settings that a text is parsed under. Settings of a transaction
-// that has changed them have odd numbers of its own.
+// Parsing are hashes of the settings that affect parsing. A transaction that has changed them has
+// its own odd numbers.
 type Parsing struct {
-	// All is of all ParsingSettings.
+	// All is the hash of all ParsingSettings.
 	All uint64
-	// Constants are of each of those that constants are read by.
+	// Constants are the hashes of the settings that affect the reading of constants.
 	Constants Constants
 }
 
-// Constants are hashes of the values of ConstantSettings, one by one in their order.
+// Constants are hashes of the values of ConstantSettings, in their order.
 type Constants [len(parse.ReaderNames)]uint64
 
-// Unlike returns the settings whose values are not those of others.
+// Unlike returns the settings whose values differ.
 func (c Constants) Unlike(others Constants) (by parse.Readers) {
 	for i := range c {
 		if c[i] != others[i] {
@@ -73,7 +73,7 @@ func (c Constants) Unlike(others Constants) (by parse.Readers) {
 	return by
 }
 
-// Set gives the hash n to some of the settings.
+// Set sets the hash of some settings to n.
 func (c *Constants) Set(by parse.Readers, n uint64) {
 	for i := range c {
 		if by&(1<<i) != 0 {
@@ -82,8 +82,8 @@ func (c *Constants) Set(by parse.Readers, n uint64) {
 	}
 }
 
-// ParsingSettings change what a prepared statement means, ConstantSettings among them
-// what its constants do.
+// ParsingSettings affect the meaning of a prepared statement. ConstantSettings, among them, affect
+// its constants.
 var (
 	ConstantSettings = parse.ReaderNames[:]
 	ParsingSettings  = slices.Concat(ConstantSettings, []string{"role", "search_path"})
@@ -91,7 +91,7 @@ var (
 
 var settingsSeed = maphash.MakeSeed()
 
-// New returns Values of SQL texts by the names of their parameters. It keeps the map.
+// New returns Values of SQL texts by parameter name. It retains the map.
 func New(vals map[string]string) *Values {
 	s := &Values{SQL: vals}
 	if v, ok := vals["client_encoding"]; ok {
@@ -104,7 +104,7 @@ func New(vals map[string]string) *Values {
 	return s
 }
 
-// hashOf is a hash of some of the values, even; 0 where there is none of them.
+// hashOf returns an even hash of some of the values, 0 if none is set.
 func hashOf(vals map[string]string, names []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(settingsSeed)
@@ -121,10 +121,10 @@ func hashOf(vals map[string]string, names []string) uint64 {
 	if !some {
 		return 0
 	}
-	return h.Sum64() &^ 1 // odd ones belong to transactions
+	return h.Sum64() &^ 1 // odd hashes belong to transactions
 }
 
-// With returns s changed; base holds the values that a reset returns to.
+// With returns s with changes. Resets return to base.
 func (s *Values) With(changes []rewrite.Change, base *Values) *Values {
 	vals, shown := clone(s.SQL), clone(s.Shown)
 	for _, c := range changes {
@@ -139,7 +139,7 @@ func (s *Values) With(changes []rewrite.Change, base *Values) *Values {
 				delete(shown, c.Name)
 			}
 		case rewrite.ResetAll:
-			role, ok := vals["role"] // stays
+			role, ok := vals["role"] // the role stays
 			vals, shown = clone(base.SQL), clone(base.Shown)
 			if ok {
 				vals["role"] = role
@@ -153,7 +153,7 @@ func (s *Values) With(changes []rewrite.Change, base *Values) *Values {
 	return made
 }
 
-// Bytes is about what s takes in memory, beside what is shared by all who have it.
+// Bytes returns the approximate memory of s, without data that is shared.
 func (s *Values) Bytes() int {
 	if n := s.bytes.Load(); n > 0 {
 		return int(n)
@@ -171,14 +171,14 @@ func (s *Values) Bytes() int {
 	return n
 }
 
-// settingCost is what a setting takes besides its name and its value, rounded up.
+// settingCost is the memory of a setting besides its name and its value, rounded up.
 const settingCost = 128
 
-// MostBare is how many bytes a value has at most that Bared leaves as it is.
+// MostBare bounds a value that Bared retains.
 const MostBare = 1 << 10
 
-// Bared is s without its long values, for a server whose settings nobody needs to know but for what is to
-// be set or reset there: such a value differs from every other.
+// Bared returns s without its long values. It is for a server whose settings matter only for later
+// SET and RESET: a removed value differs from every other.
 func (s *Values) Bared() *Values {
 	if s.Bytes() <= MostBare {
 		return s
@@ -195,7 +195,7 @@ func (s *Values) Bared() *Values {
 	return made
 }
 
-// clone is a copy that may be written to.
+// clone returns a writable copy.
 func clone(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
@@ -203,14 +203,13 @@ func clone(m map[string]string) map[string]string {
 	return maps.Clone(m)
 }
 
-// Equal compares whole maps, the pointers first.
+// Equal compares the pointers first, then the maps.
 func (s *Values) Equal(o *Values) bool {
 	return s == o || maps.Equal(s.SQL, o.SQL)
 }
 
-// Diff is the SQL that turns a backend with settings from into one with to, in
-// a fixed order. Resets come first: a reset of one name may touch another. So does
-// that of a value that the server would merge with the new one.
+// Diff returns the SQL that changes a backend's settings from from to to, in a fixed order. Resets
+// come first, because one may affect other names. A value that the server would merge is reset too.
 func Diff(from, to *Values) string {
 	var b strings.Builder
 	for _, name := range ByRole(from.SQL, -1) {
@@ -232,8 +231,8 @@ func Diff(from, to *Values) string {
 	return b.String()
 }
 
-// ByRole are the names in order, the role at the end for 1 and at the beginning for
-// -1: another role may not be allowed to set what the session's own may.
+// ByRole returns the names in order, with the role last for 1 and first for -1. Another role may
+// not be allowed to set the same settings.
 func ByRole(vals map[string]string, at int) []string {
 	place := func(name string) int {
 		if name == "role" {

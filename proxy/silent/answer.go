@@ -1,15 +1,16 @@
-// Package silent takes in what a server answers to a statement that Sluice sends by itself inside a
-// client's turn, and says what came of it. Of that the client is sent news only: notices,
-// parameters, notifications.
+// Package silent reads the server's answer to a statement that Sluice itself sends within a
+// client's turn, and returns the result. The client gets only notices, parameters and notifications
+// of it.
 //
-// An Answer knows what its statement is to be answered with. Its Outcome is nil only where the
-// server has said just that, to the end. Nothing is concluded from silence: an answer without a tag,
-// with another one, or with two, is a failure. Where a COMMIT has no answer of its own, nobody knows
-// what became of it.
+// An Answer knows the expected answer of its statement. Its Outcome is nil only if the server has
+// sent exactly that, to the end. Silence proves nothing: an answer without a tag, with another one,
+// or with two, is a failure. Without an answer to a COMMIT the outcome is unknown.
 //
-// An Exchange does the same for a message of several statements between two turns, by their first words.
+// An Exchange does the same for a message of several statements between two turns, by their first
+// words.
 //
-// What an Answer holds has a bound, whatever a server sends. News pass as they come, and are not held.
+// An Answer stores a bounded number of bytes, whatever a server sends. News for the client pass at
+// once and are not stored.
 package silent
 
 import (
@@ -24,31 +25,31 @@ import (
 )
 
 const (
-	// mostError bounds what is held of an error, in bytes, and mostField what is of one of its fields: the
-	// fields behind a long one count too.
+	// mostError bounds the stored bytes of an error, and mostField those of one of its fields, so
+	// that fields after a long one are stored too.
 	mostError = 4 << 20
 	mostField = 3 << 20
-	// mostRows bounds the rows that are held, in bytes. The catalog's of the 1,600 columns that a table
-	// may have are 250 KB.
+	// mostRows bounds the stored bytes of rows. The catalog's rows for a table with 1,600 columns,
+	// the maximum, are 250 KB.
 	mostRows = 4 << 20
-	// mostTag bounds a tag.
+	// mostTag bounds a stored tag.
 	mostTag = 64
 )
 
-// Want is the answer that a statement of Sluice's own is to have.
+// Want is the expected answer of one of Sluice's own statements.
 type Want struct {
-	// tag is the tag, without the number at its end where counts says that there is one; "" where an
-	// error is wanted.
+	// tag is the command tag, without the number at its end if counts is set; "" if an error is
+	// expected.
 	tag    string
 	counts bool
-	// most bounds that number; negative: it is that of the rows that have come, which are held.
+	// most bounds that number. If negative, it must be the number of rows, which are stored.
 	most int
-	// status is that of the ReadyForQuery at the end; 0: any but that of a failed block.
+	// status is that of the ReadyForQuery at the end; 0 means any but that of a failed block.
 	status byte
 }
 
-// Begin, Commit and Rollback are the answers to these three. Select is that to a query whose rows are
-// wanted, inside of a block or outside. Refused is an error that leaves its block failed.
+// Begin, Commit and Rollback are the answers to these commands. Select is that to a query whose
+// rows are needed, within a block or outside. Refused is an error that leaves its block failed.
 var (
 	Begin    = Want{tag: "BEGIN", status: 'T'}
 	Commit   = Want{tag: "COMMIT", status: 'I'}
@@ -57,50 +58,50 @@ var (
 	Refused  = Want{status: 'E'}
 )
 
-// Within is the answer to a statement inside of a block whose tag is that.
+// Within returns the expected answer of a statement with a tag within a block.
 func Within(tag string) Want { return Want{tag: tag, status: 'T'} }
 
-// Insert is the answer to an INSERT of that many rows inside of a block. A trigger may keep some out.
+// Insert returns the expected answer of an INSERT of rows within a block. A trigger may omit some.
 func Insert(rows int) Want { return Want{tag: "INSERT 0", counts: true, most: rows, status: 'T'} }
 
-// Verb is the first word of the tag; "" where an error is wanted.
+// Verb returns the first word of the tag, "" if an error is expected.
 func (w Want) Verb() string {
 	word, _, _ := strings.Cut(w.tag, " ")
 	return word
 }
 
-// Answer is one answer, as it comes. New makes one.
+// Answer reads one answer as it arrives. New returns one.
 type Answer struct {
 	want Want
-	news []byte // for the client, of the last Take
+	news []byte // for the client, from the last Take
 
-	// head is the header of the frame at hand, of which heads bytes have come while it is not whole.
-	// left is how many bytes of the payload are still to come.
+	// head is the header of the current frame, of which heads bytes have arrived while it is
+	// incomplete. left is the number of missing payload bytes.
 	head  [wire.HeaderLen]byte
 	heads int
 	left  int
 
-	failure []byte // the payload of the last error, as far as it is held
+	failure []byte // payload of the last error, as far as it is stored
 	errors  int
-	field   int  // how many bytes of its last field are held, with the letter
-	cut     bool // that field is held in part
+	field   int  // stored bytes of its last field, with the letter
+	cut     bool // that field is truncated
 
 	tag    []byte
 	tags   int
-	number int // at the end of the tag, once Outcome has read it
+	number int // at the end of the tag, set by Outcome
 	status []byte
 	readys int
-	rows   []byte // whole DataRows, behind each other
+	rows   []byte // whole DataRows, concatenated
 	count  int
-	over   bool // some are left out
-	odd    bool // a frame has come that no such answer has
+	over   bool // some rows are missing
+	odd    bool // an unexpected type of frame has arrived
 }
 
-// New makes an Answer that is to be what w says.
+// New returns an Answer that expects w.
 func New(w Want) *Answer { return &Answer{want: w} }
 
-// Take takes in what the client would be sent, in pieces of any length, and returns what it is to be
-// sent all the same. That is valid until the next Take.
+// Take reads a piece of the answer, of any length, and returns the part that the client should get.
+// That is valid until the next Take.
 func (a *Answer) Take(b []byte) (news []byte) {
 	a.news = a.news[:0]
 	for len(b) > 0 {
@@ -121,8 +122,8 @@ func (a *Answer) Take(b []byte) (news []byte) {
 	return a.news
 }
 
-// Cut drops a frame of which a part has come: its server is lost. It returns whether that was news, of
-// which the client has the part.
+// Cut drops an incomplete frame after the loss of its server. It reports whether the client has got
+// part of it.
 func (a *Answer) Cut() (halved bool) {
 	if a.left > 0 {
 		switch a.head[0] {
@@ -142,7 +143,7 @@ func isNews(typ byte) bool {
 	return typ == wire.NoticeResponse || typ == wire.ParameterStatus || typ == wire.NotificationResponse
 }
 
-// begin is the beginning of a frame, whose header has come.
+// begin handles the header of a frame.
 func (a *Answer) begin() {
 	switch typ := a.head[0]; {
 	case isNews(typ):
@@ -166,7 +167,7 @@ func (a *Answer) begin() {
 	}
 }
 
-// payload is a part of the payload of the frame at hand.
+// payload handles a piece of the current frame's payload.
 func (a *Answer) payload(b []byte) {
 	switch typ := a.head[0]; {
 	case isNews(typ):
@@ -182,7 +183,7 @@ func (a *Answer) payload(b []byte) {
 	}
 }
 
-// hold holds a part of an error, whose fields are a letter and a text that ends with NUL.
+// hold stores a piece of an error, whose fields are a letter and a text that ends with NUL.
 func (a *Answer) hold(b []byte) {
 	for len(b) > 0 {
 		n := bytes.IndexByte(b, 0)
@@ -207,7 +208,7 @@ func (a *Answer) hold(b []byte) {
 	}
 }
 
-// wholeCharacters is b without the first part of a character at its end.
+// wholeCharacters returns b without an incomplete character at its end.
 func wholeCharacters(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {
@@ -220,10 +221,10 @@ func wholeCharacters(b []byte) []byte {
 	return b
 }
 
-// Failure is the payload of the last error that was told; nil where there was none.
+// Failure returns the payload of the last error, nil for none.
 func (a *Answer) Failure() []byte { return a.failure }
 
-// Told is the error that was told; nil where there was none.
+// Told returns the last error, nil for none.
 func (a *Answer) Told() *wire.Error {
 	if a.errors == 0 {
 		return nil
@@ -241,13 +242,13 @@ func (a *Answer) Told() *wire.Error {
 	}
 	told := &wire.Error{Code: fields['C'], Message: fields['M'], Detail: fields['D'], Hint: fields['H'],
 		Schema: fields['s'], Table: fields['t'], Column: fields['c'], Constraint: fields['n']}
-	if len(told.Code) != 5 { // no server of PostgreSQL's kind says so
+	if len(told.Code) != 5 { // no PostgreSQL server sends another length
 		told.Code = "XX000"
 	}
 	return told
 }
 
-// Outcome is the error with which the statement has ended; nil where the answer is the wanted one.
+// Outcome returns the error of the statement, nil if the answer is as expected.
 func (a *Answer) Outcome() *wire.Error {
 	told, as := a.Told(), a.asWanted()
 	switch {
@@ -268,7 +269,7 @@ func (a *Answer) Outcome() *wire.Error {
 		Detail: "Sluice sent it inside of the statement, and does not go on without its answer. It said: " + a.Said() + "."}
 }
 
-// asWanted reports whether the answer is the wanted one, but for errors.
+// asWanted reports whether the answer is as expected, apart from errors.
 func (a *Answer) asWanted() bool {
 	tag, whole := strings.CutSuffix(string(a.tag), "\x00")
 	w := &a.want
@@ -290,8 +291,8 @@ func (a *Answer) asWanted() bool {
 	return n <= w.most && a.count == 0
 }
 
-// ended reports whether the answer has come to its end, with the wanted status, and without a frame that no such
-// answer has.
+// ended reports whether the answer is complete, with the expected status and without an unexpected
+// frame.
 func (a *Answer) ended() bool {
 	if a.odd || a.readys != 1 || len(a.status) != 1 || a.heads != 0 || a.left != 0 {
 		return false
@@ -300,10 +301,10 @@ func (a *Answer) ended() bool {
 	return s == a.want.status || a.want.status == 0 && (s == 'I' || s == 'T')
 }
 
-// Number is the number at the end of the tag, where Outcome has found the wanted one.
+// Number returns the number at the end of the tag, after Outcome has found the expected one.
 func (a *Answer) Number() int { return a.number }
 
-// Rows goes through the payloads of the rows.
+// Rows iterates over the payloads of the rows.
 func (a *Answer) Rows() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for b := a.rows; len(b) >= wire.HeaderLen; {
@@ -316,10 +317,10 @@ func (a *Answer) Rows() iter.Seq[[]byte] {
 	}
 }
 
-// Asked is the first word of what was asked, for people.
+// Asked returns the first word of the statement, for messages.
 func (a *Answer) Asked() string { return a.want.Verb() }
 
-// Said is what the server has said in the place of the wanted answer, for people: its tag.
+// Said returns the server's actual answer, its tag, for messages.
 func (a *Answer) Said() string {
 	switch tag := strings.TrimSuffix(string(a.tag), "\x00"); {
 	case a.tags == 0:

@@ -13,22 +13,22 @@ import (
 )
 
 // Exchange follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. It
-// says whether the server has answered each of the statements, with the tag and the status that the
-// statement has. NewExchange makes one.
+// checks that the server has answered each statement with its tag and status. NewExchange returns
+// one.
 type Exchange struct {
-	words  []string // the first words of the statements that are to be answered
-	sure   bool     // words are those of all statements
-	synced bool     // the message has no statement: the status is as it is
-	begins bool     // some statement opens a block
-	status byte     // that of the end, where nothing fails; 0: any
-	next   int      // how many statements were answered
-	rows   int      // of the statement at hand
+	words  []string // first words of the statements to be answered
+	sure   bool     // words covers all statements
+	synced bool     // the message has no statement, so the status does not change
+	begins bool     // a statement opens a block
+	status byte     // at the end, if nothing fails; 0 means any
+	next   int      // number of answered statements
+	rows   int      // of the current statement
 	failed bool
-	odd    error // the first frame that is not one of the answer
+	odd    error // the first unexpected frame
 }
 
-// NewExchange is the Exchange of a message, whole frames, to a server of that status: 'I', 'T' or 'E'; 0 where
-// nobody knows.
+// NewExchange returns the Exchange of a message, in whole frames, to a server with a status: 'I',
+// 'T' or 'E', or 0 if unknown.
 func NewExchange(message []byte, status byte) Exchange {
 	x := Exchange{sure: true, status: status}
 	for text := []byte(nil); len(message) >= wire.HeaderLen; {
@@ -41,7 +41,7 @@ func NewExchange(message []byte, status byte) Exchange {
 		case wire.Parse:
 			_, rest, _ := bytes.Cut(body, []byte{0})
 			text, _, _ = bytes.Cut(rest, []byte{0})
-		case wire.Execute: // perhaps behind statements of a group that no ReadyForQuery has ended: the status may be older
+		case wire.Execute: // it may follow statements of an open Sync group, so that the status may be old
 			x.asks(text)
 			x.status = 0
 		}
@@ -50,7 +50,7 @@ func NewExchange(message []byte, status byte) Exchange {
 	return x
 }
 
-// asks takes in the text of a Query or Execute.
+// asks adds the statements of a Query or Execute.
 func (x *Exchange) asks(text []byte) {
 	words, sure := parse.FirstWords(text)
 	x.words, x.sure = append(x.words, words...), x.sure && sure
@@ -66,8 +66,8 @@ func (x *Exchange) asks(text []byte) {
 	}
 }
 
-// Frame takes in a frame of the answer, but for what a server may say at any time (notices, parameters,
-// notifications) and ReadyForQuery.
+// Frame handles a frame of the answer, except ReadyForQuery and frames that may come at any time
+// (notices, parameters, notifications).
 func (x *Exchange) Frame(typ byte, payload []byte) {
 	switch typ {
 	case wire.DataRow:
@@ -86,7 +86,7 @@ func (x *Exchange) Frame(typ byte, payload []byte) {
 	}
 }
 
-// tag takes in the tag of a statement.
+// tag handles the tag of a statement.
 func (x *Exchange) tag(tag string) {
 	switch {
 	case x.failed:
@@ -105,8 +105,8 @@ func (x *Exchange) strange(err error) {
 	}
 }
 
-// End takes in the ReadyForQuery, of that status. The error says that the server has not answered what it was
-// asked; an ErrorResponse in the place of the rest is an answer.
+// End handles the ReadyForQuery with its status. It returns an error if the server has not answered
+// the message. An ErrorResponse is an answer.
 func (x *Exchange) End(status byte) error {
 	switch {
 	case x.odd != nil:
@@ -125,7 +125,8 @@ func (x *Exchange) End(status byte) error {
 	return nil
 }
 
-// Fits reports whether a tag, behind so many rows, is that of a statement with that first word (parse.FirstWords).
+// Fits reports whether a tag, after so many rows, belongs to a statement with that first word
+// (parse.FirstWords).
 func Fits(word, tag string, rows int) bool {
 	if len(tag) > mostTag {
 		return false
@@ -145,7 +146,7 @@ func Fits(word, tag string, rows int) bool {
 		return verb == strings.ToUpper(word) && counts(rest, -1)
 	case "fetch":
 		return verb == "FETCH" && counts(rest, rows)
-	case "create", "alter": // of a table from a query, or with the row of a job
+	case "create", "alter": // a table from a query, or a row with a job
 		return verb == strings.ToUpper(word) || verb == "SELECT"
 	case "execute":
 		return tag != ""
@@ -154,13 +155,13 @@ func Fits(word, tag string, rows int) bool {
 	}
 }
 
-// wholeTags are tags that have nothing behind what is asked for, by the first words of their statements.
+// wholeTags maps first words of statements to their tags without a number.
 var wholeTags = map[string]string{"set": "SET", "reset": "RESET", "begin": "BEGIN", "start": "START TRANSACTION", "commit": "COMMIT", "end": "COMMIT",
 	"rollback": "ROLLBACK", "abort": "ROLLBACK", "rollback to": "ROLLBACK", "savepoint": "SAVEPOINT", "release": "RELEASE", "show": "SHOW", "do": "DO", "call": "CALL"}
 
 func isChange(verb string) bool { return verb == "UPDATE" || verb == "DELETE" || verb == "MERGE" }
 
-// counts reports whether digits are that number; -1: any number.
+// counts reports whether digits are that number; -1 accepts any.
 func counts(digits string, number int) bool {
 	n, err := strconv.Atoi(digits)
 	return err == nil && n >= 0 && strconv.Itoa(n) == digits && (number < 0 || n == number)

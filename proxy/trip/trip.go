@@ -1,23 +1,22 @@
-// Package trip follows the round trips that Sluice makes with a server on its own account.
+// Package trip tracks the round trips that Sluice itself makes on a server's connection.
 //
-// The server answers in order. What it has not answered to Sluice, the next reader of the
-// connection would take for its own answer, and every reader behind it gets the answer of the
-// one before. So a connection carries nothing as long as a round trip on it has not ended, and
-// one that was broken off never carries anything again.
+// The server answers in order. If an answer to Sluice is not read, the next reader would take it
+// for its own, and each later reader would get the answer before its own. So a connection carries
+// nothing else during a round trip, and one with an interrupted round trip is never used again.
 package trip
 
 import "errors"
 
-// ErrUnended says that a connection cannot be used: a round trip of Sluice's own has begun on it
-// and has not ended.
+// ErrUnended says that a connection cannot be used, because a round trip of Sluice's own has not
+// ended.
 var ErrUnended = errors.New("an answer to Sluice itself has not come to its end on this connection")
 
-// Trips are the round trips of one connection. The zero value is that of a connection on which
-// none has begun. The owner of the connection calls the methods, one at a time.
+// Trips tracks the round trips of one connection. The zero value has none in progress. Only the
+// connection's owner calls its methods.
 type Trips struct{ under bool }
 
-// Begin claims the connection in front of the first byte of a round trip. With ErrUnended another
-// one has not ended, and the connection must be given up.
+// Begin claims the connection before the first byte of a round trip. After ErrUnended the
+// connection must be closed.
 func (t *Trips) Begin() error {
 	if t.under {
 		return ErrUnended
@@ -26,11 +25,10 @@ func (t *Trips) Begin() error {
 	return nil
 }
 
-// End says that the ReadyForQuery of the round trip was read, and nothing of it is left.
+// End records that the ReadyForQuery of the round trip was read, and nothing is left.
 func (t *Trips) End() { t.under = false }
 
-// Err returns nil where the connection may carry something, and ErrUnended where it must be given
-// up.
+// Err returns nil if the connection may be used, and ErrUnended if it must be closed.
 func (t *Trips) Err() error {
 	if t.under {
 		return ErrUnended
