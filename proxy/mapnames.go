@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"regexp"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -138,29 +137,6 @@ func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
 	return nil
 }
 
-// namesNothing plans a Query that reads literals alone, outside of a transaction, where the schema is to be read: such a
-// Query waits for no reading, neither here nor on its backend (fitBackend). It returns nil for any other text, and
-// where the schema is known. In a transaction or pipeline the schema is read in front of the first text, since
-// nobody can be asked when a later one needs it. So a Parse waits: a pipeline may go on behind it.
-func (s *session) namesNothing(sql []byte) *rewrite.Plan {
-	s.mapped.nothing = false
-	if !s.srv.keeper.on || s.srv.schemaDue() == "" || !namesNothing.Match(sql) || s.status() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
-		return nil
-	}
-	plan := s.planner().Plan(sql)
-	if plan.Kind != rewrite.Read || len(plan.Statements) != 1 || plan.Text != "" {
-		return nil
-	}
-	s.mapped.nothing, s.mapped.planned = true, nil
-	return plan
-}
-
-// namesNothing matches the texts by which clients look whether a server is there.
-var namesNothing = func() *regexp.Regexp {
-	const value = `(-?\d+|'[^'\\]*'|true|null|now\(\)|version\(\)|current_timestamp)( as \w+)?`
-	return regexp.MustCompile(`(?i)^\s*select ` + value + `(, ?` + value + `)*\s*;?\s*$`)
-}()
-
 // planned is the plan of a text by the session's names, and those names.
 func (s *session) planned(sql []byte) (*rewrite.Plan, *schema.Names, error) {
 	names, err := s.names()
@@ -217,7 +193,8 @@ func (s *session) mustLook(plan *rewrite.Plan) bool {
 // client, or the session's end; then nothing is changed.
 func (s *session) asNamed(cs *clientStatement) error {
 	t := cs.tmpl
-	if s.planStays(t.plan) {
+	s.mapped.nothing = false
+	if s.planStays(t.plan) || s.namesNothingBound(cs) {
 		return nil
 	}
 	otherwise := s.outchosen(t)

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,11 +40,13 @@ func TestNoNamesNeedNoSchema(t *testing.T) {
 				}
 				slow(true)
 				named.say(t, "Q SELECT a FROM named /*c*/\n")
-				for _, sql := range []string{"SELECT 1", "select 'x' as a, now();", "SELECT version()"} {
+				for i, script := range []string{"Q SELECT 1", "Q select 'x' as a, now();", "Q SELECT version()", "P @1 | SELECT 1\nB - | @1\nD P -\nE -\nS",
+					"P @2 | SELECT 2\nD S @2\nS\n< Z\nB - | @2\nE -\nS", "B - | @2\nE -\nS", "P @3 | SELECT 3\nB - | @3\nE -\nH\nS",
+					"P - | SELECT 1\nB - | -\nE -\nC P -\nS", "B - | s2_0\nE -\nS"} {
 					began := time.Now()
-					got := c.say(t, "Q "+sql+"\n< Z\n")
+					got := c.say(t, regexp.MustCompile(`@(\d)`).ReplaceAllString(script, fmt.Sprintf("s${1}_%d", round))+"\n< Z\n")
 					if took := time.Since(began); took > time.Second || !strings.Contains(got, "C SELECT 1") {
-						t.Errorf("round %d, %s: took %v, got %s", round, sql, took, got)
+						t.Errorf("round %d, %d: %s: took %v, got %s", round, i, script, took, got)
 					}
 				}
 				slow(false)

@@ -40,15 +40,18 @@ func (s *Reader) Buffered() int { return s.w - s.r }
 
 // Header returns the next frame's type and whole length, 0 when its header has
 // not arrived. A length field below 4 is ErrMalformed.
-func (s *Reader) Header() (typ byte, total int, err error) {
-	if s.w-s.r < HeaderLen {
+func (s *Reader) Header() (typ byte, total int, err error) { return FrameAt(s.buf[s.r:s.w]) }
+
+// FrameAt is Header for the frame that buf begins with.
+func FrameAt(buf []byte) (typ byte, total int, err error) {
+	if len(buf) < HeaderLen {
 		return 0, 0, nil
 	}
-	n := binary.BigEndian.Uint32(s.buf[s.r+1:])
+	n := binary.BigEndian.Uint32(buf[1:])
 	if n < 4 || n > maxFrame {
-		return s.buf[s.r], 0, ErrMalformed
+		return buf[0], 0, ErrMalformed
 	}
-	return s.buf[s.r], int(n) + 1, nil
+	return buf[0], int(n) + 1, nil
 }
 
 // Peek returns the first n unread bytes, of those that are buffered.
