@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Batch holds rows that have not been inserted.
+// Batch holds rows that were not inserted yet.
 type Batch struct {
 	Rows   []Held
-	tuples []byte // as VALUES has them
+	tuples []byte // in the form of VALUES
 	texts  int    // bytes of the rows' texts
 }
 
@@ -26,10 +26,10 @@ type Held struct {
 type Insert struct {
 	Text string
 	Rows []Held
-	into int // how long it is in front of the first row
+	into int // length of the text before the first row
 }
 
-// Add takes a row.
+// Add adds a row.
 func (b *Batch) Add(row *Row) {
 	h := Held{Line: row.Line, from: len(b.tuples)}
 	b.tuples = AppendTuple(b.tuples, row.Fields)
@@ -41,23 +41,23 @@ func (b *Batch) Add(row *Row) {
 	b.Rows = append(b.Rows, h)
 }
 
-// Size is how many bytes the rows have in VALUES.
+// Size returns the bytes of the rows in VALUES.
 func (b *Batch) Size() int { return len(b.tuples) }
 
-// Reset drops the rows, and keeps their room for others.
+// Reset drops the rows and retains their memory.
 func (b *Batch) Reset() { b.tuples, b.Rows, b.texts = b.tuples[:0], b.Rows[:0], 0 }
 
-// heldBytes is what a row takes besides its tuple and its text, rounded up.
+// heldBytes is the memory of a row besides its tuple and its text, rounded up.
 const heldBytes = 128
 
-// Held is how many bytes of memory the batch has.
+// Held returns the memory of the batch in bytes.
 func (b *Batch) Held() int { return cap(b.tuples) + cap(b.Rows)*heldBytes + b.texts }
 
-// Free drops the rows and their room.
+// Free drops the rows and their memory.
 func (b *Batch) Free() { *b = Batch{} }
 
-// Inserts are the INSERTs of rows, each of which begins with into and has at most so many rows and
-// bytes, unless it has one row only. Each is made when it is asked for.
+// Inserts returns the INSERTs of rows. Each begins with into and has at most mostRows rows and
+// mostBytes bytes, unless it has one row only. Each is built when it is requested.
 func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) iter.Seq[Insert] {
 	return func(yield func(Insert) bool) {
 		for rows := rows; len(rows) > 0; {
@@ -83,8 +83,8 @@ func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) iter.
 	}
 }
 
-// At is the place in the data that the server's position in an INSERT is of: in characters, from
-// 1. column is that of the row. ok is false where it is no value's.
+// At returns the place in the data for the server's position in an INSERT, in characters from 1.
+// column is the column in the row. ok is false if the position is not in a value.
 func (b *Batch) At(in *Insert, position string) (where Where, column int, ok bool) {
 	at, start := byteAt(in.Text, position), in.into
 	for _, row := range in.Rows {
@@ -98,10 +98,10 @@ func (b *Batch) At(in *Insert, position string) (where Where, column int, ok boo
 	return where, 0, false
 }
 
-// Whole is the place that a row is, with its line where that is text.
+// Whole returns the place of a row, with its line if that is text.
 func (h *Held) Whole() Where { return Where{Line: h.Line, Text: h.text, Whole: h.text != nil} }
 
-// byteAt is where a position of an error stands in a text, in bytes from 0; -1 for none.
+// byteAt returns the byte offset of an error's position in a text, or -1.
 func byteAt(text, position string) int {
 	n, err := strconv.Atoi(position)
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// signature begins the data of the binary format.
+// signature is the start of data in the binary format.
 const signature = "PGCOPY\n\xff\r\n\x00"
 
-// nextBinary returns the next row; nil where more must be fed, or there is none.
+// nextBinary returns the next row, or nil if it is incomplete or there is none.
 func (r *Reader) nextBinary() (*Row, *Error) {
 	if r.over {
 		if len(r.buf) > r.at {
@@ -41,7 +41,7 @@ func (r *Reader) nextBinary() (*Row, *Error) {
 	return r.binaryRow(b, line)
 }
 
-// binaryRow reads a row off b, which begins with the number of its values.
+// binaryRow decodes a row at the start of b, which begins with the number of its values.
 func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 	values, at := r.fields[:0], 2
 	for i := range r.o.Columns {
@@ -93,7 +93,7 @@ func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 		if len(out) == from {
 			out = append(out, 0)[:from]
 		}
-		// What was appended before stays valid where it is, though out may move.
+		// Earlier values stay valid even if out moves.
 		values[i] = out[from:len(out):len(out)]
 		if values[i] == nil {
 			values[i] = []byte{}
@@ -103,7 +103,7 @@ func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 	return &Row{Line: line, Fields: values}, nil
 }
 
-// binaryHeader takes the header off the data; false where more must be fed.
+// binaryHeader consumes the header of the data. It returns false if it is incomplete.
 func (r *Reader) binaryHeader() (ok bool, err *Error) {
 	b := r.buf[r.at:]
 	n := min(len(b), len(signature))
@@ -134,12 +134,12 @@ func (r *Reader) binaryHeader() (ok bool, err *Error) {
 	return true, nil
 }
 
-// broken is an error of the format.
+// broken returns an error of the format.
 func (r *Reader) broken(message string) *Error {
 	return &Error{Code: malformed, Message: message, Where: Where{Line: r.line}}
 }
 
-// brokenAtEnd is broken where nothing is to be fed any more, else nil.
+// brokenAtEnd returns an error of the format after the end of the data, otherwise nil.
 func (r *Reader) brokenAtEnd(message string) *Error {
 	if !r.ended {
 		return nil
@@ -147,7 +147,7 @@ func (r *Reader) brokenAtEnd(message string) *Error {
 	return r.broken(message)
 }
 
-// brokenAt is broken in a column.
+// brokenAt returns an error of the format in a column.
 func (r *Reader) brokenAt(message string, column int) *Error {
 	e := r.broken(message)
 	e.Column, e.Unknown = r.o.Columns[column].Name, true

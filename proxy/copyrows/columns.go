@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Facts are what the catalog says of a column.
+// Facts describe a column by the catalog.
 type Facts struct {
 	Column
-	// Generated: nothing writes to it. Always: it is an identity of its own numbers.
+	// Generated: it cannot be written. Always: it is an identity column with its own numbers.
 	Generated, Always bool
 }
 
-// ErrKind is PostgreSQL's error of a relation that takes no COPY; nil for one that does. kind is
-// that of pg_class.
+// ErrKind returns PostgreSQL's error for a relation that does not support COPY, nil for others.
+// kind is that of pg_class.
 func ErrKind(kind, name string) *Error {
 	what := "non-table relation"
 	switch kind {
@@ -29,8 +29,8 @@ func ErrKind(kind, name string) *Error {
 	return &Error{Code: "42809", Message: fmt.Sprintf("cannot copy to %s \"%s\"", what, name)}
 }
 
-// Chosen are the columns of a table that a COPY names, in its order; all that can be written to,
-// where it names none.
+// Chosen returns the columns that a COPY names, in its order. Without names it returns all columns
+// that can be written.
 func Chosen(table string, all []Facts, named []string) (columns []Facts, err *Error) {
 	if named == nil {
 		return slices.DeleteFunc(all, func(c Facts) bool { return c.Generated }), nil
@@ -51,7 +51,7 @@ func Chosen(table string, all []Facts, named []string) (columns []Facts, err *Er
 	return columns, nil
 }
 
-// Forced tells, by column, which of them an option names; nil where it names none.
+// Forced returns, for each column, whether an option names it, or nil if the option names none.
 func Forced(option string, columns []Column, named []string) (forced []bool, err *Error) {
 	if named == nil {
 		return nil, nil
@@ -67,7 +67,7 @@ func Forced(option string, columns []Column, named []string) (forced []bool, err
 	return forced, nil
 }
 
-// Unread is the first column whose binary form is not read; nil where all are.
+// Unread returns the first column whose binary form is not supported, or nil.
 func Unread(columns []Column) *Column {
 	i := slices.IndexFunc(columns, func(c Column) bool { return !Reads(c.Type) })
 	if i < 0 {

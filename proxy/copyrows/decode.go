@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// OIDs of the types whose binary form is read, which are those that DSQL has columns of.
+// OIDs of the types with a supported binary form: those of DSQL's columns.
 const (
 	boolType        = 16
 	byteaType       = 17
@@ -32,9 +32,9 @@ const (
 	jsonbType       = 3802
 )
 
-// decoder appends a value as text. Its length has been looked at.
+// decoder appends a value as text. The caller has checked its length.
 type decoder struct {
-	size   int // in bytes; -1: any
+	size   int // in bytes; -1 means any
 	append func(dst, v []byte) ([]byte, *Error)
 }
 
@@ -68,7 +68,7 @@ var decoders = map[uint32]decoder{
 	jsonbType:       {-1, appendJSONB},
 }
 
-// Reads reports whether the binary form of a type is read.
+// Reads reports whether the binary form of a type is supported.
 func Reads(oid uint32) bool { _, ok := decoders[oid]; return ok }
 
 // appendText appends a binary value in the type's input syntax.
@@ -85,7 +85,7 @@ func appendText(dst []byte, oid uint32, v []byte) ([]byte, *Error) {
 	return d.append(dst, v)
 }
 
-// plain is a decoder that takes every value of its length.
+// plain returns a decoder that accepts every value of its length.
 func plain(f func(dst, v []byte) []byte) func(dst, v []byte) ([]byte, *Error) {
 	return func(dst, v []byte) ([]byte, *Error) { return f(dst, v), nil }
 }
@@ -116,7 +116,7 @@ func appendCharacters(dst, v []byte) ([]byte, *Error) {
 	return append(dst, v...), nil
 }
 
-// appendFloat writes as many digits as tell the value from all others.
+// appendFloat appends the shortest text that identifies the value.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):

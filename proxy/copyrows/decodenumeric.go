@@ -15,8 +15,8 @@ const (
 	mostScale   = 0x3FFF
 )
 
-// appendNumeric appends a numeric: digits of base 10,000, the first of which stands weight places
-// in front of the point, as many digits behind it as its scale says.
+// appendNumeric appends a numeric: digits of base 10,000, the first of which is weight places
+// before the point. scale is the number of decimal digits after the point.
 func appendNumeric(dst, v []byte) ([]byte, *Error) {
 	if len(v) < 8 {
 		return nil, tooShort()

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Bounds of PostgreSQL's times. Days are counted from 2000-01-01, times in microseconds.
+// Bounds of PostgreSQL's times. Days count from 2000-01-01, times are in microseconds.
 const (
 	microsPerSecond = 1_000_000
 	microsPerDay    = 86_400 * microsPerSecond
 	firstDay        = -2451545                  // 4714-11-24 BC
 	lastDay         = 2145031948                // 5874897-12-31
 	firstMicro      = -211_813_488_000_000_000  // of a timestamp
-	endMicro        = 9_223_371_331_200_000_000 // behind the last
+	endMicro        = 9_223_371_331_200_000_000 // after the last
 	mostZone        = 16*3600 - 1               // seconds
 	epochJulian     = 2451545
 )
@@ -33,10 +33,10 @@ func appendDate(dst, v []byte) ([]byte, *Error) {
 	}
 }
 
-// appendDay appends a day of the calendar; bc stands behind all of the value.
+// appendDay appends a calendar day; bc follows the whole value.
 func appendDay(dst []byte, days int64) (_ []byte, bc string) {
-	// From a day's Julian number, by the arithmetic of Fliegel and Van Flandern, with a shift
-	// that keeps all of it positive.
+	// From a day's Julian number, by the arithmetic of Fliegel and Van Flandern, shifted so that
+	// all terms are positive.
 	j := days + epochJulian + 32044
 	g := j / 146097
 	dg := j % 146097
@@ -102,7 +102,7 @@ func appendTimeTZ(dst, v []byte) ([]byte, *Error) {
 	return appendPadded(append(dst, ':'), zone%60, 2), nil
 }
 
-// appendTimestamp appends a timestamp; zone stands behind the time.
+// appendTimestamp appends a timestamp; zone follows the time.
 func appendTimestamp(dst, v []byte, zone string) ([]byte, *Error) {
 	micros := int64At(v)
 	switch {
@@ -123,7 +123,8 @@ func appendTimestamp(dst, v []byte, zone string) ([]byte, *Error) {
 	return append(dst, bc...), nil
 }
 
-// appendInterval gives each field a sign, so that it means the same under every IntervalStyle.
+// appendInterval appends each field with a sign, so that it means the same under every
+// IntervalStyle.
 func appendInterval(dst, v []byte) ([]byte, *Error) {
 	micros, days, months := int64At(v), int64(int32At(v[8:])), int64(int32At(v[12:]))
 	signed := func(n int64) []byte {
@@ -135,7 +136,7 @@ func appendInterval(dst, v []byte) ([]byte, *Error) {
 	dst = append(signed(months), " mons "...)
 	dst = append(signed(days), " days "...)
 	switch {
-	case micros == math.MinInt64: // whose clock no server reads
+	case micros == math.MinInt64: // no server reads this value as a clock
 		return append(dst, "-2562047788 hours -54.775808 secs"...), nil
 	case micros < 0:
 		return appendClock(append(dst, '-'), -micros), nil

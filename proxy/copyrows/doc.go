@@ -1,17 +1,17 @@
-// Package copyrows reads what a client sends for COPY ... FROM STDIN: the text, CSV and binary
-// formats, as PostgreSQL 15 and 16 read them. It is pure: bytes go in by Feed, in pieces of any
-// size, and rows come out of Next.
+// Package copyrows reads the data of COPY ... FROM STDIN: the text, CSV and binary formats, as
+// PostgreSQL 15 and 16 do. It does no I/O: Feed takes bytes in pieces of any size, and Next returns
+// rows.
 //
 //	rows.go      Options, Row, Reader
-//	where.go     Where an error stands, as PostgreSQL's CONTEXT says it, and Error
+//	where.go     Where, the place of an error, in the form of PostgreSQL's CONTEXT, and Error
 //	lines.go     the lines of the text and CSV formats, and the end-of-data marker
 //	fields.go    the values of a line, and the header
 //	binary.go    the binary format
-//	columns.go   the columns that a COPY names, and whether a relation takes one
-//	literal.go   rows as VALUES have them; batch.go has INSERTs of them
+//	columns.go   the columns of a COPY, and relations without COPY
+//	literal.go   rows in the form of VALUES; batch.go has INSERTs of them
 //	decode.go    binary values as text; times in decodetime.go, numeric in decodenumeric.go
 //
-// A value is text in PostgreSQL's input syntax, whatever the format, so that the server's own
-// input functions judge it. Errors have PostgreSQL's code, text and line. Which of several errors
-// of one COPY is found first may differ: a line is judged as a whole here.
+// A value is text in PostgreSQL's input syntax, in any format, so that the server's own input
+// functions check it. Errors have PostgreSQL's code, text and line. With several errors in one COPY
+// another one may be found first, because a line is checked as a whole.
 package copyrows

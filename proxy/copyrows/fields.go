@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// split reads the values of a line into fields.
+// split parses the values of a line into fields.
 func (r *Reader) split(line []byte) *Error {
 	r.spans, r.out, r.fields = r.spans[:0], r.out[:0], r.fields[:0]
-	if len(r.o.Columns) == 0 { // such a line is empty
+	if len(r.o.Columns) == 0 { // its lines must be empty
 		if len(line) > 0 {
 			r.fields = append(r.fields, line)
 		}
@@ -33,7 +33,7 @@ func (r *Reader) split(line []byte) *Error {
 	return nil
 }
 
-// take ends the value that begins at from in out; raw is what was sent of it.
+// take ends the value that begins at from in out; raw is its source text.
 func (r *Reader) take(from int, raw []byte, mayBeNull bool) {
 	if mayBeNull && string(raw) == r.o.Null {
 		r.out = r.out[:from]
@@ -46,7 +46,7 @@ func (r *Reader) take(from int, raw []byte, mayBeNull bool) {
 	}
 }
 
-// splitText reads the values of a line of the text format.
+// splitText parses the values of a line of the text format.
 func (r *Reader) splitText(line []byte) *Error {
 	for i := 0; ; {
 		begin, from, strange, found := i, len(r.out), false, false
@@ -85,7 +85,7 @@ func (r *Reader) splitText(line []byte) *Error {
 	}
 }
 
-// unescape is the byte that stands behind a backslash, and how many bytes say so.
+// unescape returns the byte of an escape sequence after its backslash, and the sequence's length.
 func unescape(b []byte) (c byte, n int) {
 	switch c := b[0]; c {
 	case 'b':
@@ -129,7 +129,7 @@ func unescape(b []byte) (c byte, n int) {
 // isDigit reports whether c is a digit up to most.
 func isDigit(c, most byte) bool { return c >= '0' && c <= most }
 
-// hexDigit is the value of a hexadecimal digit; -1 for any other byte.
+// hexDigit returns the value of a hexadecimal digit, -1 for other bytes.
 func hexDigit(c byte) int {
 	switch {
 	case isDigit(c, '9'):
@@ -140,7 +140,7 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// splitCSV reads the values of a line of CSV.
+// splitCSV parses the values of a line of CSV.
 func (r *Reader) splitCSV(line []byte) *Error {
 	for i := 0; ; {
 		begin, from, quoted, found := i, len(r.out), false, false
@@ -174,7 +174,7 @@ func (r *Reader) splitCSV(line []byte) *Error {
 	}
 }
 
-// inQuotes reads what stands behind a quote up to the one that closes it.
+// inQuotes parses the text after a quote up to the closing one.
 func (r *Reader) inQuotes(b []byte) (n int, closed bool) {
 	for n < len(b) {
 		c := b[n]
@@ -192,7 +192,7 @@ func (r *Reader) inQuotes(b []byte) (n int, closed bool) {
 	return n, false
 }
 
-// header is the error of a first line that has not the names of the columns, where it must.
+// header returns an error if the first line must have the columns' names and does not.
 func (r *Reader) header(line []byte) *Error {
 	if r.o.Header != MatchHeader {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// eol is how lines end: the first line tells.
+// eol is the form of line ends, which the first line decides.
 type eol uint8
 
 const (
@@ -17,23 +17,23 @@ const (
 	crlf
 )
 
-// scan is how far the search for the end of a line has come.
+// scan is the state of the search for the end of a line.
 type scan struct {
-	pos int // the next byte to look at
-	eol eol // of the lines before
-	// begun: a byte of the line was looked at.
+	pos int // the next byte
+	eol eol // of earlier lines
+	// begun: a byte of the line was scanned.
 	begun bool
-	// quoted: within quotes; escaped: behind an escape within them. CSV only.
+	// quoted: within quotes. escaped: after an escape within them. CSV only.
 	quoted, escaped bool
 	first           int // the line's number at its begin
 }
 
-// lookAhead is how many bytes behind the one at hand may be needed: the marker of the end is
-// \. and a line's end of two bytes.
+// lookAhead is the number of following bytes that may be needed: the end marker is \. and a line
+// end of two bytes.
 const lookAhead = 3
 
-// readLine returns the next line without its end. ok is false where more must be fed, or there is
-// none. Behind the last line over is set.
+// readLine returns the next line without its end. ok is false if it is incomplete or there is none.
+// After the last line over is set.
 func (r *Reader) readLine() (line []byte, ok bool, err *Error) {
 	s := &r.scan
 	s.pos = max(s.pos, r.at)
@@ -77,15 +77,15 @@ func (r *Reader) readLine() (line []byte, ok bool, err *Error) {
 	}
 }
 
-// wantsMore reports whether what c means depends on bytes that have not been fed.
+// wantsMore reports whether the meaning of c depends on bytes that are not there yet.
 func (r *Reader) wantsMore(c byte) bool {
 	return (c == '\r' || c == '\\') && !r.ended && r.scan.pos+lookAhead >= len(r.buf)
 }
 
-// quotes follows the quotes of a CSV line.
+// quotes tracks the quotes of a CSV line.
 func (r *Reader) quotes(c byte) {
 	s := &r.scan
-	apart := r.o.Escape != r.o.Quote // else a quote within quotes toggles twice
+	apart := r.o.Escape != r.o.Quote // otherwise a quote within quotes toggles twice
 	if s.quoted && apart && c == r.o.Escape {
 		s.escaped = !s.escaped
 	}
@@ -100,7 +100,7 @@ func (r *Reader) quotes(c byte) {
 	}
 }
 
-// embedded is the byte within quotes that counts as a line's end.
+// embedded returns the byte within quotes that counts as a line end.
 func (s *scan) embedded() byte {
 	if s.eol == lf {
 		return '\n'
@@ -108,7 +108,7 @@ func (s *scan) embedded() byte {
 	return '\r'
 }
 
-// lineEnds takes the end of a line, which must be as those before; c is its first byte.
+// lineEnds consumes the end of a line, which must be like the earlier ones; c is its first byte.
 func (r *Reader) lineEnds(c byte) *Error {
 	s := &r.scan
 	s.pos++
@@ -137,7 +137,7 @@ func (r *Reader) lineEnds(c byte) *Error {
 	return nil
 }
 
-// foreignEnd is the error of a line's end that is not as those before.
+// foreignEnd returns the error for a line end that differs from earlier ones.
 func (r *Reader) foreignEnd(what, written string) *Error {
 	e := &Error{Code: malformed, Message: "literal " + what + " found in data", Hint: `Use "` + written + `" to represent ` + what + ".", Where: Where{Line: r.line}}
 	if r.o.Format == CSV {
@@ -146,13 +146,13 @@ func (r *Reader) foreignEnd(what, written string) *Error {
 	return e
 }
 
-// backslash looks at a backslash of the text format, or one that begins a line of CSV: it may
-// begin the marker of the end, and then end is where the last line ends. Else end is -1, and the
-// backslash is passed, in the text format with what it stands in front of.
+// backslash handles a backslash of the text format, or one at the start of a CSV line, which may
+// start the end marker. end is then the end of the last line. Otherwise end is -1, and the
+// backslash is skipped, in the text format with the next byte.
 func (r *Reader) backslash() (end int, err *Error) {
 	s, csv := &r.scan, r.o.Format == CSV
 	begin := s.pos
-	at := func(i int) byte { // as PostgreSQL, which has a NUL behind the last byte
+	at := func(i int) byte { // as in PostgreSQL, which has a NUL after the last byte
 		if begin+i < len(r.buf) {
 			return r.buf[begin+i]
 		}
@@ -170,7 +170,7 @@ func (r *Reader) backslash() (end int, err *Error) {
 		return -1, nil
 	}
 	corrupt := func(message string) (int, *Error) {
-		if csv { // no marker
+		if csv { // not a marker
 			s.pos = begin + 1
 			return -1, nil
 		}
@@ -198,7 +198,7 @@ func (r *Reader) backslash() (end int, err *Error) {
 	return begin, nil
 }
 
-// lastLine is the line that ends with the data; ok is false where there is none.
+// lastLine returns the line at the end of the data; ok is false if there is none.
 func (r *Reader) lastLine(end int) (line []byte, ok bool, err *Error) {
 	r.over = true
 	if end <= r.at {
@@ -207,7 +207,7 @@ func (r *Reader) lastLine(end int) (line []byte, ok bool, err *Error) {
 	return r.lineTo(end)
 }
 
-// lineTo takes a line off the data, up to end.
+// lineTo consumes a line up to end.
 func (r *Reader) lineTo(end int) (line []byte, ok bool, err *Error) {
 	s := &r.scan
 	line = r.buf[r.at:end]
@@ -221,7 +221,7 @@ func (r *Reader) lineTo(end int) (line []byte, ok bool, err *Error) {
 	return line, true, nil
 }
 
-// notText is where bytes are not what PostgreSQL takes for UTF-8; -1: they are.
+// notText returns the offset of invalid UTF-8 by PostgreSQL's rules, or -1.
 func notText(b []byte) int {
 	if utf8.Valid(b) {
 		return bytes.IndexByte(b, 0)
@@ -235,7 +235,7 @@ func notText(b []byte) int {
 	}
 }
 
-// notUTF8 is PostgreSQL's message about bytes that are not UTF-8.
+// notUTF8 returns PostgreSQL's message for invalid UTF-8.
 func notUTF8(b []byte) string {
 	n := 1
 	switch c := b[0]; {

@@ -2,7 +2,7 @@ package copyrows
 
 import "bytes"
 
-// AppendTuple appends a row as SQL has it in VALUES, where standard_conforming_strings is on.
+// AppendTuple appends a row in the form of VALUES, with standard_conforming_strings on.
 func AppendTuple(dst []byte, fields [][]byte) []byte {
 	dst = append(dst, '(')
 	for i, f := range fields {
@@ -25,7 +25,7 @@ func AppendTuple(dst []byte, fields [][]byte) []byte {
 	return append(dst, ')')
 }
 
-// TupleLen is how long AppendTuple makes a row.
+// TupleLen returns the length of AppendTuple's result.
 func TupleLen(fields [][]byte) int {
 	n := 1 + len(fields)
 	for _, f := range fields {
@@ -38,8 +38,7 @@ func TupleLen(fields [][]byte) int {
 	return max(n, 2)
 }
 
-// At is the value that stands at a byte of a tuple of AppendTuple, counted from 0, and what it is
-// of the row; nil for NULL.
+// At returns the value at byte place of a tuple of AppendTuple, nil for NULL, and its column.
 func At(tuple []byte, place int) (column int, value []byte) {
 	quoted := false
 	for i := 1; i < len(tuple); i++ {

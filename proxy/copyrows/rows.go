@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Format is that of the data.
+// Format is the format of the data.
 type Format uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	Binary
 )
 
-// Header says what the first line of the text and CSV formats is.
+// Header is the role of the first line in the text and CSV formats.
 type Header uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	MatchHeader // it has the names of the columns
 )
 
-// Options say how the data are to be read. They are those of a COPY that PostgreSQL takes.
+// Options say how the data are read. They are those of a COPY that PostgreSQL accepts.
 type Options struct {
 	Format                   Format
 	Delimiter, Quote, Escape byte
@@ -36,10 +36,10 @@ type Options struct {
 	MostRow int
 }
 
-// Column is a column that the data have.
+// Column is a column of the data.
 type Column struct {
 	Name string
-	Type uint32 // the OID, of a domain that of its base
+	Type uint32 // the OID; for a domain, that of its base type
 }
 
 // Row is one row of the data. Its slices are valid until the next call of the Reader.
@@ -50,32 +50,32 @@ type Row struct {
 	Text []byte
 }
 
-// Reader reads rows out of data that come in pieces. It holds one row and what was fed behind it.
+// Reader reads rows from data in pieces. It holds one row and the bytes after it.
 type Reader struct {
 	o   Options
 	buf []byte
-	// at is where the next row begins in buf.
+	// at is the start of the next row in buf.
 	at int
-	// ended: nothing is to be fed any more. over: no row follows, whatever was fed.
+	// ended: no more data follow. over: no more rows follow.
 	ended, over bool
-	// line is that of the row being read: it counts as PostgreSQL's, from 1.
+	// line is the line of the current row, counted as in PostgreSQL, from 1.
 	line int
-	// begun: the header has been read.
+	// begun: the header was read.
 	begun bool
 
 	scan   scan
 	fields [][]byte
-	out    []byte // values, where they differ from what was sent
+	out    []byte // values that differ from the source text
 	spans  []span // of the values of out
 }
 
 // span is a value in Reader.out; from is -1 for NULL.
 type span struct{ from, to int }
 
-// New returns a Reader of nothing yet.
+// New returns a Reader without data.
 func New(o Options) *Reader { return &Reader{o: o} }
 
-// Feed takes more of the data. What stands behind their end is dropped.
+// Feed adds data. Bytes after the end of the data are dropped.
 func (r *Reader) Feed(b []byte) {
 	if r.over && r.o.Format != Binary {
 		return
@@ -88,16 +88,17 @@ func (r *Reader) Feed(b []byte) {
 	r.buf = append(r.buf, b...)
 }
 
-// End says that nothing is to be fed any more.
+// End records that no more data follow.
 func (r *Reader) End() { r.ended = true }
 
-// Held is how many bytes the Reader holds.
+// Held returns the memory of the Reader in bytes.
 func (r *Reader) Held() int { return cap(r.buf) + cap(r.out) }
 
-// Line is the line that is being read, or was read last.
+// Line returns the line of the current or last row.
 func (r *Reader) Line() int { return r.line }
 
-// Next returns the next row; nil where more must be fed, or, behind End, where there is none.
+// Next returns the next row. It returns nil if the row is incomplete, or, after End, if there is
+// none.
 func (r *Reader) Next() (*Row, *Error) {
 	for !r.over || r.o.Format == Binary {
 		var row *Row
@@ -115,7 +116,7 @@ func (r *Reader) Next() (*Row, *Error) {
 			continue
 		case row == nil && !r.ended && r.o.MostRow > 0 && len(r.buf)-r.at > r.o.MostRow:
 			line := r.line
-			if r.o.Format == Binary { // that of the row before
+			if r.o.Format == Binary { // line is that of the row before
 				line++
 			}
 			return nil, &Error{Code: "54000", Message: "row too long", Where: Where{Line: line},
@@ -126,7 +127,7 @@ func (r *Reader) Next() (*Row, *Error) {
 	return nil, nil
 }
 
-// nextLine reads a line, and its values. again says that it was a header.
+// nextLine reads a line and its values. again says that it was a header.
 func (r *Reader) nextLine() (row *Row, again bool, err *Error) {
 	line, ok, err := r.readLine()
 	if err != nil || !ok {
@@ -150,7 +151,7 @@ func (r *Reader) nextLine() (row *Row, again bool, err *Error) {
 	return &Row{Line: r.line, Fields: r.fields, Text: line}, false, nil
 }
 
-// counted is the error of a line with more or fewer values than there are columns.
+// counted returns an error if a line has more or fewer values than there are columns.
 func (r *Reader) counted(line []byte) *Error {
 	where := Where{Line: r.line, Text: slices.Clone(Clip(line)), Whole: true}
 	switch n := len(r.fields); {
@@ -162,7 +163,7 @@ func (r *Reader) counted(line []byte) *Error {
 	return nil
 }
 
-// force does what FORCE_NULL and FORCE_NOT_NULL say.
+// force applies FORCE_NULL and FORCE_NOT_NULL.
 func (r *Reader) force() {
 	for i, f := range r.fields {
 		switch {

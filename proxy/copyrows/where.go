@@ -16,21 +16,21 @@ func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")"
 // malformed is the code of most errors of the formats.
 const malformed = "22P04"
 
-// Where is a place in the data, as far as it is known. Value and Text are as much of it as an error
-// shows (Clip).
+// Where is a place in the data, as far as it is known. Value and Text are truncated as in an error
+// (Clip).
 type Where struct {
 	Line int // from 1; 0: none
-	// Column is the name of the column; "" for the whole line. Of a column that is NULL Null is
-	// true, of one whose value is not known Unknown.
+	// Column is the name of the column, "" for the whole line. Null says that its value is NULL,
+	// Unknown that its value is unknown.
 	Column        string
 	Value         []byte
 	Null, Unknown bool
-	// Text is the line, where Whole says so.
+	// Text is the line, if Whole is set.
 	Text  []byte
 	Whole bool
 }
 
-// Context is what PostgreSQL says of the place in an error's CONTEXT; "" where there is no line.
+// Context returns PostgreSQL's CONTEXT of the place, "" without a line.
 func (w Where) Context(table string) string {
 	if w.Line == 0 {
 		return ""
@@ -49,10 +49,10 @@ func (w Where) Context(table string) string {
 	return said
 }
 
-// mostShown bounds the data in an error, in bytes: PostgreSQL's own figure.
+// mostShown bounds the data in an error, in bytes, as in PostgreSQL.
 const mostShown = 100
 
-// Clip is as much of data as an error shows.
+// Clip returns the part of data that an error shows.
 func Clip(b []byte) []byte {
 	if len(b) <= mostShown {
 		return b

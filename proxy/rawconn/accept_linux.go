@@ -16,13 +16,13 @@ import (
 	"unsafe"
 )
 
-// The net package accepts a connection, sets options on it and closes it by calls that tell the
-// scheduler. Where the process has had nothing to do for a moment, each of them wakes the thread that
-// watches over the scheduler, which took a sixth of the CPU of a short connection. Hence connections
-// are accepted by raw calls, and closed in two steps (closer_linux.go).
+// Package net accepts a connection, sets its options and closes it by calls that notify the
+// scheduler. In an idle process each of them wakes the scheduler's monitor thread, which took a
+// sixth of the CPU of a short connection. So raw calls accept connections here, and they are closed
+// in two steps (closer_linux.go).
 
-// Listener is a TCP listener whose connections have their options from the kernel. Accept is for one
-// goroutine at a time; anybody may call the rest.
+// Listener is a TCP listener whose connections get their options from the kernel. One goroutine at
+// a time may call Accept; the other methods are safe for concurrent use.
 type Listener struct{ *listener }
 
 type listener struct {
@@ -31,14 +31,14 @@ type listener struct {
 	addr   net.Addr
 	closer closer
 
-	// The rest is Accept's: a callback, which is made once, and what it leaves.
+	// The rest belongs to Accept: a callback that is made once, and its results.
 	onAccept func(fd uintptr) bool
 	fd       int
 	errno    syscall.Errno
-	from     syscall.RawSockaddrInet6 // or the shorter one of IPv4
+	from     syscall.RawSockaddrInet6 // or the shorter address of IPv4
 }
 
-// newListener takes the socket of a listener, which is closed.
+// newListener takes over the socket of a listener, and closes that.
 func newListener(ln *net.TCPListener) (Listener, error) {
 	file, err := ln.File()
 	err = errors.Join(err, ln.Close())
@@ -63,7 +63,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		case l.errno == 0:
 			return newAccepted(l)
 		case (l.errno == syscall.EMFILE || l.errno == syscall.ENFILE) && l.closer.flush():
-			// Descriptors have come back.
+			// File descriptors are free again.
 		default:
 			return nil, l.failed(os.NewSyscallError("accept4", l.errno))
 		}
@@ -74,14 +74,14 @@ func (l *listener) failed(err error) error {
 	return &net.OpError{Op: "accept", Net: l.addr.Network(), Addr: l.addr, Err: err}
 }
 
-// tryAccept runs inside the poller, which calls it again until it returns true.
+// tryAccept runs in the poller, which calls it again until it returns true.
 func (l *listener) tryAccept(fd uintptr) bool {
 	for {
 		size := uint32(unsafe.Sizeof(l.from))
 		n, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, fd, uintptr(unsafe.Pointer(&l.from)),
 			uintptr(unsafe.Pointer(&size)), syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0, 0)
 		switch errno {
-		case syscall.EINTR, syscall.ECONNABORTED: // gone before its turn
+		case syscall.EINTR, syscall.ECONNABORTED: // the connection ended before the accept
 		default:
 			l.fd, l.errno = int(n), errno
 			return errno != syscall.EAGAIN
@@ -89,10 +89,10 @@ func (l *listener) tryAccept(fd uintptr) bool {
 	}
 }
 
-// Addr is the address that it listens on.
+// Addr returns the address of the listener.
 func (l *listener) Addr() net.Addr { return l.addr }
 
-// Close ends the listening. Connections that were accepted go on.
+// Close ends the listening. Accepted connections stay open.
 func (l *listener) Close() error {
 	l.closer.close()
 	if err := l.file.Close(); err != nil {
@@ -111,15 +111,16 @@ type accepted struct {
 	closed   atomic.Bool
 }
 
-// errUnwatched is of a connection that the poller has not taken, for which reads and deadlines would fail.
+// errUnwatched is the error for a connection that the poller refuses, so that reads and deadlines
+// would fail.
 var errUnwatched = errors.New("the kernel takes no more connections to watch: raise fs.epoll.max_user_watches")
 
-// newAccepted is of what tryAccept has left.
+// newAccepted returns the connection that tryAccept has accepted.
 func newAccepted(l *listener) (net.Conn, error) {
 	c := &accepted{file: os.NewFile(uintptr(l.fd), "tcp"), listener: l}
-	c.socket, _ = c.file.SyscallConn() // an error is that of a nil File
+	c.socket, _ = c.file.SyscallConn() // fails for a nil File only
 	if c.file.SetDeadline(time.Time{}) != nil {
-		_ = c.file.Close() // nothing was written, and the first error counts
+		_ = c.file.Close() // nothing was written; the first error is returned
 		return nil, l.failed(errUnwatched)
 	}
 	switch l.from.Family {
@@ -135,12 +136,12 @@ func newAccepted(l *listener) (net.Conn, error) {
 	return c, nil
 }
 
-// portOf reads a port as the network has it.
+// portOf decodes a port in network byte order.
 func portOf(port *uint16) int {
 	return int(binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(port))[:]))
 }
 
-// zoneOf is the zone of a link-local address, "" for 0.
+// zoneOf returns the zone of a link-local address, "" for 0.
 func zoneOf(index int) string {
 	if index == 0 {
 		return ""
@@ -151,7 +152,7 @@ func zoneOf(index int) string {
 	return strconv.Itoa(index)
 }
 
-// LocalAddr is the address that the listener has.
+// LocalAddr returns the listener's address.
 func (c *accepted) LocalAddr() net.Addr { return c.listener.addr }
 
 func (c *accepted) RemoteAddr() net.Addr { return &c.remote }
@@ -186,8 +187,8 @@ func (c *accepted) set(err error) error {
 	return nil
 }
 
-// Close ends the connection for its peer, and for whoever waits on it here. The descriptor is given
-// back within closeEvery.
+// Close ends the connection for its peer and for local waiters. The descriptor is closed within
+// closeEvery.
 func (c *accepted) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return opError(c, "close", net.ErrClosed)
@@ -208,11 +209,11 @@ func (c *accepted) CloseWrite() error {
 	return nil
 }
 
-// SyscallConn returns the socket, for which nothing is made.
+// SyscallConn returns the socket without an allocation.
 func (c *accepted) SyscallConn() (syscall.RawConn, error) { return asSocket{c}, nil }
 
-// asSocket is an accepted connection as a syscall.RawConn. Once it is closed no function is called, since its
-// descriptor stands for something else.
+// asSocket is an accepted connection as a syscall.RawConn. After Close it calls no function,
+// because the descriptor means something else.
 type asSocket struct{ *accepted }
 
 func (s asSocket) Control(f func(fd uintptr)) error {
@@ -236,8 +237,8 @@ func (s asSocket) Write(f func(fd uintptr) bool) error {
 	return s.outcome(s.socket.Write(f))
 }
 
-// outcome is an error as the net package has it. Of a connection that is closed there is but one: its
-// descriptor stands for no socket any more.
+// outcome converts an error to package net's form. A closed connection always returns
+// net.ErrClosed, because its descriptor is no longer its socket.
 func (c *accepted) outcome(err error) error {
 	if c.closed.Load() {
 		return net.ErrClosed
@@ -245,8 +246,8 @@ func (c *accepted) outcome(err error) error {
 	return closedOr(err)
 }
 
-// closedOr returns an error of package os, or of the poller, as the net package has it. The poller has
-// two: a deadline, and that of a closed descriptor, which is not exported.
+// closedOr converts an error of package os, or of the poller, to package net's form. The poller has
+// two: a deadline, and an unexported one for a closed descriptor.
 func closedOr(err error) error {
 	if file, ok := err.(*os.PathError); ok {
 		err = file.Err

@@ -11,31 +11,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closeEvery is how long the descriptors of closed connections are gathered. To give them back wakes the
-// scheduler's watcher for some 0.1 ms: 20 times a second, and more often only where MostEnded come before.
+// closeEvery is the time for which descriptors of closed connections are collected. Closing them
+// wakes the scheduler's monitor thread for some 0.1 ms: at most 20 times a second, or whenever
+// MostEnded have been collected.
 const closeEvery = 50 * time.Millisecond
 
-// MostEnded bounds the descriptors that connections of a Listener leave behind for closeEvery. Where descriptors
-// are few (ulimit -n), whoever counts them must leave room for so many.
+// MostEnded bounds the descriptors that closed connections of a Listener hold for closeEvery. A
+// count of descriptors (ulimit -n) must include them.
 const MostEnded = 32
 
-// closer gathers the descriptors of connections that are closed. Such a connection ends at once, as by
-// close, since its descriptor is made to stand for something else; the descriptor is given back later,
-// with others, by the ordinary call.
+// closer collects the descriptors of closed connections. A closed connection ends at once, because
+// its descriptor is redirected to another socket. The descriptor is closed later, together with
+// others.
 type closer struct {
 	mu    sync.Mutex
 	files []*os.File
 	timer *time.Timer
-	// instead is what the descriptors stand for, a socket without a peer: each call on it fails, and none
-	// waits. -1: there is none, and connections are closed in one step.
+	// instead is the target of the redirected descriptors, a socket without a peer: each call on it
+	// fails without waiting. With -1 there is none, and connections are closed in one step.
 	instead int
 
-	// The rest is a callback, which is made once, and what it leaves.
+	// The rest is a callback that is made once, and its results.
 	onReplace func(fd uintptr)
 	errno     syscall.Errno
 }
 
-// open makes what the closer needs. Without descriptors it goes on without a socket of its own.
+// open creates the target socket. Without a free descriptor the closer works without it.
 func (c *closer) open() {
 	c.onReplace = func(fd uintptr) {
 		_, _, c.errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.instead), fd, syscall.O_CLOEXEC)
@@ -48,7 +49,7 @@ func (c *closer) open() {
 	c.timer.Stop()
 }
 
-// add ends a connection, whose descriptor is given back later, or at once where it cannot be gathered.
+// add ends a connection. Its descriptor is closed later, or at once if it cannot be redirected.
 func (c *closer) add(conn *accepted) error {
 	c.mu.Lock()
 	if !c.replaced(conn) {
@@ -60,14 +61,15 @@ func (c *closer) add(conn *accepted) error {
 	}
 	full := len(c.files) == MostEnded
 	c.mu.Unlock()
-	_ = conn.file.SetDeadline(time.Unix(1, 0)) // wakes who waits on it; an error is that it is closed by now
+	_ = conn.file.SetDeadline(time.Unix(1, 0)) // wakes its waiters; an error means that it is closed by now
 	if full {
 		c.flush()
 	}
 	return nil
 }
 
-// replaced has a connection's descriptor stand for the socket without a peer, if it can. The caller holds mu.
+// replaced redirects a connection's descriptor to the socket without a peer, if possible. The
+// caller holds mu.
 func (c *closer) replaced(conn *accepted) bool {
 	if c.instead < 0 {
 		return false
@@ -76,23 +78,23 @@ func (c *closer) replaced(conn *accepted) bool {
 	return err == nil && c.errno == 0
 }
 
-// flush gives the gathered descriptors back, and reports whether there were any.
+// flush closes the collected descriptors, and reports whether there were any.
 func (c *closer) flush() bool {
 	c.mu.Lock()
 	files := c.files
 	c.files = nil
 	c.mu.Unlock()
 	for _, file := range files {
-		_ = file.Close() // the connection has ended before: nothing can be lost
+		_ = file.Close() // the connection has ended already; an error loses nothing
 	}
 	return len(files) > 0
 }
 
-// close ends the gathering.
+// close ends the collection.
 func (c *closer) close() {
 	c.mu.Lock()
 	if c.instead >= 0 {
-		_ = syscall.Close(c.instead) // it has never been connected: nothing can be lost
+		_ = syscall.Close(c.instead) // never connected; an error loses nothing
 		c.instead = -1
 	}
 	c.timer.Stop()

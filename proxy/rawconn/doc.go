@@ -1,26 +1,25 @@
 // Package rawconn is the thin layer between a session and its sockets.
 //
-// net.Conn's Read and Write go through syscall.Syscall, which tells the
-// scheduler that a goroutine may block; for a proxy, which makes two calls of a
-// microsecond each way per query, that costs up to 40 % of its throughput. Wrap
-// therefore calls the kernel with RawSyscall from within the runtime's poller
-// (syscall.RawConn): the goroutine still parks when a socket is not ready, and
-// deadlines and Close still wake it.
+// Read and Write of net.Conn use syscall.Syscall, which notifies the scheduler that the goroutine
+// may block. A proxy makes two calls of a microsecond each way per query, and this costs up to 40 %
+// of its throughput. So Wrap calls the kernel by RawSyscall from within the runtime's poller
+// (syscall.RawConn). The goroutine still parks when a socket is not ready, and deadlines and Close
+// still wake it.
 //
-// What makes that safe:
+// This is safe for three reasons:
 //
-//   - No call may block: each carries MSG_DONTWAIT.
-//   - No call may be long, since its thread cannot be given to another goroutine
-//     meanwhile: at most 64 KiB are moved by one.
-//   - A goroutine that never parks would starve the others of its thread: after
-//     256 KiB moved one way without parking it yields by itself.
+//   - No call blocks: each has MSG_DONTWAIT.
+//   - No call is long, because its thread cannot run another goroutine meanwhile: one moves at
+//     most 64 KiB.
+//   - A goroutine that never parks would starve others of its thread, so it yields after 256 KiB
+//     in one direction.
 //
-// Wrap falls back to Plain, the same methods by ordinary calls, for a connection
-// that is no TCP or Unix stream and on systems where the raw calls are untested.
-// In race builds both layers tell the race detector what the kernel did.
+// Wrap uses Plain, with the same methods by ordinary calls, for connections that are not TCP or
+// Unix streams, and on systems where the raw calls are untested. In race builds both layers inform
+// the race detector about the kernel's work.
 //
-// A Conn allocates nothing after it was made.
+// A Conn allocates nothing after its creation.
 //
-// A Parking waits for many connections of which nothing is expected for long, without a goroutine
-// for each; where the raw calls are untested it parks nobody.
+// A Parking waits for many idle connections without a goroutine for each. Where the raw calls are
+// untested it parks none.
 package rawconn

@@ -13,13 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen opens a listener at address whose connections are kept alive as alive says, and send at once
-// (TCP_NODELAY): they inherit that from the listener's socket, where the net package makes up to five calls
-// for each connection, and as many again where another time than its own is wanted. It is for plain TCP,
-// since no client of Postgres asks for several paths (MPTCP), and the kernel's accept takes
-// longer where one might.
+// Listen opens a listener whose connections are kept alive as alive says, and send at once
+// (TCP_NODELAY). They inherit both from the listener's socket; package net makes up to five calls
+// per connection, and as many again for other keepalive times. It uses plain TCP, because Postgres
+// clients never request MPTCP, with which the kernel's accept takes longer.
 func Listen(address string, alive net.KeepAliveConfig) (net.Listener, error) {
-	config := net.ListenConfig{KeepAlive: -1, // net leaves connections alone
+	config := net.ListenConfig{KeepAlive: -1, // net changes no options of connections
 		Control: func(_, _ string, socket syscall.RawConn) error { return setOptions(socket, alive) }}
 	config.SetMultipathTCP(false)
 	ln, err := config.Listen(context.Background(), "tcp", address)
@@ -29,8 +28,8 @@ func Listen(address string, alive net.KeepAliveConfig) (net.Listener, error) {
 	return newListener(ln.(*net.TCPListener))
 }
 
-// setOptions sets the options on a socket that will listen, on which they are off at first. It does so
-// before the first connection can come, which would have none of them.
+// setOptions sets the options on a socket before it listens, so that the first connection has them
+// too.
 func setOptions(socket syscall.RawConn, alive net.KeepAliveConfig) error {
 	type option struct{ level, name, value int }
 	options := []option{{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1}}

@@ -4,7 +4,7 @@ package rawconn
 
 import "net"
 
-// Listener is none on systems where it is not known what connections inherit.
+// Listener has no special behaviour on systems where inheritance of options is unknown.
 type Listener struct{ net.Listener }
 
 // Listen opens an ordinary listener.
@@ -12,5 +12,5 @@ func Listen(address string, _ net.KeepAliveConfig) (net.Listener, error) {
 	return net.Listen("tcp", address)
 }
 
-// MostEnded is 0: a connection that is closed leaves no descriptor behind.
+// MostEnded is 0: a closed connection holds no descriptor.
 const MostEnded = 0

@@ -6,47 +6,47 @@ import (
 	"syscall"
 )
 
-// Parking is where connections wait for their peers without a goroutine each: one goroutine waits
-// for all of them. Whoever is parked is resumed once: when its connection can be read, has ended
-// or has failed, when it is woken, or when the Parking ends, whatever of these comes first.
+// Parking holds connections that wait for their peers without a goroutine each: one goroutine waits
+// for all. Each one is resumed once: when its connection is readable, has ended or has failed, when
+// it is woken, or when the Parking ends.
 //
-// The one truth of who is parked is the table of places, under mu. Whoever takes somebody out of
-// it resumes it; the kernel, or a Spot, may name one that has gone on since, of whose ticket
-// nothing is known any more. So nothing depends on the number of a file descriptor, which may
-// stand for another connection by then. Anybody may call its methods.
+// The table of places, under mu, decides which connections are parked. The code that removes an
+// entry resumes it. The kernel, or a Spot, may name an entry that has left, whose ticket is then
+// unknown. So nothing depends on a file descriptor's number, which another connection may have by
+// then. It is safe for concurrent use.
 type Parking[T any] struct {
 	resume func(T)
-	set    *pollSet // nil: this system has none, and nobody is parked
+	set    *pollSet // nil if the system has none; nothing is parked then
 	ended  chan struct{}
 
 	mu     sync.Mutex
-	places []place[T] // as many as have ever been parked at once
-	free   uint32     // the first free place, and 1; 0: none
+	places []place[T] // as many as were ever parked at once
+	free   uint32     // index of the first free place plus 1; 0 for none
 	parked int
 	closed bool
 }
 
-// place is one of a Parking's; turn is how often it was left.
+// place is an entry of a Parking. turn counts its uses.
 type place[T any] struct {
 	who  T
 	turn uint32
-	next uint32 // free: the next free place, and 1; else taken
+	next uint32 // if free, the next free place plus 1; otherwise taken
 }
 
 func (at *place[T]) ticket(i int) uint64 { return uint64(at.turn)<<32 | uint64(i) }
 
 const (
 	taken = ^uint32(0)
-	// batch is how many are resumed by one call of the kernel.
+	// batch is the number of entries that one call of the kernel returns.
 	batch = 128
 )
 
-// Spot says where somebody is parked, or was last, by a ticket: the place in its lower half, and
-// the place's turn. The zero value is nowhere.
+// Spot is the current or last parking place, as a ticket: the index in its lower half, and the
+// place's turn. The zero value is none.
 type Spot struct{ ticket atomic.Uint64 }
 
-// NewParking returns a Parking that calls resume for each one that is to go on; resume must not
-// wait, and may run in any goroutine. Close ends it.
+// NewParking returns a Parking that calls resume for each entry that goes on. resume must not
+// block, and may run in any goroutine. Close ends the Parking.
 func NewParking[T any](resume func(T)) (*Parking[T], error) {
 	set, err := newPollSet()
 	if err != nil {
@@ -61,12 +61,12 @@ func NewParking[T any](resume func(T)) (*Parking[T], error) {
 	return p, nil
 }
 
-// Park leaves a connection, of which nothing was read ahead, and who waits for it. With true both
-// may have gone on by now, elsewhere: the caller touches neither any more, save by Wake. With
-// false nothing has happened: the connection is no socket, is closed, or the system has no means.
+// Park parks who with a connection that has no buffered input. After true both may have gone on
+// elsewhere, and the caller must not touch them, except by Wake. After false nothing has changed:
+// the connection is no socket or is closed, or the system lacks support.
 //
-// mu is held over the kernel's call: else one who is woken in front of it, and is parked again, would
-// meet it in the set, where a connection stands once.
+// mu is held during the kernel's call. Otherwise an entry that is woken before it, and parked
+// again, could find its connection still in the set, which holds a connection once.
 func (p *Parking[T]) Park(conn Conn, who T, spot *Spot) bool {
 	socket := socketOf(conn)
 	if p.set == nil || socket == nil {
@@ -86,17 +86,16 @@ func (p *Parking[T]) Park(conn Conn, who T, spot *Spot) bool {
 	return true
 }
 
-// Leave takes a connection out of the set, of which a wake-up may be left there: whoever is
-// resumed calls it before anything else. A connection that is closed has left by itself.
+// Leave removes a connection from the set, where a wake-up may remain. A resumed entry calls it
+// first. A closed connection has left by itself.
 func (p *Parking[T]) Leave(conn Conn) {
 	if socket := socketOf(conn); p.set != nil && socket != nil {
 		p.set.remove(socket)
 	}
 }
 
-// Wake resumes who is parked at a spot, if it still is. Who has stored a reason before it calls
-// Wake is sure that one who parks behind a look for reasons goes on, or finds the reason at a look
-// behind Park.
+// Wake resumes the entry at a spot, if it is still parked. The caller first stores its reason. An
+// entry that checks for reasons after Park then either goes on or finds the reason.
 func (p *Parking[T]) Wake(spot *Spot) { p.wake(spot.ticket.Load()) }
 
 func (p *Parking[T]) wake(ticket uint64) {
@@ -108,17 +107,17 @@ func (p *Parking[T]) wake(ticket uint64) {
 	}
 }
 
-// Parked is how many are parked.
+// Parked returns the number of parked entries.
 func (p *Parking[T]) Parked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.parked
 }
 
-// Close ends the Parking and returns when its goroutine has ended. Whoever is parked is resumed.
+// Close ends the Parking, resumes all entries, and returns when its goroutine has ended.
 func (p *Parking[T]) Close() {
 	p.mu.Lock()
-	p.closed = true // no place is added any more
+	p.closed = true // no more places are added
 	p.mu.Unlock()
 	if p.set != nil {
 		p.set.close()
@@ -126,7 +125,7 @@ func (p *Parking[T]) Close() {
 	<-p.ended
 }
 
-// serve resumes those that the kernel names, up to the end of the set.
+// serve resumes the entries that the kernel names, until the set ends.
 func (p *Parking[T]) serve() {
 	defer close(p.ended)
 	var ready [batch]uint64
@@ -144,11 +143,11 @@ func (p *Parking[T]) serve() {
 	}
 }
 
-// tickets are those of all who are parked, of a Parking that is closed.
+// tickets returns the tickets of all parked entries and closes the Parking.
 func (p *Parking[T]) tickets() (all []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true // also where the set has failed
+	p.closed = true // also after a failure of the set
 	for i := range p.places {
 		if at := &p.places[i]; at.next == taken {
 			all = append(all, at.ticket(i))
@@ -157,7 +156,7 @@ func (p *Parking[T]) tickets() (all []uint64) {
 	return all
 }
 
-// put gives somebody a place, and returns the ticket for it. The caller holds mu.
+// put takes a place for who, and returns its ticket. The caller holds mu.
 func (p *Parking[T]) put(who T) (ticket uint64) {
 	if p.free == 0 {
 		p.places = append(p.places, place[T]{turn: 1}) // 0 is the ticket of a zero Spot
@@ -170,8 +169,8 @@ func (p *Parking[T]) put(who T) (ticket uint64) {
 	return at.ticket(i)
 }
 
-// take has the one with a ticket leave its place; false where it has left before. The caller
-// holds mu.
+// take frees the place of a ticket and returns its entry. ok is false if the entry has left. The
+// caller holds mu.
 func (p *Parking[T]) take(ticket uint64) (who T, ok bool) {
 	i, turn := uint32(ticket), uint32(ticket>>32)
 	if int(i) >= len(p.places) {
@@ -188,7 +187,7 @@ func (p *Parking[T]) take(ticket uint64) (who T, ok bool) {
 	return who, true
 }
 
-// socketOf is the socket of a connection; nil for one without.
+// socketOf returns the socket of a connection, nil for none.
 func socketOf(conn Conn) syscall.RawConn {
 	if of, ok := conn.(interface{ rawSocket() syscall.RawConn }); ok {
 		return of.rawSocket()

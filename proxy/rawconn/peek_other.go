@@ -4,7 +4,7 @@ package rawconn
 
 import "syscall"
 
-// canPeek says that a socket can be asked what it holds.
+// canPeek reports whether the system can peek at a socket.
 const canPeek = false
 
 func peek(uintptr) (State, error) { return Quiet, nil }

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// canPeek says that a socket can be asked what it holds.
+// canPeek reports whether the system can peek at a socket.
 const canPeek = true
 
-// peek looks at one byte of fd without waiting or consuming. With Closed the
-// error is the socket's, nil at the end of the stream.
+// peek checks one byte of fd without waiting or consuming. With Closed, err is the socket's error,
+// nil at the end of the stream.
 func peek(fd uintptr) (State, error) {
 	var one [1]byte
 	for {
@@ -30,10 +30,10 @@ func peek(fd uintptr) (State, error) {
 	}
 }
 
-// broken reports whether a socket has an error to tell, or is closed on this side.
+// broken reports whether a socket has a pending error, or is closed on this side.
 func broken(socket syscall.RawConn) bool {
 	failed := true
-	// An error is that of a closed connection.
+	// An error means a closed connection.
 	_ = socket.Control(func(fd uintptr) {
 		errno, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
 		failed = err != nil || errno != 0

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askTCP asks the kernel; nil of a socket of another family, which has no such thing.
+// askTCP returns the kernel's TCP state, nil for other sockets.
 func askTCP(socket syscall.RawConn) (info *unix.TCPInfo) {
 	_ = socket.Control(func(fd uintptr) {
 		if asked, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
@@ -18,11 +18,11 @@ func askTCP(socket syscall.RawConn) (info *unix.TCPInfo) {
 	return info
 }
 
-// PeersKnown says that PeerProcess works here.
+// PeersKnown reports whether PeerProcess works.
 const PeersKnown = true
 
-// PeerProcess is the process at the other end of a Unix socket, and its user, as they were when it
-// connected; ok is false for any other connection.
+// PeerProcess returns the process at the other end of a Unix socket, and its user, as of the
+// connect. ok is false for other connections.
 func PeerProcess(conn net.Conn) (pid int32, uid uint32, ok bool) {
 	local, isUnix := conn.(*net.UnixConn)
 	if !isUnix {
@@ -55,7 +55,7 @@ func ended(socket syscall.RawConn) bool {
 	}
 	switch info.State {
 	case unix.BPF_TCP_CLOSE, unix.BPF_TCP_CLOSE_WAIT, unix.BPF_TCP_LAST_ACK, unix.BPF_TCP_CLOSING:
-		return true // the peer has sent its FIN, or nobody has the connection any more
+		return true // the peer has sent its FIN, or the connection is gone
 	}
 	return false
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// PeersKnown says that PeerProcess works here.
+// PeersKnown reports whether PeerProcess works.
 const PeersKnown = false
 
-// PeerProcess is not known here.
+// PeerProcess is not supported here.
 func PeerProcess(net.Conn) (pid int32, uid uint32, ok bool) { return 0, 0, false }
 
 func unacked(syscall.RawConn) (owed bool, last time.Duration) { return false, 0 }

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// plainConn is the layer of ordinary calls.
+// plainConn is the layer with ordinary calls.
 type plainConn struct {
 	net.Conn
-	socket syscall.RawConn // nil when conn is no socket, net.Pipe for one
+	socket syscall.RawConn // nil if conn is no socket, for example a net.Pipe
 
-	// ahead is what WaitReadable had to read where there is no socket to ask.
+	// ahead is the byte that WaitReadable had to read without a socket.
 	ahead [1]byte
 	held  bool
 }
 
-// Plain gives conn the methods of a Conn by ordinary calls.
+// Plain returns conn as a Conn with ordinary calls.
 func Plain(conn net.Conn) Conn {
 	c := &plainConn{Conn: conn}
 	if s, ok := conn.(syscall.Conn); ok && canPeek {
@@ -37,7 +37,7 @@ func (c *plainConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// ReadWith takes its buffer before it waits: ordinary calls have no moment between.
+// ReadWith gets its buffer before it waits, because ordinary calls have no step between.
 func (c *plainConn) ReadWith(get func() []byte, put func([]byte)) ([]byte, int, error) {
 	buf := get()
 	n, err := c.Read(buf)
@@ -56,7 +56,7 @@ func (c *plainConn) Peek() State {
 		return Quiet
 	}
 	state := Closed
-	// An error is that of a closed connection.
+	// An error means a closed connection.
 	_ = c.socket.Control(func(fd uintptr) { state, _ = peek(fd) })
 	return state
 }
@@ -117,8 +117,8 @@ func closeWrite(conn net.Conn) error {
 	return fmt.Errorf("close write on %T: %w", conn, errors.ErrUnsupported)
 }
 
-// opError is the error that an ordinary call on conn would have returned. The
-// poller's own (deadline, closed) come named raw-read or raw-write.
+// opError returns the error that an ordinary call on conn would return. The poller's own errors
+// (deadline, closed) have the name raw-read or raw-write.
 func opError(conn net.Conn, op string, err error) error {
 	if e, ok := err.(*net.OpError); ok {
 		err = e.Err
@@ -131,9 +131,9 @@ func opError(conn net.Conn, op string, err error) error {
 	return e
 }
 
-// endedUnread is ended where the system only tells of a stream without unread bytes.
+// endedUnread implements ended on systems that report the end only without unread bytes.
 func endedUnread(socket syscall.RawConn) bool {
 	state := Closed
-	_ = socket.Control(func(fd uintptr) { state, _ = peek(fd) }) // an error is that of a closed connection
+	_ = socket.Control(func(fd uintptr) { state, _ = peek(fd) }) // an error means a closed connection
 	return state == Closed
 }

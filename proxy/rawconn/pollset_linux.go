@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollSet is an epoll set of sockets, each of which it names once. The set is a file for the
-// runtime's poller, which itself waits by epoll: so no thread waits for it. The sockets are in the
-// runtime's own set all the while.
+// pollSet is an epoll set of sockets, each of which it reports once. The set is itself a file in
+// the runtime's poller, which uses epoll too, so that no thread waits for it. The sockets stay in
+// the runtime's own set.
 type pollSet struct {
 	fd     int
 	file   *os.File
 	socket syscall.RawConn // file's
 
-	// The callbacks are made once, and two of them talk by the fields below their own: those of
-	// onAdd are guarded by the Parking's mu, those of onWait are its goroutine's alone.
+	// The callbacks are made once. Two of them return results in the fields below them: the
+	// Parking's mu guards those of onAdd, and its goroutine owns those of onWait.
 	onRemove func(fd uintptr)
 	onAdd    func(fd uintptr)
 	event    unix.EpollEvent
@@ -36,7 +36,7 @@ func newPollSet() (*pollSet, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	// What does not block is what NewFile gives to the poller.
+	// NewFile adds a nonblocking descriptor to the poller.
 	err = os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
 	s := &pollSet{fd: fd, file: os.NewFile(uintptr(fd), "epoll")}
 	if err == nil {
@@ -49,14 +49,13 @@ func newPollSet() (*pollSet, error) {
 	return s, nil
 }
 
-// add has wait return the key once, when the socket can be read, or is ended or failed already;
-// false where it cannot be waited for. It does not take the socket's error, which a socket tells
-// once.
+// add makes wait return the key once, when the socket is readable, ended or failed. It returns
+// false if the socket cannot be watched. It does not consume the socket's error.
 func (s *pollSet) add(socket syscall.RawConn, key uint64) bool {
 	s.event = unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT,
 		Fd: int32(uint32(key)), Pad: int32(uint32(key >> 32))}
 	s.added = false
-	_ = socket.Control(s.onAdd) // an error is that of a closed connection
+	_ = socket.Control(s.onAdd) // an error means a closed connection
 	return s.added
 }
 
@@ -68,8 +67,8 @@ func (s *pollSet) tryAdd(fd uintptr) {
 
 func (s *pollSet) tryRemove(fd uintptr) { _ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_DEL, int(fd), nil) }
 
-// tryWait makes the call as the raw layer makes its own: it does not block. A call that says it might
-// wakes the runtime's watchdog wherever the process was idle, which costs more than all else here.
+// tryWait uses a raw call, which does not block. A call that may block would wake the runtime's
+// monitor thread of an idle process, which costs more than the rest.
 func (s *pollSet) tryWait(uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.fd), uintptr(unsafe.Pointer(&s.ready)), batch, 0, 0, 0)
@@ -85,8 +84,8 @@ func (s *pollSet) tryWait(uintptr) bool {
 	}
 }
 
-// wait returns keys of sockets that are ready, one at least. One goroutine calls it. An error says
-// that the set is closed.
+// wait returns keys of ready sockets, at least one. One goroutine calls it. An error means that the
+// set is closed.
 func (s *pollSet) wait(keys []uint64) (n int, err error) {
 	if err := errors.Join(s.socket.Read(s.onWait), s.failed); err != nil {
 		return 0, err

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// pollSet is none here: newPollSet returns nil, and nobody is parked.
+// pollSet has no implementation here: newPollSet returns nil, and nothing is parked.
 type pollSet struct{}
 
 func newPollSet() (*pollSet, error) { return nil, nil }

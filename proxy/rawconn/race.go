@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// streams is what every write releases and every read acquires: like package
-// syscall, the race detector is told that bytes read were written before.
+// streams is released by every write and acquired by every read, as in package syscall: bytes that
+// were read must have been written before.
 var streams byte
 
-// sending tells the race detector that the kernel reads b.
+// sending informs the race detector that the kernel reads b.
 func sending(b []byte) {
 	runtime.RaceReleaseMerge(unsafe.Pointer(&streams))
 	if len(b) > 0 {
@@ -19,7 +19,7 @@ func sending(b []byte) {
 	}
 }
 
-// received tells the race detector that the kernel wrote b.
+// received informs the race detector that the kernel wrote b.
 func received(b []byte) {
 	if len(b) > 0 {
 		runtime.RaceWriteRange(unsafe.Pointer(unsafe.SliceData(b)), len(b))

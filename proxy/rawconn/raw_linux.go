@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// maxCallBytes bounds what one raw call moves, since its thread cannot be
-	// retaken meanwhile: 64 KiB are some 10 µs.
+	// maxCallBytes bounds the bytes of one raw call, during which its thread is blocked: 64 KiB
+	// take some 10 µs.
 	maxCallBytes = 64 << 10
-	// yieldBytes may be moved one way without parking before the goroutine
-	// yields: some 50 µs of other goroutines' time.
+	// yieldBytes is how much a goroutine moves in one direction without parking before it yields:
+	// some 50 µs.
 	yieldBytes = 256 << 10
 )
 
-// rawConn is the raw layer over one socket. Each of its callbacks is made once, when it is first
-// needed, since a short connection needs two of the five; they talk with their callers through
-// fields, so that no further call allocates.
+// rawConn is the raw layer over one socket. Each callback is made at its first use, because a short
+// connection needs two of the five. They exchange values with their callers by fields, so that
+// further calls allocate nothing.
 type rawConn struct {
 	net.Conn
 	socket syscall.RawConn
 
-	// The read side, its reader's alone.
+	// The read side belongs to the reader.
 	onRead, onReadWith, onWait func(fd uintptr) bool
 	onPeek                     func(fd uintptr)
 	readBuf                    []byte
@@ -40,14 +40,14 @@ type rawConn struct {
 	peeked                     State
 	one                        [1]byte
 
-	// The write side, its writer's alone.
+	// The write side belongs to the writer.
 	onWrite    func(fd uintptr) bool
-	writeBuf   []byte // what is left to write
+	writeBuf   []byte // the unwritten rest
 	writeErr   syscall.Errno
 	writeMoved int
 }
 
-// newRaw returns nil when conn is not a stream that the raw layer knows.
+// newRaw returns nil if conn is not a supported stream.
 func newRaw(conn net.Conn) Conn {
 	var socket syscall.RawConn
 	var err error
@@ -100,8 +100,7 @@ func (c *rawConn) ReadWith(get func() []byte, put func([]byte)) ([]byte, int, er
 	return buf, c.readN, nil
 }
 
-// readOutcome turns what the poller and the callback left into Read's error,
-// and yields when it is time.
+// readOutcome returns Read's error from the results of poller and callback, and yields when due.
 func (c *rawConn) readOutcome(err error) error {
 	switch {
 	case err != nil:
@@ -135,7 +134,7 @@ func (c *rawConn) Peek() State {
 	if c.onPeek == nil {
 		c.onPeek = c.tryPeek
 	}
-	c.peeked = Closed // what it stays when the poller refuses: closed on this side
+	c.peeked = Closed // the result if the poller refuses: closed on this side
 	_ = c.socket.Control(c.onPeek)
 	return c.peeked
 }
@@ -173,8 +172,8 @@ func (c *rawConn) NetConn() net.Conn { return c.Conn }
 
 func (c *rawConn) rawSocket() syscall.RawConn { return c.socket }
 
-// The callbacks run inside the poller, which calls them again whenever the
-// socket may be ready, until they return true.
+// These callbacks run in the poller, which calls them again when the socket may be ready, until
+// they return true.
 
 func (c *rawConn) tryRead(fd uintptr) bool {
 	c.readN, c.readErr = recv(fd, c.readBuf, 0)
@@ -196,7 +195,7 @@ func (c *rawConn) tryWait(fd uintptr) bool {
 	return c.settled()
 }
 
-// settled reports whether the reader may go on; if not, it parks.
+// settled reports whether the reader may go on; otherwise it parks.
 func (c *rawConn) settled() bool {
 	if c.readErr == syscall.EAGAIN {
 		c.readMoved = 0

@@ -4,5 +4,5 @@ package rawconn
 
 import "net"
 
-// newRaw has no raw calls here.
+// newRaw returns nil: there are no raw calls here.
 func newRaw(net.Conn) Conn { return nil }

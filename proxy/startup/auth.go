@@ -17,7 +17,7 @@ import (
 	"github.com/xdg-go/scram"
 )
 
-// Mechanisms of SASL. Package scram is used because it has the server's side and channel binding.
+// SASL mechanisms. Package scram implements the server's side, with channel binding.
 const (
 	mechanismSCRAM     = "SCRAM-SHA-256"
 	mechanismSCRAMPlus = "SCRAM-SHA-256-PLUS"
@@ -26,7 +26,7 @@ const (
 	msgSASLResponse = 'p'
 )
 
-// Refusals of an authentication, as PostgreSQL words them.
+// Refusals of an authentication, with PostgreSQL's texts.
 var (
 	errMalformedSCRAM = wire.ProtocolViolation("malformed SCRAM message")
 	errMechanism      = wire.ProtocolViolation("client selected an invalid SASL authentication mechanism")
@@ -44,8 +44,8 @@ func errClientCert(user string) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "28000", Message: fmt.Sprintf("certificate authentication failed for user \"%s\"", user)}
 }
 
-// authenticate makes sure that the client is user. It leaves AuthenticationOk
-// to whoever says what follows it.
+// authenticate checks that the client is user. The caller sends AuthenticationOk with the messages
+// that follow it.
 func (g *handshake) authenticate(user string) error {
 	switch g.method {
 	case SCRAM:
@@ -74,8 +74,8 @@ func (g *handshake) authenticateCert(user string) error {
 	return nil
 }
 
-// authenticateSCRAM runs the whole exchange for unknown users too: they fail
-// where a wrong password does. The user name in the exchange is ignored.
+// authenticateSCRAM runs the whole exchange for unknown users too, so that they fail like a wrong
+// password. The user name in the exchange is ignored.
 func (g *handshake) authenticateSCRAM(user string) error {
 	credentials := g.users.Load().find(user, g.secret)
 	server, err := scram.SHA256.NewServer(func(string) (scram.StoredCredentials, error) { return credentials, nil })
@@ -123,8 +123,8 @@ func (g *handshake) authenticateSCRAM(user string) error {
 	return g.judge(user, conversation, payload)
 }
 
-// judge answers the client's proof. It is not looked at where too many wrong ones came from its
-// address.
+// judge answers the client's proof. It does not check the proof after too many wrong ones from the
+// client's address.
 func (g *handshake) judge(user string, conversation *scram.ServerConversation, proof []byte) error {
 	var verdict string
 	var err error
@@ -146,9 +146,8 @@ func (g *handshake) judge(user string, conversation *scram.ServerConversation, p
 	return errMalformedSCRAM
 }
 
-// ChannelBinding is what ties the exchange to this TLS connection
-// (tls-server-end-point, RFC 5929); ok is false in plain text, and for a
-// certificate whose signature has no hash.
+// channelBinding returns the binding of the exchange to this TLS connection (tls-server-end-point,
+// RFC 5929). ok is false without TLS, and for a certificate whose signature has no hash.
 func (g *handshake) channelBinding() (binding scram.ChannelBinding, ok bool) {
 	if g.secured == nil || g.cert == nil {
 		return binding, false
@@ -161,18 +160,20 @@ func (g *handshake) channelBinding() (binding scram.ChannelBinding, ok bool) {
 	return binding, err == nil
 }
 
-// authSecret makes what must look arbitrary but stay the same: the salts of users who do not
-// exist, or whose password is not hashed.
+// authSecret derives values that must look random and stay the same: salts of users that do not
+// exist, or whose password is in plain text.
 type authSecret [sha256.Size]byte
 
-// minSaltSecret is the shortest secret of auth.salt_secret_file, in bytes: salts are shown to anybody, who
-// could find a short one by trying. For the same reason it is not made of the users' passwords.
+// minSaltSecret is the shortest secret of auth.salt_secret_file, in bytes. Anybody can see the
+// salts and could find a short secret by trying. For the same reason it does not depend on the
+// users' passwords.
 const (
 	minSaltSecret = 32
 	maxSaltSecret = 4096
 )
 
-// readAuthSecret makes the secret of a file's, or one that lasts as long as the process for no file.
+// readAuthSecret returns a secret from a file. Without a file it returns a random one for this
+// process.
 func readAuthSecret(path string) (s authSecret, err error) {
 	if path == "" {
 		rand.Read(s[:])
@@ -197,7 +198,7 @@ func (s authSecret) derive(purpose, user string) []byte {
 	return mac.Sum(nil)
 }
 
-// salt is a user's, of so many bytes.
+// salt returns a user's salt of the given length.
 func (s authSecret) salt(user string, length int) string {
 	salt := s.derive("salt", user)
 	for len(salt) < length {

@@ -7,43 +7,42 @@ import (
 	"time"
 )
 
-// AuthMethod is how a client proves who it is.
+// AuthMethod is how a client proves its identity.
 type AuthMethod string
 
 const (
-	// Trust asks for nothing.
+	// Trust requires no proof.
 	Trust AuthMethod = "trust"
-	// SCRAM asks for SCRAM-SHA-256 against a users file.
+	// SCRAM requires SCRAM-SHA-256 with a users file.
 	SCRAM AuthMethod = "scram-sha-256"
-	// Cert asks for a TLS client certificate whose CN is the user.
+	// Cert requires a TLS client certificate whose CN is the user.
 	Cert AuthMethod = "cert"
-	// Peer asks the kernel whose process is at the Unix socket.
+	// Peer asks the kernel for the user of the process at the Unix socket.
 	Peer AuthMethod = "peer"
 )
 
-// Config is how clients begin. The zero value is not valid.
+// Config configures the startup of clients. The zero value is not valid.
 type Config struct {
 	// Timeout bounds a client's startup, authentication included.
 	Timeout time.Duration
-	// Method is how clients prove who they are.
+	// Method is how clients prove their identity.
 	Method AuthMethod
-	// UsersFile in PgBouncer's userlist.txt form, with SCRAM verifiers.
+	// UsersFile is a file in the form of PgBouncer's userlist.txt, with SCRAM verifiers.
 	UsersFile string
 	// PeerMap has entries osuser=user, for Peer.
 	PeerMap []string
-	// SaltSecretFile has 32 bytes or more that the salts of unknown users are made of; "": they
-	// change with each start of the process.
+	// SaltSecretFile has at least 32 bytes from which salts of unknown users are derived. Without
+	// it, these salts change with each start of the process.
 	SaltSecretFile string
-	// TLS is offered when non-nil. cmd/sluice/daemon reloads certificates behind its
-	// GetConfigForClient.
+	// TLS is offered if not nil. cmd/sluice/daemon reloads certificates by its GetConfigForClient.
 	TLS *tls.Config
-	// TLSRequired refuses plain clients that do not come by Unix socket.
+	// TLSRequired refuses clients without TLS, except at the Unix socket.
 	TLSRequired bool
-	// Replication lets clients in that ask for a replication connection.
+	// Replication accepts clients that request a replication connection.
 	Replication bool
 }
 
-// Validate reports every bad value at once, by the names of the configuration's keys.
+// Validate returns all faults of the configuration in one error, by configuration key.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key, format string, args ...any) {

@@ -13,16 +13,15 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Guesses bounds how many wrong passwords or cancel keys one source tries. A source that has used up
-// its share is not heard until the share grows again. Right answers are refused too then, or a guesser
-// would find the right one among many that it sends at once. The refusal comes at once: no connection
-// is kept waiting.
+// Guesses bounds the number of wrong passwords or cancel keys from one source. A source that has
+// used its share is refused until the share grows again, even with a right answer: otherwise a
+// guesser could send many at once. The refusal is immediate, so that no connection waits.
 //
-// A source is an IPv4 address, or the /64 of an IPv6 one; all who come through one address translator
-// are one source. Clients of this machine (loopback, Unix sockets) cannot be told apart, and have no
-// bound. Any goroutine may call the methods.
+// A source is an IPv4 address, or the /64 of an IPv6 one; all clients behind one address translator
+// are one source. Clients of this machine (loopback, Unix sockets) have no distinct source, and no
+// bound. It is safe for concurrent use.
 type Guesses struct {
-	share rate.Limit // wrong answers a second
+	share rate.Limit // wrong answers per second
 	burst int
 
 	mu      sync.Mutex
@@ -31,19 +30,18 @@ type Guesses struct {
 }
 
 const (
-	// mostSources bounds the sources that are remembered, some 2 MiB of them. Those beyond share one.
+	// mostSources bounds the stored sources, some 2 MiB. Further ones share one entry.
 	mostSources = 10_000
-	// sweepSources is how often those are looked for that have their whole share again.
+	// sweepSources is the interval at which sources with their whole share are removed.
 	sweepSources = time.Second
 )
 
-// NewGuesses allows each source burst wrong answers at once, and every as the time between two
-// from then on.
+// NewGuesses allows each source burst wrong answers at once, and then one per every.
 func NewGuesses(burst int, every time.Duration) *Guesses {
 	return &Guesses{share: rate.Every(every), burst: burst, sources: map[netip.Prefix]*rate.Limiter{}}
 }
 
-// SourceOf is the source that a connection comes from; ok is false for one of this machine.
+// SourceOf returns the source of a connection; ok is false for one of this machine.
 func SourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
 	tcp, isTCP := addr.(*net.TCPAddr)
 	if !isTCP {
@@ -61,8 +59,8 @@ func SourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
 	return source, err == nil
 }
 
-// Try asks right whether an answer is right, and reports what it said. heard is false where the source
-// has used up its share: then right is not asked. right is called under a lock, and must not block.
+// Try calls right to check an answer, and returns its result. If the source has used its share,
+// heard is false and right is not called. right is called under a lock, and must not block.
 func (g *Guesses) Try(from net.Addr, now time.Time, right func() bool) (ok, heard bool) {
 	source, bounded := SourceOf(from)
 	if !bounded {
@@ -91,7 +89,7 @@ func (g *Guesses) Try(from net.Addr, now time.Time, right func() bool) (ok, hear
 	return ok, true
 }
 
-// sweep forgets sources that have their whole share again. The caller holds mu.
+// sweep removes sources with their whole share. The caller holds mu.
 func (g *Guesses) sweep(now time.Time) {
 	if now.Sub(g.swept) < sweepSources {
 		return
@@ -104,21 +102,22 @@ func (g *Guesses) sweep(now time.Time) {
 	}
 }
 
-// The share of passwords: a person who mistypes is not kept out, and a day of guesses is 86,000.
+// The share of passwords. It allows typing errors, and 86,000 guesses a day.
 const (
 	passwordBurst = 20
 	passwordEvery = time.Second
-	// failureHold is how long a client whose password was wrong waits for its error, as with PostgreSQL's
-	// auth_delay. Nothing else slows a guesser on this machine.
+	// failureHold delays the error for a wrong password, as PostgreSQL's auth_delay does. It is the
+	// only limit for a guesser on this machine.
 	failureHold = 500 * time.Millisecond
 )
 
-// ErrTooManyFailures refuses a client whose source has tried too many wrong passwords.
+// ErrTooManyFailures refuses a client after too many wrong passwords from its source.
 var ErrTooManyFailures = &wire.Error{Fatal: true, Code: "53300", Message: "too many failed authentications from this address",
 	Hint: "Try again later: one more attempt is heard each second."}
 
-// holdFailure waits for failureHold, or until the connection is broken or closed here. What the client
-// sends meanwhile is dropped. The end of its stream does not shorten the wait: a guesser may send it at once.
+// holdFailure waits for failureHold, or until the connection fails or is closed here. It drops the
+// client's input. The end of the client's stream does not shorten the wait, because a guesser may
+// send it at once.
 func (g *handshake) holdFailure() {
 	end := time.Now().Add(failureHold)
 	if g.raw.SetReadDeadline(end) != nil {

@@ -1,16 +1,16 @@
-// Package startup takes a client from the accepted connection to one that has said who it
-// is and was believed: TLS, protocol version, startup packet, SCRAM, client certificates.
-// It touches no backend. What follows AuthenticationOk is the caller's.
+// Package startup performs a client's startup, from the accepted connection to a proven identity:
+// TLS, protocol version, startup packet, SCRAM, client certificates. It uses no backend. The caller
+// sends AuthenticationOk and the rest.
 //
-//	config.go     Config, and what is wrong with it
-//	handshake.go  Handshaker, and the order in which one client's requests are answered
+//	config.go     Config and its faults
+//	handshake.go  Handshaker, and the order of one client's requests
 //	message.go    the startup packet and its options
-//	stream.go     reading and writing one client, and telling it why it is refused
+//	stream.go     reading and writing one client, and its refusal
 //	tls.go        encryption, with the certificate that channel binding needs
 //	auth.go       SCRAM-SHA-256 and client certificates
-//	peer.go       whose process is at the Unix socket
+//	peer.go       the process at the Unix socket
 //	users.go      the users file
-//	guesses.go    wrong passwords and cancel keys, bounded by source
+//	guesses.go    bounds on wrong passwords and cancel keys, by source
 package startup
 
 import (
@@ -38,14 +38,14 @@ const (
 	// maxSASLResponse bounds a client's authentication message
 	// (PG_MAX_SASL_MESSAGE_LENGTH of PostgreSQL's sasl.c).
 	maxSASLResponse = 1024
-	// RefusalTimeout bounds the telling of a client why it is refused.
+	// RefusalTimeout bounds the write of a refusal to the client.
 	RefusalTimeout = time.Second
-	// directTLS is the first byte of a TLS handshake, and of no startup packet
-	// that is short enough.
+	// directTLS is the first byte of a TLS handshake. No startup packet of valid length begins with
+	// it.
 	directTLS = 0x16
 )
 
-// Codes that stand where a startup packet has its version (pqcomm.h).
+// Request codes that take the place of a protocol version in a startup packet (pqcomm.h).
 const (
 	cancelRequestCode = 1234<<16 | 5678
 	sslRequestCode    = 1234<<16 | 5679
@@ -55,25 +55,24 @@ const (
 // A startup packet always fits into a buffer.
 const _ = uint(wire.BufferSize - 4 - maxStartupPacket)
 
-// Handshaker answers the beginnings of client connections: encryption, protocol
-// version, authentication. One serves all clients of a Server, each in its own
-// goroutine.
+// Handshaker performs the startups of client connections: encryption, protocol version,
+// authentication. It serves all clients of a Server, each in its own goroutine.
 type Handshaker struct {
 	timeout     time.Duration
-	tls         *tls.Config // nil: not offered
+	tls         *tls.Config // nil if not offered
 	tlsRequired bool
-	// replication clients are let in.
+	// replication clients are accepted.
 	replication bool
 
 	method    AuthMethod
 	usersFile string
-	users     atomic.Pointer[users] // never nil once made with method SCRAM
+	users     atomic.Pointer[users] // not nil with method SCRAM
 	secret    authSecret
 	passwords *Guesses
 	peers     peers
 }
 
-// New returns a Handshaker for a valid Config. It reads the users file, where there is one.
+// New returns a Handshaker for a valid Config. It reads the users file, if any.
 func New(cfg Config) (*Handshaker, error) {
 	s := &Handshaker{
 		timeout:     cfg.Timeout,
@@ -99,37 +98,39 @@ func New(cfg Config) (*Handshaker, error) {
 	return s, err
 }
 
-// Client is a client that has said who it is, and was believed.
+// Client is a client with a proven identity.
 type Client struct {
-	Conn net.Conn     // what frames are read from: Raw, or a *tls.Conn over it
+	Conn net.Conn     // for frames: Raw, or a *tls.Conn over it
 	Raw  rawconn.Conn // the socket
 
 	User     string
-	Database string // the user's name unless given
-	// Params are the settings asked for: the startup parameters without user
-	// and database, and what `options` held, by names in lower case.
+	Database string // the user's name by default
+	// Params are the requested settings: the startup parameters without user and database, and the
+	// content of `options`, by names in lower case.
 	Params map[string]string
 	// Spelt are, by the same names, those that the client has not written in lower case.
 	Spelt map[string]string
-	// Protocol is the version agreed on: 3.0 or 3.2.
+	// Protocol is the negotiated version: 3.0 or 3.2.
 	Protocol uint32
-	// Rest is what the client sent behind its startup packet, nil usually.
+	// Rest is what the client sent after its startup packet, mostly nil.
 	Rest []byte
-	// Until is the deadline that Raw still has, and that its owner clears: the end of the time for the startup.
+	// Until is the deadline that Raw still has, the end of the startup's time. The caller clears
+	// it.
 	Until time.Time
 
-	// Cancel is set when the client is no client but asks for a cancel. Then
-	// nothing else is.
+	// Cancel is set for a cancel request. The other identity fields are then empty.
 	Cancel *CancelRequest
 }
 
-// CancelRequest is what a client sends instead of a startup packet: nothing is answered, the connection is closed.
+// CancelRequest is a request that replaces a startup packet. It has no answer; the connection is
+// closed.
 type CancelRequest struct {
 	PID    uint32
-	Secret []byte // 4 bytes of protocol 3.0, up to 256 of 3.2
+	Secret []byte // 4 bytes in protocol 3.0, up to 256 in 3.2
 }
 
-// Refusals of a startup; the caller tells those with a name of its own apart. Texts and codes are PostgreSQL's where it has them.
+// Refusals of a startup. Callers distinguish the exported ones. Texts and codes are PostgreSQL's if
+// it has them.
 var (
 	ErrTimeout       = &wire.Error{Fatal: true, Code: "57014", Message: "canceling authentication due to timeout"}
 	errStartupLength = wire.ProtocolViolation("invalid length of startup packet")
@@ -145,7 +146,7 @@ var (
 	errNoUser = &wire.Error{Fatal: true, Code: "28000", Message: "no PostgreSQL user name specified in startup packet"}
 )
 
-// maxName is the length of PostgreSQL's names. It looks for a longer one cut to that.
+// maxName is the length of PostgreSQL's names. PostgreSQL truncates longer ones.
 const maxName = 63
 
 func errNoRole(name string) *wire.Error {
@@ -158,13 +159,12 @@ func errDatabaseName(name string) *wire.Error {
 		Hint: "A name has at most 63 bytes."}
 }
 
-// cutName is as much of a long name as an error repeats.
+// cutName returns the part of a long name for an error.
 func cutName(name string) string { return strings.ToValidUTF8(name[:maxName], "") }
 
-// Run performs the startup of the client on conn, up to but without
-// AuthenticationOk. With an error the client has been told why, where that is
-// possible, and conn is the caller's to close; io.EOF is a client that left of
-// its own accord. Without an error the deadline of conn stays, for what the client is told then.
+// Run performs the startup of the client on conn, without AuthenticationOk. After an error the
+// client has been sent the reason, if possible, and the caller closes conn. io.EOF means that the
+// client left. Without an error conn retains its deadline, for the messages that follow.
 func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 	g := &handshake{Handshaker: s, raw: conn, conn: conn}
 	defer g.release()
@@ -188,22 +188,21 @@ func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 type handshake struct {
 	*Handshaker
 	raw     rawconn.Conn
-	conn    net.Conn  // raw or secured; nil while a handshake owns the stream
-	secured *tls.Conn // nil in plain text
+	conn    net.Conn  // raw or secured; nil while TLS performs its handshake
+	secured *tls.Conn // nil without TLS
 	cert    []byte    // our certificate (DER) in this handshake
 
-	buf  []byte // a pooled buffer, nil until bytes have come
+	buf  []byte // a pooled buffer, nil before the first bytes
 	r, w int
-	out  []byte // to be sent with the next message
+	out  []byte // sent with the next message
 }
 
-// negotiate reads requests until one is a startup message or a cancel.
+// negotiate reads requests up to a startup message or a cancel.
 func (g *handshake) negotiate() (*Client, error) {
 	if err := g.need(1); err != nil {
 		return nil, err
 	}
-	// Each of the two may be asked for once, as in PostgreSQL: a second one is a
-	// version that nobody speaks.
+	// Each may be requested once, as in PostgreSQL; a second request counts as an unknown version.
 	mayTLS, mayGSS := true, true
 	if g.buf[g.r] == directTLS {
 		if err := g.secureDirect(); err != nil {
@@ -235,8 +234,8 @@ func (g *handshake) negotiate() (*Client, error) {
 	}
 }
 
-// cancel is taken in plain text even where TLS is required: libpq before 17
-// sends it in no other way, and it carries nothing but its key.
+// cancel accepts a request without TLS even where TLS is required. libpq before 17 sends it in no
+// other way, and it contains only its key.
 func (g *handshake) cancel(packet []byte) (*Client, error) {
 	var c pgproto3.CancelRequest
 	if err := c.Decode(packet); err != nil {
@@ -245,7 +244,7 @@ func (g *handshake) cancel(packet []byte) (*Client, error) {
 	return &Client{Conn: g.conn, Raw: g.raw, Cancel: &CancelRequest{PID: c.ProcessID, Secret: c.SecretKey}}, nil
 }
 
-// begin answers the startup message proper.
+// begin answers the startup message.
 func (g *handshake) begin(packet []byte) (*Client, error) {
 	m, err := parseStartup(packet)
 	if err != nil {
@@ -285,8 +284,8 @@ func (g *handshake) begin(packet []byte) (*Client, error) {
 	return h, nil
 }
 
-// admitReplication drops a `replication` that asks for none, and refuses
-// another one unless replication is allowed: then the server judges it.
+// admitReplication removes a `replication` parameter that requests none, and refuses others. If
+// replication is allowed, the server decides.
 func (g *handshake) admitReplication(params map[string]string) error {
 	value, asked := params["replication"]
 	if !asked || g.replication {
@@ -301,5 +300,5 @@ func (g *handshake) admitReplication(params map[string]string) error {
 		Hint: "Connect to the server itself."}
 }
 
-// local reports whether the client came by Unix socket.
+// local reports whether the client uses the Unix socket.
 func (g *handshake) local() bool { return g.raw.LocalAddr().Network() == "unix" }

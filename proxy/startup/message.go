@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// supportedProtocol is the newest version that both sides speak. 3.1 never was.
+// supportedProtocol returns the newest version that both sides support. There is no 3.1.
 func supportedProtocol(asked uint32) uint32 {
 	if asked < pgproto3.ProtocolVersion32 {
 		return pgproto3.ProtocolVersion30
@@ -18,15 +18,15 @@ func supportedProtocol(asked uint32) uint32 {
 	return pgproto3.ProtocolVersion32
 }
 
-// message is what a startup packet says.
+// message is a decoded startup packet.
 type message struct {
 	protocol       uint32
 	user, database string
 	params, spelt  map[string]string // as in Client
-	unknown        []string          // _pq_. options, of which none is known
+	unknown        []string          // _pq_. options, all of them unknown
 }
 
-// parseStartup reads a startup packet as PostgreSQL does.
+// parseStartup decodes a startup packet as PostgreSQL does.
 func parseStartup(packet []byte) (m message, err error) {
 	m.protocol = binary.BigEndian.Uint32(packet)
 	if m.protocol>>16 != 3 {
@@ -67,7 +67,7 @@ func parseStartup(packet []byte) (m message, err error) {
 	if err := m.readOptions(options); err != nil {
 		return m, err
 	}
-	for _, p := range given { // a parameter of its own beats one in options
+	for _, p := range given { // a separate parameter has precedence over options
 		m.put(p[0], p[1])
 	}
 	return m, nil
@@ -112,8 +112,8 @@ func errOption(format, option string) *wire.Error {
 		Hint: "Settings are given as -c name=value or --name=value."}
 }
 
-// optionWords splits at white space that no backslash precedes; a backslash
-// takes the next character as it is (pg_split_opts of PostgreSQL's postinit.c).
+// optionWords splits options at white space without a preceding backslash; a backslash quotes the
+// next character (pg_split_opts of PostgreSQL's postinit.c).
 func optionWords(options string) []string {
 	var words []string
 	var word []byte

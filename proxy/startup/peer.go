@@ -10,21 +10,21 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// By peer, a client of the Unix socket is who the kernel says that its process is: the operating
-// system's user of that name, or one of those that a map allows it.
+// This file has auth method peer: the kernel names the user of the process at the Unix socket. The
+// client may be the database user of that name, or one that a map allows.
 
-// PeersKnown says that this system tells whose process is at a Unix socket.
+// PeersKnown reports whether this system names the process at a Unix socket.
 const PeersKnown = rawconn.PeersKnown
 
-// strangerUID is what Linux tells of a user that another user namespace has and this one lacks: all
-// such users look alike.
+// strangerUID is Linux's number for a user of another user namespace that has none in this one. All
+// those users look alike.
 const strangerUID = 65534
 
-// peers are the users that a user of the operating system may be, by that one's name or number. One
-// without an entry may be the user of its own name.
+// peers maps an operating system's user, by name or number, to the allowed database users. Without
+// an entry only the same name is allowed.
 type peers map[string][]string
 
-// newPeers reads entries of the form osuser=user.
+// newPeers parses entries of the form osuser=user.
 func newPeers(entries []string) (peers, error) {
 	allowed := peers{}
 	for _, entry := range entries {
@@ -38,7 +38,8 @@ func newPeers(entries []string) (peers, error) {
 	return allowed, nil
 }
 
-// allows reports whether the process of a user may be name. of is how that user is called, for the error.
+// allows reports whether a process with uid may be the user name. of is the name of uid, for the
+// error.
 func (p peers) allows(uid uint32, name string, lookUp func(uid string) (*user.User, error)) (of string, ok bool) {
 	number := strconv.FormatUint(uint64(uid), 10)
 	of = number

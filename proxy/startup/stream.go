@@ -51,8 +51,7 @@ func (g *handshake) take(skip, total int) ([]byte, error) {
 	return b, nil
 }
 
-// need reads until n bytes are buffered. A client that is silent from the
-// beginning costs no buffer.
+// need reads until n bytes are buffered. A client that is silent from the start uses no buffer.
 func (g *handshake) need(n int) error {
 	for g.w-g.r < n {
 		var got int
@@ -80,8 +79,8 @@ func (g *handshake) need(n int) error {
 	return nil
 }
 
-// answerByte answers an encryption request. Bytes that came with it would pass
-// for encrypted ones later (CVE-2021-23222).
+// answerByte answers an encryption request. It refuses bytes that arrived with the request, which
+// could pass for encrypted ones later (CVE-2021-23222).
 func (g *handshake) answerByte(answer byte) error {
 	if g.w > g.r {
 		return ErrPlainAfterTLS
@@ -90,7 +89,7 @@ func (g *handshake) answerByte(answer byte) error {
 	return err
 }
 
-// hold keeps a message back until the next flush.
+// hold stores a message until the next flush.
 func (g *handshake) hold(m pgproto3.BackendMessage) error {
 	out, err := m.Encode(g.out)
 	if err != nil {
@@ -100,7 +99,7 @@ func (g *handshake) hold(m pgproto3.BackendMessage) error {
 	return nil
 }
 
-// send writes a message, behind what was held.
+// send writes a message after those that hold stored.
 func (g *handshake) send(m pgproto3.BackendMessage) error {
 	if err := g.hold(m); err != nil {
 		return err
@@ -117,13 +116,13 @@ func (g *handshake) flush() error {
 	return err
 }
 
-// refuse tells the client why, if it can still be told and was not the one to leave.
+// refuse sends the client the reason, if possible and if the client did not leave.
 func (g *handshake) refuse(cause error) {
 	var told *wire.Error
 	if !errors.As(cause, &told) || g.conn == nil {
 		return
 	}
-	// Best effort: the connection is lost whether this arrives or not.
+	// An error does not matter: the connection ends in any case.
 	_ = g.raw.SetDeadline(time.Now().Add(RefusalTimeout))
 	_, _ = g.conn.Write(told.Append(g.out))
 	if g.secured != nil {

@@ -15,8 +15,8 @@ import (
 // ALPN protocol IDs).
 const alpnPostgreSQL = "postgresql"
 
-// answerTLS answers an SSLRequest, and goes on in TLS where it is offered. As
-// with PostgreSQL that is never by Unix socket.
+// answerTLS answers an SSLRequest, and starts TLS if it is offered. As in PostgreSQL, it is never
+// offered at the Unix socket.
 func (g *handshake) answerTLS() error {
 	if g.tls == nil || g.local() {
 		return g.answerByte('N')
@@ -27,11 +27,11 @@ func (g *handshake) answerTLS() error {
 	return g.secure(g.raw)
 }
 
-// secureDirect takes a client that begins with TLS. It must name the
-// protocol, so that no other protocol's client can be led here (RFC 7301).
+// secureDirect handles a client that begins with TLS. The client must name the protocol, so that a
+// client of another protocol cannot be redirected here (RFC 7301).
 func (g *handshake) secureDirect() error {
 	if g.tls == nil || g.local() {
-		g.conn = nil // nothing that it would understand can be said
+		g.conn = nil // no refusal that the client understands is possible
 		return errNoTLS
 	}
 	begun := &prefixed{Conn: g.raw, prefix: append([]byte(nil), g.buf[g.r:g.w]...)}
@@ -55,7 +55,7 @@ func (g *handshake) secure(conn net.Conn) error {
 	return nil
 }
 
-// prefixed is a connection whose first bytes were read already.
+// prefixed is a connection whose first bytes have been read.
 type prefixed struct {
 	rawconn.Conn
 	prefix []byte
@@ -72,13 +72,13 @@ func (p *prefixed) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// handshakeKey finds the handshake in the context of its handshake.
+// handshakeKey is the key of the handshake in the TLS handshake's context.
 type handshakeKey struct{}
 
-// offered is config as clients meet it: with ALPN, without session tickets
-// (PostgreSQL has none; a resumed session would outlive its certificate), and
-// noting which certificate was presented, for channel binding. A configuration
-// that config.GetConfigForClient returns is treated alike, once each.
+// offered returns config as used for clients: with ALPN, and without session tickets. PostgreSQL
+// has none, and a resumed session would survive its certificate. It records the presented
+// certificate for channel binding. A configuration from config.GetConfigForClient is converted
+// likewise, once each.
 func offered(config *tls.Config) *tls.Config {
 	prepared := prepareTLS(config)
 	current := config.GetConfigForClient
@@ -106,7 +106,7 @@ func prepareTLS(config *tls.Config) *tls.Config {
 	prepared := config.Clone()
 	prepared.NextProtos = []string{alpnPostgreSQL}
 	prepared.SessionTicketsDisabled = true
-	prepared.Certificates = nil // else GetCertificate is not always asked
+	prepared.Certificates = nil // otherwise GetCertificate is not always called
 	prepared.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := chooseCertificate(config, h)
 		if err != nil {
@@ -120,7 +120,7 @@ func prepareTLS(config *tls.Config) *tls.Config {
 	return prepared
 }
 
-// chooseCertificate does what crypto/tls does without a GetCertificate of ours.
+// chooseCertificate chooses as crypto/tls does without our GetCertificate.
 func chooseCertificate(config *tls.Config, h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if config.GetCertificate != nil && (len(config.Certificates) == 0 || h.ServerName != "") {
 		if cert, err := config.GetCertificate(h); cert != nil || err != nil {

@@ -25,24 +25,25 @@ const (
 	scramSalt = 16
 	// maxUsersFile bounds the users file: some 100,000 users.
 	maxUsersFile = 16 << 20
-	// maxUserErrors bounds how many bad lines are listed.
+	// maxUserErrors bounds the number of listed bad lines.
 	maxUserErrors = 100
-	// verifierPrefix begins a SCRAM verifier as PostgreSQL stores it.
+	// verifierPrefix is the start of a SCRAM verifier in PostgreSQL's form.
 	verifierPrefix = mechanismSCRAM + "$"
 )
 
-// users is the content of a users file. Immutable; a reload makes another one.
+// users is the content of a users file. It is immutable; a reload creates another one.
 type users struct {
 	credentials map[string]scram.StoredCredentials
-	kinds       []kind // in order
+	kinds       []kind // sorted
 }
 
-// kind is what a client is shown of a password's hash beside the salt itself, and how many users have it. One who
-// does not exist is said to have one of the file's: else a file of several kinds tells who is in it.
+// kind is the visible part of a password hash besides the salt itself, with the number of users
+// that have it. An unknown user gets one of the file's kinds; otherwise a file with several kinds
+// would show which users exist.
 type kind struct{ iterations, salt, users int }
 
-// ReloadUsers reads the users file again, for clients that connect from now
-// on. With an error the old content stays.
+// ReloadUsers reads the users file again, for clients that connect afterwards. After an error the
+// old content stays.
 func (s *Handshaker) ReloadUsers() error {
 	if s.method != SCRAM {
 		return nil
@@ -67,7 +68,7 @@ func loadUsers(path string, secret authSecret) (*users, error) {
 	return newUsers(lines, secret)
 }
 
-// readBounded reads a file of most bytes at the most.
+// readBounded reads a file of at most most bytes.
 func readBounded(path string, most int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -81,7 +82,7 @@ func readBounded(path string, most int) ([]byte, error) {
 	return text, err
 }
 
-// newUsers hashes the passwords that stand in plain text.
+// newUsers hashes passwords in plain text.
 func newUsers(lines []userLine, secret authSecret) (*users, error) {
 	u := &users{credentials: make(map[string]scram.StoredCredentials, len(lines))}
 	for _, l := range lines {
@@ -114,7 +115,7 @@ func kindsOf(credentials map[string]scram.StoredCredentials) (kinds []kind) {
 	return kinds
 }
 
-// kindOf is the kind that a user who does not exist is said to have. One more user in the file changes it for few.
+// kindOf returns the kind for an unknown user. One more user in the file changes it for few.
 func (u *users) kindOf(user string, secret authSecret) kind {
 	chosen, all := kind{iterations: scramIterations, salt: scramSalt}, len(u.credentials)
 	place, _ := bits.Mul64(binary.BigEndian.Uint64(secret.derive("kind", user)), uint64(all))
@@ -127,8 +128,8 @@ func (u *users) kindOf(user string, secret authSecret) kind {
 	return chosen
 }
 
-// hashPassword makes a verifier. A password that SASLprep refuses is taken as
-// it is, as PostgreSQL and libpq do.
+// hashPassword returns a verifier. A password that SASLprep refuses is used unchanged, as by
+// PostgreSQL and libpq.
 func hashPassword(password, salt string) (scram.StoredCredentials, error) {
 	client, err := scram.SHA256.NewClient("", password, "")
 	if err != nil {
@@ -139,8 +140,8 @@ func hashPassword(password, salt string) (scram.StoredCredentials, error) {
 	return client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: salt, Iters: scramIterations})
 }
 
-// find returns what user is checked against. For one who does not exist that is
-// a verifier which no password fits, with the salt that he always has.
+// find returns the credentials of user. For an unknown user it returns a verifier that no password
+// matches, with a constant salt.
 func (u *users) find(user string, secret authSecret) scram.StoredCredentials {
 	if c, ok := u.credentials[user]; ok {
 		return c
@@ -153,8 +154,7 @@ func (u *users) find(user string, secret authSecret) scram.StoredCredentials {
 	}
 }
 
-// userLine is one user of the file. One with neither a verifier nor a password
-// cannot log in.
+// userLine is one user of the file. Without a verifier and a password the user cannot log in.
 type userLine struct {
 	number   int
 	name     string
@@ -162,10 +162,9 @@ type userLine struct {
 	password string
 }
 
-// scanUsers reads a users file in the form of PgBouncer's userlist.txt: "user"
-// "secret" on each line, a quote in either doubled, the rest of the line
-// ignored; a semicolon begins a line of comment. The error lists every bad
-// line, by number and never by content.
+// scanUsers parses a users file in the form of PgBouncer's userlist.txt: "user" "secret" on each
+// line, with doubled quotes in either. The rest of a line is ignored, and a semicolon starts a
+// comment line. The error lists every bad line, by number and never by content.
 func scanUsers(text []byte) ([]userLine, error) {
 	var users []userLine
 	var errs []error
@@ -219,7 +218,7 @@ func scanUser(line string) (userLine, error) {
 	return userLine{name: name, password: secret}, nil
 }
 
-// scanQuoted reads a string in double quotes, in which two stand for one.
+// scanQuoted parses a string in double quotes, with two for one quote.
 func scanQuoted(s string) (value, rest string, err error) {
 	if s == "" || s[0] != '"' {
 		return "", "", errors.New("want a string in double quotes")
@@ -244,8 +243,8 @@ func isMD5(secret string) bool {
 	return ok && len(digits) == 32 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// parseVerifier reads SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>,
-// the form of pg_authid.rolpassword.
+// parseVerifier parses SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>, the form of
+// pg_authid.rolpassword.
 func parseVerifier(s string) (*scram.StoredCredentials, error) {
 	factors, keys, ok1 := strings.Cut(strings.TrimPrefix(s, verifierPrefix), "$")
 	iterations, salt, ok2 := strings.Cut(factors, ":")

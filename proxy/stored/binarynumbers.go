@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// Floats and numerics in the binary format, from their texts. That of a numeric says all that its
-// binary form does, its scale too. That of a float does where the server has written the shortest
-// that is read as the same value, as it does unless extra_float_digits is below 1: nobody sees it in
-// the text, and the owner of a cursor has to know (Cursor.Exact).
+// This file converts floats and numerics from text to the binary format. The text of a numeric is
+// complete, with its scale. The text of a float is exact only if the server has written the
+// shortest exact form, which it does unless extra_float_digits is below 1. The text does not show
+// that, so the cursor's owner must know it (Cursor.Exact).
 
-// binaryFloat is of a float of so many bits.
+// binaryFloat returns the conversion of a float with so many bits.
 func binaryFloat(bits int) binaryOf {
 	return func(text []byte) ([]byte, bool) {
 		n, ok := floatOf(string(text), bits)
@@ -26,11 +26,11 @@ func binaryFloat(bits int) binaryOf {
 	}
 }
 
-// floatOf reads what float4out and float8out write. Go reads more than that: other words,
+// floatOf parses the output of float4out and float8out. Go's parser accepts more: other words,
 // hexadecimal digits, underscores.
 func floatOf(text string, bits int) (float64, bool) {
 	switch text {
-	case "NaN": // PostgreSQL's, which is not Go's
+	case "NaN": // PostgreSQL's NaN, which differs from Go's
 		return math.Float64frombits(0x7FF8 << 48), true
 	case "Infinity":
 		return math.Inf(1), true
@@ -48,8 +48,8 @@ func floatOf(text string, bits int) (float64, bool) {
 	return n, err == nil
 }
 
-// What numeric_send writes of the signs, and of what is no number. An infinity has bits of its own
-// where others have their scale.
+// Values of numeric_send for the signs, and for values that are not numbers. An infinity has its
+// own bits in the place of a scale.
 const (
 	negativeNumeric = 0x4000
 	nanNumeric      = 0xC000
@@ -59,20 +59,20 @@ const (
 	mostScale       = 0x3FFF
 )
 
-// specialNumerics are those that are no number.
+// specialNumerics are the values that are not numbers.
 var specialNumerics = map[string][]byte{
 	"NaN": numericHead(0, 0, nanNumeric, 0), "Infinity": numericHead(0, 0, infNumeric, infScale), "-Infinity": numericHead(0, 0, minusInfNumeric, infScale),
 }
 
-// numericHead is what stands in front of the digits, which are of base 10,000: their number, the
-// weight of the first, the sign, and how many decimal digits are shown behind the point.
+// numericHead returns the header before the digits, which have base 10,000: their number, the
+// weight of the first, the sign, and the number of decimal digits after the point.
 func numericHead(digits, weight int, sign uint16, scale int) []byte {
 	b := binary.BigEndian.AppendUint16(make([]byte, 0, 8+2*digits), uint16(digits))
 	b = binary.BigEndian.AppendUint16(b, uint16(int16(weight)))
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, sign), uint16(scale))
 }
 
-// binaryNumeric is of a numeric, which has no exponent in its text whatever its value is.
+// binaryNumeric converts a numeric, whose text never has an exponent.
 func binaryNumeric(text []byte) ([]byte, bool) {
 	if special := specialNumerics[string(text)]; special != nil {
 		return bytes.Clone(special), true
@@ -82,7 +82,7 @@ func binaryNumeric(text []byte) ([]byte, bool) {
 	if !decimal(whole) || pointed && !decimal(fraction) || len(fraction) > mostScale {
 		return nil, false
 	}
-	// In groups of four, from the point on in both directions, without those that are zero at either end.
+	// Groups of four digits, from the point in both directions, without zero groups at either end.
 	padded := append(bytes.Repeat([]byte("0"), -len(whole)&3), whole...)
 	weight := len(padded)/4 - 1
 	padded = append(append(padded, fraction...), bytes.Repeat([]byte("0"), -len(fraction)&3)...)
@@ -111,7 +111,7 @@ func binaryNumeric(text []byte) ([]byte, bool) {
 	return b, true
 }
 
-// decimal reports one or more decimal digits.
+// decimal reports whether b is one or more decimal digits.
 func decimal(b []byte) bool {
 	for _, c := range b {
 		if c < '0' || c > '9' {

@@ -7,30 +7,30 @@ import (
 	"strconv"
 )
 
-// Dates, times and intervals in the binary format, from their texts. How a text is written is a
-// setting of the session that has read it: taken is that of DateStyle ISO, whose order of year,
-// month and day no other has, and of IntervalStyle postgres, in which each number has its unit. Of
-// any other there is no binary form. A time with a time zone has its offset in the text, so that
-// TimeZone says nothing about its value.
+// This file converts dates, times and intervals from text to the binary format. A text's form
+// depends on settings of the session that has read it. Accepted are DateStyle ISO, whose order of
+// year, month and day is unique, and IntervalStyle postgres, in which each number has its unit.
+// Other forms are not converted. A time with a time zone contains its offset, so its value does not
+// depend on TimeZone.
 
-// The bounds of PostgreSQL's types, in days and microseconds from 2000-01-01 on.
+// Bounds of PostgreSQL's types, in days and microseconds since 2000-01-01.
 const (
 	second = 1_000_000
 	day    = 86_400 * second
-	// epoch is that day by the Julian count, which begins with the first date that there is.
+	// epoch is that day in the Julian count, which starts at the first possible date.
 	epoch        = 2451545
-	mostDays     = 2145031949                 // a date of 5874898-01-01 is one too many
+	mostDays     = 2145031949                 // 5874898-01-01, the first day that is too late
 	firstInstant = int64(-epoch) * day        // 4714-11-24 BC
 	endInstant   = int64(9223371331200000000) // 294277-01-01
 )
 
-// reader reads a text from its beginning. bad: it was not what was wanted.
+// reader parses a text from its start. bad is set on a mismatch.
 type reader struct {
 	rest []byte
 	bad  bool
 }
 
-// takes reads a byte, if it is the next.
+// takes consumes c if it is the next byte.
 func (r *reader) takes(c byte) bool {
 	if len(r.rest) == 0 || r.rest[0] != c {
 		return false
@@ -39,10 +39,10 @@ func (r *reader) takes(c byte) bool {
 	return true
 }
 
-// wants reads a byte that must be the next.
+// wants consumes c, which must be the next byte.
 func (r *reader) wants(c byte) { r.bad = !r.takes(c) || r.bad }
 
-// number reads at least so many digits, and at most so many.
+// number consumes at least least and at most most digits.
 func (r *reader) number(least, most int) (n int64) {
 	i := 0
 	for ; i < len(r.rest) && i < most && r.rest[i] >= '0' && r.rest[i] <= '9'; i++ {
@@ -53,21 +53,21 @@ func (r *reader) number(least, most int) (n int64) {
 	return n
 }
 
-// upTo reads two digits of a number that has a greatest.
+// upTo consumes a number of two digits that is at most most.
 func (r *reader) upTo(most int64) int64 {
 	n := r.number(2, 2)
 	r.bad = r.bad || n > most
 	return n
 }
 
-// ended reports whether all was read, and was what was wanted.
+// ended reports whether the whole text was consumed without a mismatch.
 func (r *reader) ended() bool { return !r.bad && len(r.rest) == 0 }
 
-// daysOf are those of each month of a leap year.
+// daysOf are the days of each month in a leap year.
 var daysOf = [...]int64{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// date reads year, month and day; the era is read behind all else, where of is made. Years are those
-// that are written: 1 BC is the year in front of 1.
+// date consumes year, month and day. of returns the day once the era is known, which is at the end
+// of the text. Years are as written: 1 BC precedes 1.
 func (r *reader) date() (of func(beforeChrist bool) (days int64, ok bool)) {
 	year := r.number(4, 7)
 	r.wants('-')
@@ -86,13 +86,13 @@ func (r *reader) date() (of func(beforeChrist bool) (days int64, ok bool)) {
 		if leap := y%4 == 0 && (y%100 != 0 || y%400 == 0); month == 2 && d == 29 && !leap {
 			return 0, false
 		}
-		// An instant of the first day may be the day before, by its offset.
+		// By its offset, an instant of the first day may be on the day before.
 		days := julian(y, month, d) - epoch
 		return days, days >= -epoch-1 && days < mostDays
 	}
 }
 
-// julian counts days as PostgreSQL's date2j does; years in front of 1 are 0 and below.
+// julian returns the day's number, as PostgreSQL's date2j does. Years before 1 are 0 and below.
 func julian(year, month, d int64) int64 {
 	if month > 2 {
 		month, year = month+1, year+4800
@@ -103,7 +103,7 @@ func julian(year, month, d int64) int64 {
 	return year*365 - 32167 + year/4 - century + century/4 + 7834*month/256 + d
 }
 
-// era reads the end of a date.
+// era consumes the end of a date.
 func (r *reader) era() (beforeChrist bool) {
 	if r.takes(' ') {
 		r.wants('B')
@@ -113,7 +113,7 @@ func (r *reader) era() (beforeChrist bool) {
 	return false
 }
 
-// clock reads hours, of at least two digits and at most so many, minutes and seconds: microseconds.
+// clock consumes hours of two to digits digits, minutes and seconds. rest is in microseconds.
 func (r *reader) clock(digits int) (hours, rest int64) {
 	hours = r.number(2, digits)
 	r.wants(':')
@@ -131,7 +131,7 @@ func (r *reader) clock(digits int) (hours, rest int64) {
 	return hours, rest
 }
 
-// ofDay reads a time of the day; mayEnd: 24:00:00 is one.
+// ofDay consumes a time of day. mayEnd allows 24:00:00.
 func (r *reader) ofDay(mayEnd bool) int64 {
 	hours, rest := r.clock(2)
 	n := hours*3600*second + rest
@@ -139,7 +139,7 @@ func (r *reader) ofDay(mayEnd bool) int64 {
 	return n
 }
 
-// zone reads an offset, in seconds east of Greenwich.
+// zone consumes an offset, in seconds east of Greenwich.
 func (r *reader) zone() int64 {
 	west := r.takes('-')
 	if !west {
@@ -158,7 +158,7 @@ func (r *reader) zone() int64 {
 	return n
 }
 
-// infinite is the value that stands for one of the infinities in the binary format, of so many bits.
+// infinite returns the binary value of an infinity, with so many bits.
 func infinite(text []byte, bits int) (value []byte, ok bool) {
 	var n int64
 	switch string(text) {
@@ -188,7 +188,7 @@ func binaryTime(text []byte) ([]byte, bool) {
 	return binary.BigEndian.AppendUint64(nil, uint64(n)), r.ended()
 }
 
-// binaryTimeTZ has the offset in seconds west of Greenwich.
+// binaryTimeTZ converts a time with time zone; the binary offset is in seconds west of Greenwich.
 func binaryTimeTZ(text []byte) ([]byte, bool) {
 	r := reader{rest: text}
 	n := r.ofDay(true)
@@ -197,7 +197,7 @@ func binaryTimeTZ(text []byte) ([]byte, bool) {
 	return b, r.ended()
 }
 
-// binaryTimestamp is of a timestamp; zoned: with a time zone.
+// binaryTimestamp returns the conversion of a timestamp, with a time zone if zoned.
 func binaryTimestamp(zoned bool) binaryOf {
 	return func(text []byte) ([]byte, bool) {
 		if value, ok := infinite(text, 64); ok {
@@ -219,14 +219,13 @@ func binaryTimestamp(zoned bool) binaryOf {
 	}
 }
 
-// units are those of an interval in front of its time, in the order in which they come, in months
-// or days.
+// units are the units before the time of an interval, in order, in months or days.
 var units = [...]struct {
 	name   string
 	months int64
 }{{"year", 12}, {"mon", 1}, {"day", 0}}
 
-// binaryInterval is microseconds, days and months. Each number has a sign of its own.
+// binaryInterval converts to microseconds, days and months. Each number has its own sign.
 func binaryInterval(text []byte) ([]byte, bool) {
 	var months, days, micros int64
 	next := 0
@@ -260,14 +259,14 @@ func binaryInterval(text []byte) ([]byte, bool) {
 	return binary.BigEndian.AppendUint32(b, uint32(int32(months))), true
 }
 
-// mostHours are those of the longest time that an interval may have, and restMicros what it has
-// beside them; the one that is as long, and negative, is a microsecond longer.
+// mostHours and restMicros are the longest time of an interval: hours, and the microseconds beside
+// them. The longest negative one is a microsecond longer.
 const (
 	mostHours  = math.MaxInt64 / (3600 * second)
 	restMicros = math.MaxInt64 % (3600 * second)
 )
 
-// span reads the time of an interval, with its sign.
+// span parses the time of an interval, with its sign.
 func span(text []byte) (micros int64, ok bool) {
 	r := reader{rest: text}
 	negative := r.takes('-')

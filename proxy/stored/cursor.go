@@ -2,7 +2,7 @@ package stored
 
 import "github.com/sluice-proxy/sluice/proxy/wire"
 
-// A cursor whose rows come into memory, and the bytes that it may have. Its owner is one session.
+// This file has cursors with rows in memory, and their bounds. One session owns a cursor.
 
 // Quota is a bound on bytes.
 type Quota interface {
@@ -10,51 +10,51 @@ type Quota interface {
 	Give(bytes int)
 }
 
-// piece is what bytes are taken in: a cursor without rows takes one too, so that their number is
-// bounded as well.
+// piece is the unit in which bytes are taken. A cursor without rows takes one too, so that the
+// number of cursors is bounded.
 const piece = 64 << 10
 
-// Cursor is a cursor whose rows are in memory, or are about to come.
+// Cursor is a cursor whose rows are in memory, or are about to arrive.
 type Cursor struct {
 	Rows
-	// Pending: its transaction has not committed; without that the cursor goes.
+	// Pending: its transaction has not committed; without a commit the cursor ends.
 	Pending bool
-	// Rest: some of it was read before it was stored, and is not here.
+	// Rest: some rows were read before it was stored, and are missing here.
 	Rest bool
-	// Failed: a FETCH has failed. As in PostgreSQL nothing but CLOSE is left for it.
+	// Failed: a FETCH has failed. As in PostgreSQL, only CLOSE is possible.
 	Failed bool
 
-	// Exact: floats came with all of their digits (extra_float_digits). Without that they cannot be
-	// had in the binary format.
+	// Exact: floats have all their digits (extra_float_digits). Otherwise they have no binary
+	// format.
 	Exact bool
 
-	// Came is the formats in which its rows came; nil: text.
+	// Came is the formats of the rows as they arrived; nil means text.
 	Came Formats
 
 	desc    []byte // its RowDescription
 	columns Columns
-	// over: there were more bytes than it may have. gone: nobody asks for it any more.
+	// over: the rows exceeded the bound. gone: the cursor was dropped.
 	over, gone bool
 
 	purse Quota
-	taken int // bytes of the purse
-	// inRow: what comes next is the rest of a row; else of the description.
+	taken int // bytes taken from purse
+	// inRow: the next bytes belong to a row, otherwise to the description.
 	inRow bool
 }
 
-// NewCursor is one without rows, whose bytes are the purse's.
+// NewCursor returns a cursor without rows, whose bytes count against purse.
 func NewCursor(purse Quota, forwardOnly bool) *Cursor {
 	return &Cursor{Rows: New(forwardOnly), Pending: true, purse: purse}
 }
 
-// Begin forgets what has come so far: the query is run once more.
+// Begin drops all rows, because the query runs again.
 func (c *Cursor) Begin() {
 	c.Rows, c.desc, c.columns, c.over = c.Emptied(), nil, nil, false
 	c.giveBack()
 }
 
-// Take takes a frame of the answer, or as much of it as has come: a RowDescription or a row.
-// Beyond the bound nothing is taken any more.
+// Take adds a frame of the answer, or its first part: a RowDescription or a row. Beyond the bound
+// it adds nothing.
 func (c *Cursor) Take(typ byte, part []byte, whole int) {
 	if c.inRow = typ == wire.DataRow; c.gone || c.over {
 		return
@@ -71,7 +71,7 @@ func (c *Cursor) Take(typ byte, part []byte, whole int) {
 	}
 }
 
-// TakeRest takes the next part of the frame that was taken last.
+// TakeRest adds the next part of the last frame.
 func (c *Cursor) TakeRest(part []byte) {
 	switch {
 	case c.gone || c.over:
@@ -82,7 +82,7 @@ func (c *Cursor) TakeRest(part []byte) {
 	}
 }
 
-// pay has the purse bear that many bytes; false where it does not.
+// pay takes bytes from purse up to a total. It returns false if purse has no room.
 func (c *Cursor) pay(bytes int) bool {
 	if bytes <= c.taken {
 		return true
@@ -95,23 +95,23 @@ func (c *Cursor) pay(bytes int) bool {
 	return true
 }
 
-// giveBack gives the purse what it bears.
+// giveBack returns all bytes to purse.
 func (c *Cursor) giveBack() {
 	c.purse.Give(c.taken)
 	c.taken = 0
 }
 
-// Drop frees it. What comes of its query from then on is for nobody.
+// Drop frees the cursor. Further rows of its query are ignored.
 func (c *Cursor) Drop() {
 	c.gone = true
 	c.Rows = Rows{}
 	c.giveBack()
 }
 
-// Over reports whether there were more bytes than it may have: it has no rows then.
+// Over reports whether the rows exceeded the bound. The cursor has no rows then.
 func (c *Cursor) Over() bool { return c.over }
 
-// Columns are those of its rows.
+// Columns returns the columns of its rows.
 func (c *Cursor) Columns() Columns {
 	if c.columns == nil {
 		c.columns = ColumnsOf(c.desc)
@@ -119,15 +119,15 @@ func (c *Cursor) Columns() Columns {
 	return c.columns
 }
 
-// Gives reports whether its rows can be had in these formats.
+// Gives reports whether the rows can be returned in these formats.
 func (c *Cursor) Gives(formats Formats) bool {
 	return c.Columns().Gives(c.Came, formats) && (c.Exact || !c.Columns().rounded(c.Came, formats))
 }
 
-// Describe is the RowDescription of its rows in these formats.
+// Describe returns the RowDescription for these formats.
 func (c *Cursor) Describe(formats Formats) []byte { return c.Columns().Describe(c.desc, formats) }
 
-// Passed are rows in these formats: see Rows.In.
+// Passed returns rows in these formats: see Rows.In.
 func (c *Cursor) Passed(f Passed, formats Formats) ([]byte, bool) {
 	return c.In(f, c.Columns(), c.Came, formats)
 }

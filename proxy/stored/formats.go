@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Rows are kept as they came: as text mostly, since a DECLARE does not say in which format they
-// will be wanted, or as an earlier FETCH wanted them, while the cursor was a portal. A FETCH that
-// wants the binary format gets it of types whose text says all that their binary form does, by the
-// settings under which it was written (binarynumbers.go, binarytimes.go); of others it is refused.
+// This file has the formats of rows. Rows are stored as they arrived: mostly as text, because
+// DECLARE does not give a format, or in the format of an earlier FETCH. A FETCH in the binary
+// format converts types whose text is complete under the settings that applied (binarynumbers.go,
+// binarytimes.go). It fails for others.
 
-// binaryOf is a value in the binary format, from its text.
+// binaryOf converts a value from text to the binary format.
 type binaryOf func(text []byte) ([]byte, bool)
 
-// binaries are the types that have one, by OID.
+// binaries maps the OIDs of convertible types.
 var binaries = map[uint32]binaryOf{
 	16: binaryBool, 17: binaryBytea, 2950: binaryUUID,
 	20: binaryInt(64), 21: binaryInt(16), 23: binaryInt(32), 26: binaryOID,
@@ -29,12 +29,12 @@ var binaries = map[uint32]binaryOf{
 	1082: binaryDate, 1083: binaryTime, 1266: binaryTimeTZ, 1114: binaryTimestamp(false), 1184: binaryTimestamp(true), 1186: binaryInterval,
 }
 
-// float4 and float8 are the types whose text may say less than their value.
+// float4 and float8 are the types whose text may be inexact.
 const float4, float8 = 700, 701
 
 func binaryText(text []byte) ([]byte, bool) { return text, true }
 
-// binaryChar is of the type "char", whose text has escapes for what is not ASCII.
+// binaryChar converts the type "char". Its text escapes non-ASCII values, which are refused.
 func binaryChar(text []byte) ([]byte, bool) { return text, len(text) == 1 && text[0] < 0x80 }
 
 func binaryBool(text []byte) ([]byte, bool) {
@@ -59,7 +59,7 @@ func binaryOID(text []byte) ([]byte, bool) {
 	return binary.BigEndian.AppendUint32(nil, uint32(n)), err == nil
 }
 
-// binaryBytea takes the form of hexadecimal digits only (bytea_output).
+// binaryBytea accepts hexadecimal digits only (bytea_output).
 func binaryBytea(text []byte) ([]byte, bool) {
 	digits, ok := bytes.CutPrefix(text, []byte(`\x`))
 	if !ok {
@@ -77,16 +77,16 @@ func binaryUUID(text []byte) ([]byte, bool) {
 
 func binaryJSONB(text []byte) ([]byte, bool) { return append([]byte{1}, text...), true }
 
-// column is one of a RowDescription: where its format stands in the frame, and its type.
+// column is a column of a RowDescription: the offset of its format in the frame, and its type.
 type column struct {
 	format int
 	oid    uint32
 }
 
-// Columns are those of a RowDescription.
+// Columns are the columns of a RowDescription.
 type Columns []column
 
-// ColumnsOf takes a RowDescription apart; nil where it is not well-formed.
+// ColumnsOf parses a RowDescription; it returns nil if that is malformed.
 func ColumnsOf(frame []byte) Columns {
 	if len(frame) < wire.HeaderLen+2 {
 		return nil
@@ -105,11 +105,11 @@ func ColumnsOf(frame []byte) Columns {
 	return columns
 }
 
-// Formats are the result formats of a Bind, two bytes each: one for all columns, or one for each;
-// nil: all are text.
+// Formats are the result formats of a Bind, two bytes each: one for all columns, or one for each.
+// nil means text for all.
 type Formats []byte
 
-// of is the format of a column.
+// of returns the format of a column.
 func (f Formats) of(i int) uint16 {
 	switch {
 	case len(f) == 0:
@@ -120,8 +120,8 @@ func (f Formats) of(i int) uint16 {
 	return binary.BigEndian.Uint16(f)
 }
 
-// Gives reports whether rows that came in some formats can be had in these. What came in the binary
-// format can be had in that only.
+// Gives reports whether rows that arrived in some formats can be returned in others. A value in the
+// binary format cannot be converted.
 func (c Columns) Gives(came, formats Formats) bool {
 	for i := range c {
 		if from, to := came.of(i), formats.of(i); from != to && (from != 0 || binaries[c[i].oid] == nil) {
@@ -131,7 +131,7 @@ func (c Columns) Gives(came, formats Formats) bool {
 	return true
 }
 
-// rounded reports whether a float that came as text is wanted in the binary format.
+// rounded reports whether a float arrived as text and is requested in the binary format.
 func (c Columns) rounded(came, formats Formats) bool {
 	for i := range c {
 		if (c[i].oid == float4 || c[i].oid == float8) && came.of(i) == 0 && formats.of(i) != 0 {
@@ -141,7 +141,7 @@ func (c Columns) rounded(came, formats Formats) bool {
 	return false
 }
 
-// Describe is the RowDescription that the columns are of, for rows in these formats.
+// Describe returns the columns' RowDescription with these formats.
 func (c Columns) Describe(desc []byte, formats Formats) []byte {
 	desc = bytes.Clone(desc)
 	for i := range c {
@@ -150,9 +150,8 @@ func (c Columns) Describe(desc []byte, formats Formats) []byte {
 	return desc
 }
 
-// In are rows, which came in some formats, in these, in the order in which they were passed; ok is
-// false where a value cannot be had in its format, since its text is not what that of its type is
-// by default.
+// In returns the passed rows, in order, converted from one list of formats to another. ok is false
+// if a value has no binary form, because its text is not in its type's default form.
 func (r *Rows) In(f Passed, columns Columns, came, formats Formats) (all []byte, ok bool) {
 	same := bytes.Equal(came, formats)
 	if same && !f.backward {
@@ -173,7 +172,7 @@ func (r *Rows) In(f Passed, columns Columns, came, formats Formats) (all []byte,
 	return all, true
 }
 
-// convert appends a row in these formats; ok is false where a value cannot be had in its own.
+// convert appends a row in these formats; ok is false if a value cannot be converted.
 func (c Columns) convert(dst, row []byte, came, formats Formats) (out []byte, ok bool) {
 	start := len(dst)
 	dst = append(dst, row[:wire.HeaderLen+2]...)

@@ -6,34 +6,34 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The rows, and the place among them.
+// This file has the rows and the position among them.
 
-// Rows are the rows of a cursor, each a DataRow as the server sent it, and the place of the
-// cursor. A copy stands where the original stood, and has its rows.
+// Rows are the rows of a cursor, each a DataRow as sent by the server, with the cursor's position.
+// A copy has the same rows and position.
 type Rows struct {
 	frames []byte
-	ends   []int // where each row ends in frames
-	// pos counts the rows up to the one that the cursor is on, or the last where it is behind
-	// that; atStart: it is in front of the first, atEnd: behind the last.
+	ends   []int // end of each row in frames
+	// pos counts the rows up to the current one, or all rows if the cursor is behind the last.
+	// atStart means before the first row, atEnd behind the last.
 	pos            int
 	atStart, atEnd bool
-	// forwardOnly: to go back is an error.
+	// forwardOnly: moving back is an error.
 	forwardOnly bool
 }
 
-// New are no rows, with the cursor in front of them. forwardOnly: to go back is an error.
+// New returns no rows, with the cursor before them. forwardOnly makes moving back an error.
 func New(forwardOnly bool) Rows { return Rows{atStart: true, forwardOnly: forwardOnly} }
 
-// Emptied are no rows of the same cursor, for what comes of its query once more.
+// Emptied returns the cursor without rows, because its query runs again.
 func (r *Rows) Emptied() Rows { return New(r.forwardOnly) }
 
-// Add takes a row, or as much of its frame as has come; whole is its length.
+// Add adds a row, or the first part of its frame; whole is the frame's length.
 func (r *Rows) Add(part []byte, whole int) {
 	r.frames = append(slices.Grow(r.frames, whole), part...)
 	r.ends = append(r.ends, len(r.frames))
 }
 
-// More takes the next part of the row that was added last.
+// More adds the next part of the last row.
 func (r *Rows) More(part []byte) {
 	if n := len(r.ends); n > 0 {
 		r.frames = append(r.frames, part...)
@@ -41,16 +41,16 @@ func (r *Rows) More(part []byte) {
 	}
 }
 
-// wordBytes is what the place of a row costs beside its frame.
+// wordBytes is the memory of a row's position.
 const wordBytes = 8
 
-// Cost is how many bytes of memory the rows have.
+// Cost returns the memory of the rows in bytes.
 func (r *Rows) Cost() int { return cap(r.frames) + wordBytes*cap(r.ends) }
 
 // AtEnd reports whether the cursor is behind the last row.
 func (r *Rows) AtEnd() bool { return r.atEnd }
 
-// span is the rows from number from on up to number to, which is not one of them.
+// span returns the rows from number from up to, but without, number to.
 func (r *Rows) span(from, to int) []byte {
 	begin := 0
 	if from > 0 {
@@ -63,19 +63,18 @@ func (r *Rows) span(from, to int) []byte {
 	return r.frames[begin:end]
 }
 
-// Passed is what a FETCH or MOVE has passed: rows from one number to another, that one not
-// included; backward: the last of them came first.
+// Passed are the rows that a FETCH or MOVE has passed, from one number up to, but without, another.
+// With backward the last came first.
 type Passed struct {
 	from, to int
 	backward bool
 }
 
-// Len is their number.
+// Len returns the number of rows.
 func (f Passed) Len() int { return f.to - f.from }
 
-// Fetch moves the cursor as FETCH says, or MOVE, and returns the rows that it is answered with. ok
-// is false where a cursor that only goes forward was to go back: then it stands where that was
-// found out.
+// Fetch moves the cursor for a FETCH or MOVE, and returns the rows of the answer. ok is false if a
+// forward-only cursor would move back; it then stays where that was detected.
 func (r *Rows) Fetch(direction rewrite.CursorDirection, count int64, move bool) (f Passed, ok bool) {
 	switch direction {
 	case rewrite.CursorAbsolute:
@@ -88,7 +87,7 @@ func (r *Rows) Fetch(direction rewrite.CursorDirection, count int64, move bool) 
 	return r.along(true, count, move)
 }
 
-// along goes forward or back by a number of rows; below zero the other way.
+// along moves forward or back by a number of rows; a negative count reverses the direction.
 func (r *Rows) along(forward bool, count int64, move bool) (Passed, bool) {
 	if count < 0 {
 		forward, count = !forward, -count
@@ -96,7 +95,7 @@ func (r *Rows) along(forward bool, count int64, move bool) (Passed, bool) {
 	switch {
 	case count > 0 && forward:
 		return r.Forward(count), true
-	case count > 0 && move && count == rewrite.CursorAll: // which is a rewind
+	case count > 0 && move && count == rewrite.CursorAll: // a rewind
 		f := Passed{to: r.pos, backward: true}
 		if r.pos > 0 && !r.atEnd {
 			f.to--
@@ -109,14 +108,14 @@ func (r *Rows) along(forward bool, count int64, move bool) (Passed, bool) {
 	case move:
 		return Passed{from: r.pos - 1, to: r.pos}, true
 	}
-	// The row that the cursor is on, once more.
+	// The current row again.
 	if _, ok := r.back(1); !ok {
 		return Passed{}, false
 	}
 	return r.Forward(1), true
 }
 
-// absolute goes to the row of a number, from the end where that is below zero.
+// absolute moves to the row with a number; negative numbers count from the end.
 func (r *Rows) absolute(count int64) (Passed, bool) {
 	switch {
 	case count == 0:
@@ -152,7 +151,7 @@ func (r *Rows) absolute(count int64) (Passed, bool) {
 	return r.Forward(1), true
 }
 
-// relative goes to the row that stands so many behind the one at hand, or in front of it.
+// relative moves to the row that many rows behind the current one, or before it.
 func (r *Rows) relative(count int64, move bool) (Passed, bool) {
 	switch {
 	case count == 0:
@@ -170,7 +169,7 @@ func (r *Rows) relative(count int64, move bool) (Passed, bool) {
 	return r.back(1)
 }
 
-// Forward passes so many rows, or all that are left.
+// Forward passes count rows, or all remaining ones.
 func (r *Rows) Forward(count int64) Passed {
 	f := Passed{from: r.pos, to: r.pos}
 	if r.atEnd {
@@ -185,7 +184,7 @@ func (r *Rows) Forward(count int64) Passed {
 	return f
 }
 
-// back passes so many rows, or all that are in front.
+// back passes count rows backward, or all preceding ones.
 func (r *Rows) back(count int64) (f Passed, ok bool) {
 	if r.forwardOnly {
 		return f, false
@@ -212,7 +211,7 @@ func (r *Rows) back(count int64) (f Passed, ok bool) {
 	return f, true
 }
 
-// rewind goes in front of the first row.
+// rewind moves before the first row.
 func (r *Rows) rewind() bool {
 	if r.atStart && !r.atEnd {
 		return true

@@ -5,22 +5,22 @@ import (
 	"unsafe"
 )
 
-// Batch gathers bytes for one flush, in pooled buffers: a query takes one of them. A long run of
-// bytes that stays as it is until then may be referred to in the place of a copy (Refer).
+// Batch collects bytes for one flush, in pooled buffers; a query uses one of them. Long bytes that
+// do not change until then may be referenced instead of copied (Refer).
 type Batch struct {
 	buf   []byte  // the last buffer, nil while empty
-	n     int     // used of it
-	front []piece // what is in front of it; nil unless one buffer was too small
-	size  int     // of front
+	n     int     // used bytes of buf
+	front []piece // earlier pieces; nil unless one buffer was too small
+	size  int     // bytes of front
 }
 
-// piece is a part of a Batch: bytes of a buffer of the pool, or others.
+// piece is a part of a Batch: bytes of a pooled buffer, or others.
 type piece struct {
 	bytes  []byte
 	pooled bool
 }
 
-// Room returns how many bytes fit the last buffer.
+// Room returns the free bytes of the last buffer.
 func (k *Batch) Room() int {
 	if k.buf == nil {
 		return BufferSize
@@ -28,7 +28,7 @@ func (k *Batch) Room() int {
 	return len(k.buf) - k.n
 }
 
-// Add copies b, however long. The caller bounds what it adds between two flushes.
+// Add copies b, of any length. The caller bounds the bytes between two flushes.
 func (k *Batch) Add(b []byte) {
 	for {
 		if k.buf == nil {
@@ -43,8 +43,8 @@ func (k *Batch) Add(b []byte) {
 	}
 }
 
-// Refer adds b, of which it copies what fills a buffer: the rest must stay as it is until the batch
-// is empty again, or what was detached of it is.
+// Refer adds b, and copies only the part that fills a buffer. The rest must not change until the
+// batch is empty again, or its detached part is.
 func (k *Batch) Refer(b []byte) {
 	n := min(len(b), k.Room())
 	k.Add(b[:n])
@@ -56,30 +56,30 @@ func (k *Batch) Refer(b []byte) {
 	k.front, k.size = append(k.front, piece{bytes: b}), k.size+len(b)
 }
 
-// ReferText is Refer for a text, which stays as it is for good.
+// ReferText performs Refer for a text, which never changes.
 func (k *Batch) ReferText(text string) {
-	k.Refer(unsafe.Slice(unsafe.StringData(text), len(text))) // nobody who is given a batch writes into it
+	k.Refer(unsafe.Slice(unsafe.StringData(text), len(text))) // no user of a batch writes to its bytes
 }
 
-// next puts the last buffer in front of another, which is made when it is needed.
+// next moves the last buffer to front; another one is made on demand.
 func (k *Batch) next() {
 	k.front, k.size = append(k.front, piece{k.buf[:k.n], true}), k.size+k.n
 	k.buf, k.n = nil, 0
 }
 
-// Len is how many bytes were added.
+// Len returns the number of bytes.
 func (k *Batch) Len() int { return k.size + k.n }
 
-// Full reports whether as much was added as a pooled buffer holds.
+// Full reports whether the batch has as many bytes as a pooled buffer.
 func (k *Batch) Full() bool { return k.Len() >= BufferSize }
 
-// Empty reports whether nothing was added.
+// Empty reports whether the batch has no bytes.
 func (k *Batch) Empty() bool { return k.Len() == 0 }
 
-// Bytes is what was added, where that was never more than there was room for.
+// Bytes returns the bytes, if they never exceeded Room.
 func (k *Batch) Bytes() []byte { return k.buf[:k.n] }
 
-// Flush writes what was added to w, and forgets it, also where the write fails.
+// Flush writes the bytes to w and empties the batch, even after an error.
 func (k *Batch) Flush(w io.Writer) (err error) {
 	for _, p := range k.front {
 		if _, err = w.Write(p.bytes); err != nil {
@@ -93,14 +93,14 @@ func (k *Batch) Flush(w io.Writer) (err error) {
 	return err
 }
 
-// Detach returns the batch, which is the caller's, and is empty itself from then on.
+// Detach returns the content as a new batch of the caller's, and empties the batch.
 func (k *Batch) Detach() Batch {
 	detached := *k
 	*k = Batch{}
 	return detached
 }
 
-// Reset forgets the content and gives the buffers back.
+// Reset empties the batch and returns its buffers.
 func (k *Batch) Reset() {
 	for _, p := range k.front {
 		if p.pooled {

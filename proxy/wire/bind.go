@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// SplitBind splits what follows the names of a Bind into the parameters and the result formats,
-// two bytes each: nil where all are text. ok is false where it is not well-formed. Both are of
+// SplitBind splits the part of a Bind after the names into parameters and result formats, two bytes
+// each. formats is nil if all are text. ok is false if the part is malformed. Both results share
 // the memory of rest.
 func SplitBind(rest []byte) (values, formats []byte, ok bool) {
 	at := 0

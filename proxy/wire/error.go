@@ -2,26 +2,26 @@ package wire
 
 import "fmt"
 
-// Error is an error that Sluice itself tells a client: FATAL where the connection ends
-// with it, else ERROR.
+// Error is an error that Sluice itself sends to a client: FATAL if the connection ends with it,
+// otherwise ERROR.
 type Error struct {
 	Fatal   bool
 	Code    string // SQLSTATE
 	Message string
 	Detail  string
 	Hint    string
-	Context string // where in the client's data, or in what it called
-	// Schema, Table, Column and Constraint are what an error about rows is of; "" for others.
+	Context string // position in the client's data, or in a called function
+	// Schema, Table, Column and Constraint locate an error about rows; "" for others.
 	Schema, Table, Column, Constraint string
-	// Origin is what drivers read of where PostgreSQL's own error is from: the
-	// routine tells them that preparing the statement again helps.
+	// Origin is the source location of PostgreSQL's error. Drivers learn from the routine that
+	// preparing the statement again helps.
 	Origin Origin
 }
 
 // Origin is a place in the source of PostgreSQL 15.
 type Origin struct{ File, Line, Routine string }
 
-// Error is the message with its SQLSTATE.
+// Error returns the message with its SQLSTATE.
 func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")" }
 
 // Append encodes the error as an ErrorResponse.
@@ -33,7 +33,7 @@ func (e *Error) Append(dst []byte) []byte {
 	return e.encode(dst, ErrorResponse, severity)
 }
 
-// AppendNotice encodes it as a NoticeResponse of that severity.
+// AppendNotice encodes the error as a NoticeResponse of a severity.
 func (e *Error) AppendNotice(dst []byte, severity string) []byte {
 	return e.encode(dst, NoticeResponse, severity)
 }
@@ -64,7 +64,7 @@ func (e *Error) encode(dst []byte, typ byte, severity string) []byte {
 	return append(dst, 0)
 }
 
-// ProtocolViolation is the FATAL 08P01 for a frame that no server would take.
+// ProtocolViolation returns the FATAL 08P01 for a frame that violates the protocol.
 func ProtocolViolation(format string, args ...any) *Error {
 	return &Error{Fatal: true, Code: "08P01", Message: fmt.Sprintf(format, args...)}
 }

@@ -1,15 +1,14 @@
-// Package wire holds what both sides of the Postgres protocol share: the types of frames
-// and how they are written, the buffers that frames are read and gathered in, and the
-// errors that Sluice itself tells, with their encoding. Nothing here knows of sessions.
+// Package wire has the common parts of both sides of the Postgres protocol: types and encoding of
+// frames, buffers for reading and collecting frames, and Sluice's own errors. It knows no sessions.
 //
 //	frame.go   types and bounds of frames; the Append functions write them
 //	reader.go  Reader, which reads frames from a connection
 //	message.go Message, which reads the body of a frame as PostgreSQL does
-//	params.go  Params, what follows the names in a Bind
-//	bind.go    SplitBind, what a Bind asks of the formats of its rows
-//	rows.go    DataRows, taken to pieces
-//	batch.go   Batch, which gathers bytes for one write
-//	buffer.go  the pool of buffers that both use
+//	params.go  Params, the part of a Bind after the names
+//	bind.go    SplitBind, which finds the result formats of a Bind
+//	rows.go    parts of DataRows
+//	batch.go   Batch, which collects bytes for one write
+//	buffer.go  the pool of buffers
 //	error.go   Error
 package wire
 
@@ -18,7 +17,7 @@ import (
 	"encoding/binary"
 )
 
-// Types of frames, client to server, by the names that the protocol has for them.
+// Types of frames from client to server, with the protocol's names.
 const (
 	Query        = 'Q'
 	Parse        = 'P'
@@ -35,7 +34,7 @@ const (
 	Terminate    = 'X'
 )
 
-// Types of frames, server to client, where they differ.
+// Types of frames from server to client, where they differ.
 const (
 	ParseComplete        = '1'
 	BindComplete         = '2'
@@ -61,17 +60,17 @@ const (
 )
 
 const (
-	// HeaderLen is the length of a frame's type and length field.
+	// HeaderLen is the length of a frame's type and length fields.
 	HeaderLen = 5
-	// maxFrame is PostgreSQL's own bound on a message (MaxAllocSize, 1 GiB - 1).
+	// maxFrame is PostgreSQL's bound on a message (MaxAllocSize, 1 GiB - 1).
 	maxFrame = 1<<30 - 1
 	// smallFrame bounds messages that carry names only (PQ_SMALL_MESSAGE_LIMIT
 	// of PostgreSQL's libpq.h).
 	smallFrame = 10000
 )
 
-// ClientFrameLimit returns the longest length field that a client's frame of
-// this type may have, or 0 for a type that no client sends.
+// ClientFrameLimit returns the largest length field of a client's frame of a type, or 0 for a type
+// that no client sends.
 func ClientFrameLimit(typ byte) int {
 	switch typ {
 	case Query, Parse, Bind, FunctionCall, CopyData, CopyFail:
@@ -82,8 +81,8 @@ func ClientFrameLimit(typ byte) int {
 	return 0
 }
 
-// Sound reports whether a backend's frame has at least the payload that its type has always. whole: all
-// of the frame is in b, else only its beginning. A frame of rows is not looked into.
+// Sound reports whether a backend's frame has at least the payload of its type. whole says that b
+// is the whole frame, otherwise its beginning. Rows are not checked.
 func Sound(b []byte, whole bool) bool {
 	n := len(b) - HeaderLen
 	switch b[0] {
@@ -146,8 +145,8 @@ func AppendReady(dst []byte, status byte) []byte {
 	return append(dst, ReadyForQuery, 0, 0, 0, 5, status)
 }
 
-// AppendParse appends a Parse of sql under name; oids is the parameter-type
-// part of a Parse as it stands on the wire, its count included.
+// AppendParse appends a Parse of sql under name. oids is the parameter-type part of a Parse in wire
+// format, with its count.
 func AppendParse(dst []byte, name, sql string, oids []byte) []byte {
 	dst = AppendParseHead(dst, name, len(sql), len(oids))
 	dst = append(dst, sql...)
@@ -155,7 +154,8 @@ func AppendParse(dst []byte, name, sql string, oids []byte) []byte {
 	return append(dst, oids...)
 }
 
-// AppendParseHead is AppendParse up to the text; it is told the length of this, and that of oids.
+// AppendParseHead appends the part of a Parse before its text. sql and oids are the lengths of the
+// other parts.
 func AppendParseHead(dst []byte, name string, sql, oids int) []byte {
 	dst = AppendHeader(dst, Parse, len(name)+1+sql+1+oids)
 	dst = append(dst, name...)

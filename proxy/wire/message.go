@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Errors of a message whose body is not what its type has, by PostgreSQL's names. A session goes on behind them.
+// Errors of a malformed message body, with PostgreSQL's texts. The session continues after them.
 var (
 	ErrFormat  = &Error{Code: "08P01", Message: "invalid message format"}
 	ErrString  = &Error{Code: "08P01", Message: "invalid string in message"}
@@ -10,18 +10,18 @@ var (
 	ErrNothing = &Error{Code: "08P01", Message: "no data left in message"}
 )
 
-// Message reads the body of a message part by part, as PostgreSQL does. Behind the first part that is not there
-// it returns zero values, and Err is the error.
+// Message reads the body of a message part by part, as PostgreSQL does. After the first missing
+// part it returns zero values, and sets Err.
 type Message struct {
 	rest []byte
-	// Err is the error of the first part that was not there; nil: all were.
+	// Err is the error of the first missing part, nil for none.
 	Err *Error
 }
 
-// NewMessage reads a body. What it returns is of the body's memory.
+// NewMessage returns a Message for a body. Its results share the body's memory.
 func NewMessage(body []byte) Message { return Message{rest: body} }
 
-// Bytes are the next n bytes. A negative n is an error.
+// Bytes returns the next n bytes. A negative n is an error.
 func (m *Message) Bytes(n int) []byte {
 	if m.Err == nil && (n < 0 || n > len(m.rest)) {
 		m.Err = ErrTooFew
@@ -34,7 +34,7 @@ func (m *Message) Bytes(n int) []byte {
 	return b
 }
 
-// Byte is the next byte.
+// Byte returns the next byte.
 func (m *Message) Byte() byte {
 	if m.Err == nil && len(m.rest) == 0 {
 		m.Err = ErrNothing
@@ -45,7 +45,7 @@ func (m *Message) Byte() byte {
 	return 0
 }
 
-// Uint16 is the next number of two bytes.
+// Uint16 returns the next number of two bytes.
 func (m *Message) Uint16() int {
 	if b := m.Bytes(2); b != nil {
 		return int(binary.BigEndian.Uint16(b))
@@ -53,7 +53,7 @@ func (m *Message) Uint16() int {
 	return 0
 }
 
-// Int32 is the next number of four bytes.
+// Int32 returns the next number of four bytes.
 func (m *Message) Int32() int {
 	if b := m.Bytes(4); b != nil {
 		return int(int32(binary.BigEndian.Uint32(b)))
@@ -61,7 +61,7 @@ func (m *Message) Int32() int {
 	return 0
 }
 
-// String is the next text, which ends with NUL.
+// String returns the next text, which ends with NUL.
 func (m *Message) String() []byte {
 	if m.Err != nil {
 		return nil
@@ -75,10 +75,10 @@ func (m *Message) String() []byte {
 	return s
 }
 
-// Rest is what was not read.
+// Rest returns the unread bytes.
 func (m *Message) Rest() []byte { return m.rest }
 
-// End is the error of the message: Err, or that of a body that goes on. nil: it is as it should be.
+// End returns the error of the message: Err, or an error for unread bytes, or nil.
 func (m *Message) End() error {
 	if m.Err == nil && len(m.rest) > 0 {
 		m.Err = ErrFormat
@@ -86,7 +86,7 @@ func (m *Message) End() error {
 	return m.Failed()
 }
 
-// Failed is Err, as an error; nil where it is nil.
+// Failed returns Err as an error.
 func (m *Message) Failed() error {
 	if m.Err != nil {
 		return m.Err

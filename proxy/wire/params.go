@@ -5,20 +5,20 @@ import (
 	"encoding/binary"
 )
 
-// MaxParams is how many parameters a Bind can have.
+// MaxParams bounds the parameters of a Bind.
 const MaxParams = 65535
 
-// Params is what follows the names in a Bind, taken to pieces.
+// Params is the part of a Bind after the names.
 type Params struct {
 	n       int
 	formats []uint16 // of each parameter
-	values  []byte   // lengths and bytes, as they stand
-	results []byte   // as it stands
+	values  []byte   // lengths and bytes, in wire format
+	results []byte   // in wire format
 	of      []uint16 // formats of the results
 }
 
-// ParseParams reads what follows the names in a Bind. It keeps nothing of rest. ok is false where
-// that is not well-formed.
+// ParseParams parses the part of a Bind after the names, and copies it. ok is false if it is
+// malformed.
 func ParseParams(rest []byte) (p Params, ok bool) {
 	codes, rest, ok := TakeCodes(rest)
 	if !ok || len(rest) < 2 {
@@ -55,7 +55,7 @@ func ParseParams(rest []byte) (p Params, ok bool) {
 	return p, ok && len(rest) == 0
 }
 
-// TakeCodes reads a list of format codes, as a Bind has two, and returns what follows it.
+// TakeCodes parses a list of format codes, of which a Bind has two, and returns the rest.
 func TakeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
 	if len(b) < 2 {
 		return nil, nil, false
@@ -70,10 +70,10 @@ func TakeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
 	return codes, b[2*n:], true
 }
 
-// Len is how many parameters there are.
+// Len returns the number of parameters.
 func (p *Params) Len() int { return p.n }
 
-// Format is the format of a column of the results.
+// Format returns the format of a result column.
 func (p *Params) Format(column int) uint16 {
 	switch {
 	case len(p.of) == 1:
@@ -84,11 +84,11 @@ func (p *Params) Format(column int) uint16 {
 	return 0
 }
 
-// Add appends a value of a column of the results, nil for NULL, in that column's format, and
-// returns the parameter's number. There are at most MaxParams.
+// Add appends the value of a result column, nil for NULL, in that column's format, and returns the
+// parameter's number. There are at most MaxParams.
 func (p *Params) Add(column int, value []byte) int { return p.AddIn(p.Format(column), value) }
 
-// AddIn is Add for a value in a format.
+// AddIn performs Add for a value in a given format.
 func (p *Params) AddIn(format uint16, value []byte) int {
 	p.n++
 	p.formats = append(p.formats, format)
@@ -100,7 +100,7 @@ func (p *Params) AddIn(format uint16, value []byte) int {
 	return p.n
 }
 
-// Bytes is what follows the names.
+// Bytes returns the part of the Bind after the names.
 func (p *Params) Bytes() []byte {
 	b := binary.BigEndian.AppendUint16(nil, uint16(len(p.formats)))
 	for _, f := range p.formats {

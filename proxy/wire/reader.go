@@ -8,23 +8,22 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
-// ErrMalformed is a frame that cannot be: the connection has lost its framing.
+// ErrMalformed is the error for an impossible frame: the connection has lost its framing.
 var ErrMalformed = errors.New("malformed frame")
 
-// Reader reads frames from a connection, for the one goroutine that owns it. It holds a
-// buffer only while bytes are unread. Slices of the buffer that its methods return are
-// valid until the next read.
+// Reader reads frames from a connection, for the goroutine that owns it. It holds a buffer only
+// while bytes are unread. Returned slices of the buffer are valid until the next read.
 type Reader struct {
-	// Conn is what is read: the socket, or TLS over it.
+	// Conn is the connection to read: the socket, or TLS over it.
 	Conn net.Conn
 	// Raw is the socket under Conn.
 	Raw  rawconn.Conn
-	buf  []byte // nil while nothing is unread
+	buf  []byte // nil without unread bytes
 	r, w int
 	one  [1]byte // first byte of an idle read through TLS
 }
 
-// NewReader returns a Reader of conn, whose socket is raw. A bare socket is read as raw.
+// NewReader returns a Reader of conn, whose socket is raw. It reads a bare socket by raw.
 func NewReader(conn net.Conn, raw rawconn.Conn) Reader {
 	if _, ok := conn.(interface{ NetConn() net.Conn }); !ok {
 		conn = raw // a bare socket
@@ -32,17 +31,17 @@ func NewReader(conn net.Conn, raw rawconn.Conn) Reader {
 	return Reader{Conn: conn, Raw: raw}
 }
 
-// Plain reports whether reads go straight to the socket.
+// Plain reports whether reads go directly to the socket.
 func (s *Reader) Plain() bool { return s.Conn == net.Conn(s.Raw) }
 
-// Buffered is the number of unread bytes.
+// Buffered returns the number of unread bytes.
 func (s *Reader) Buffered() int { return s.w - s.r }
 
-// Header returns the next frame's type and whole length, 0 when its header has
-// not arrived. A length field below 4 is ErrMalformed.
+// Header returns the next frame's type and total length, 0 if its header is incomplete. A length
+// field below 4 is ErrMalformed.
 func (s *Reader) Header() (typ byte, total int, err error) { return FrameAt(s.buf[s.r:s.w]) }
 
-// FrameAt is Header for the frame that buf begins with.
+// FrameAt performs Header for the frame at the start of buf.
 func FrameAt(buf []byte) (typ byte, total int, err error) {
 	if len(buf) < HeaderLen {
 		return 0, 0, nil
@@ -54,31 +53,31 @@ func FrameAt(buf []byte) (typ byte, total int, err error) {
 	return buf[0], int(n) + 1, nil
 }
 
-// Peek returns the first n unread bytes, of those that are buffered.
+// Peek returns the first n unread bytes, which must be buffered.
 func (s *Reader) Peek(n int) []byte { return s.buf[s.r : s.r+n] }
 
-// Advance takes n unread bytes, of those that are buffered, as read.
+// Advance marks n unread bytes as read, which must be buffered.
 func (s *Reader) Advance(n int) { s.r += n }
 
-// Pos is where the first unread byte stands in the buffer, until the next read.
+// Pos returns the position of the first unread byte, valid until the next read.
 func (s *Reader) Pos() int { return s.r }
 
-// Since returns the bytes from a position up to the first unread one.
+// Since returns the bytes from a position to the first unread one.
 func (s *Reader) Since(pos int) []byte { return s.buf[pos:s.r] }
 
-// Between returns the bytes from one position up to another.
+// Between returns the bytes between two positions.
 func (s *Reader) Between(from, to int) []byte { return s.buf[from:to] }
 
-// Detach takes the buffer away from a Reader of which nothing is unread. What Since
-// returned before stays valid until the caller gives it to PutBuffer.
+// Detach removes the buffer from a Reader without unread bytes. Earlier results of Since stay valid
+// until the caller passes it to PutBuffer.
 func (s *Reader) Detach() []byte {
 	buf := s.buf
 	s.buf, s.r, s.w = nil, 0, 0
 	return buf
 }
 
-// Yield takes the buffer away from a Reader of which nothing is unread and frame was read last. With
-// nil the buffer stays: frame is elsewhere, or more was read behind it.
+// Yield removes the buffer from a Reader without unread bytes, whose last frame was frame. It
+// returns nil and changes nothing if frame is elsewhere, or if more was read after it.
 func (s *Reader) Yield(frame []byte) []byte {
 	n := len(frame)
 	if s.r != s.w || n == 0 || s.r < n || &s.buf[s.r-n] != &frame[0] {
@@ -87,14 +86,13 @@ func (s *Reader) Yield(frame []byte) []byte {
 	return s.Detach()
 }
 
-// PutBack makes b, which must fit a buffer, the first bytes to be read.
+// PutBack makes b, which must fit a buffer, the next unread bytes.
 func (s *Reader) PutBack(b []byte) {
 	s.buf = GetBuffer()
 	s.r, s.w = 0, copy(s.buf, b)
 }
 
-// Terminates looks for Terminate among the unread frames: it may be the first of
-// them, or some other.
+// Terminates reports whether Terminate is the first unread frame, and whether any is.
 func (s *Reader) Terminates() (first, some bool) {
 	for at := s.r; s.w-at >= HeaderLen; {
 		n := binary.BigEndian.Uint32(s.buf[at+1:])
@@ -112,24 +110,24 @@ func (s *Reader) Terminates() (first, some bool) {
 // Full reports whether the unread bytes reach the buffer's end.
 func (s *Reader) Full() bool { return s.w == len(s.buf) }
 
-// MayExtend makes sure of a buffer for Extend; false when there is no room behind what
-// is unread.
+// MayExtend provides a buffer for Extend. It returns false if there is no room after the unread
+// bytes.
 func (s *Reader) MayExtend() bool {
-	if s.buf == nil || s.r == len(s.buf) { // a full one is left to those who still look at its frame
+	if s.buf == nil || s.r == len(s.buf) { // a full one may still be in use for its frame
 		s.buf, s.r, s.w = GetBuffer(), 0, 0
 	}
 	return !s.Full()
 }
 
-// Extend reads once behind what is unread, which stays where it is.
+// Extend reads once after the unread bytes, which do not move.
 func (s *Reader) Extend() (n int, err error) {
 	n, err = s.Conn.Read(s.buf[s.w:])
 	s.w += n
 	return n, err
 }
 
-// MakeRoom moves what is unread to the buffer's beginning unless a frame of total bytes
-// fits where it is; total is at most a buffer.
+// MakeRoom moves the unread bytes to the start of the buffer unless a frame of total bytes fits
+// after them. total is at most a buffer.
 func (s *Reader) MakeRoom(total int) {
 	if len(s.buf)-s.r < total {
 		s.w = copy(s.buf, s.buf[s.r:s.w])
@@ -137,7 +135,8 @@ func (s *Reader) MakeRoom(total int) {
 	}
 }
 
-// Fill reads once, after making room. The caller keeps no slice of the buffer.
+// Fill reads once, and moves unread bytes if necessary. Earlier slices of the buffer become
+// invalid.
 func (s *Reader) Fill() error {
 	switch {
 	case s.buf == nil:
@@ -146,7 +145,7 @@ func (s *Reader) Fill() error {
 		s.r, s.w = 0, 0
 	case s.w == len(s.buf):
 		if s.r == 0 {
-			return ErrMalformed // a caller waits for more than it made room for
+			return ErrMalformed // the caller waits for more than it made room for
 		}
 		s.w = copy(s.buf, s.buf[s.r:s.w])
 		s.r = 0
@@ -159,7 +158,7 @@ func (s *Reader) Fill() error {
 	return err
 }
 
-// Grow makes room for a frame of total bytes starting at the first unread one.
+// Grow makes room for a frame of total bytes that starts at the first unread one.
 func (s *Reader) Grow(total int) {
 	if total <= len(s.buf)-s.r {
 		return
@@ -176,7 +175,7 @@ func (s *Reader) Grow(total int) {
 	s.buf = big
 }
 
-// Idle waits for the next bytes without holding a buffer meanwhile.
+// Idle waits for the next bytes without holding a buffer.
 func (s *Reader) Idle() error {
 	if s.Buffered() > 0 {
 		return nil
@@ -200,7 +199,7 @@ func (s *Reader) Idle() error {
 	return nil
 }
 
-// Release gives the buffer back when nothing is unread.
+// Release returns the buffer if no bytes are unread.
 func (s *Reader) Release() {
 	if s.buf != nil && s.r == s.w {
 		PutBuffer(s.buf)
@@ -208,7 +207,7 @@ func (s *Reader) Release() {
 	}
 }
 
-// Drop gives the buffer back, unread bytes included.
+// Drop returns the buffer with its unread bytes.
 func (s *Reader) Drop() {
 	s.r = s.w
 	s.Release()

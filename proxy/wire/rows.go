@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// CountRows is how many DataRows there are; -1 where the bytes are not these alone.
+// CountRows returns the number of DataRows, or -1 if there are other bytes.
 func CountRows(rows []byte) (n int) {
 	for ; len(rows) > 0; n++ {
 		if len(rows) < HeaderLen || rows[0] != DataRow {
@@ -17,8 +17,7 @@ func CountRows(rows []byte) (n int) {
 	return n
 }
 
-// First is the first of the DataRows that some bytes begin with, whole; nothing where they have not a whole
-// one.
+// First returns the first DataRow of rows, or nil if it is incomplete.
 func First(rows []byte) []byte {
 	if len(rows) < HeaderLen || rows[0] != DataRow {
 		return nil
@@ -29,7 +28,7 @@ func First(rows []byte) []byte {
 	return nil
 }
 
-// Columns is how many columns a whole DataRow has.
+// Columns returns the number of columns of a whole DataRow.
 func Columns(row []byte) int {
 	if len(row) < HeaderLen+2 {
 		return 0
@@ -37,8 +36,8 @@ func Columns(row []byte) int {
 	return int(binary.BigEndian.Uint16(row[HeaderLen:]))
 }
 
-// Rows are the columns of each of the DataRows that CountRows counts; a value of nil is NULL.
-// nil where a row has not so many columns. The values are parts of rows.
+// Rows returns the columns of each DataRow that CountRows counts; nil is NULL. It returns nil if a
+// row has another number of columns than width. The values share the memory of rows.
 func Rows(rows []byte, width int) (all [][][]byte) {
 	for len(rows) > 0 {
 		size := 1 + int(binary.BigEndian.Uint32(rows[1:]))
