@@ -8,25 +8,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A serial column that ALTER TABLE adds (rewrite.Alteration.Own): its sequence, which is made in front of the
-// column, and owned by it as soon as its default draws from it. From then on a drop of the column drops both.
+// This file has the sequence of a serial column that ALTER TABLE adds (rewrite.Alteration.Own). It
+// is created before the column, and owned by it once the column's default uses it. Dropping the
+// column then drops both.
 
 // Drawn is the sequence of a column that is being added.
 type Drawn struct {
 	server Server
 	own    *rewrite.OwnedSequence
 	table  string // for a cast to regclass
-	name   string // of the sequence, as SQL; "" where it is not known
-	made   bool   // by this statement, and not owned yet
+	name   string // SQL name of the sequence; "" if unknown
+	made   bool   // created by this statement, and not owned yet
 }
 
-// NewDrawn is the sequence of a column of a table, which is named as for a cast to regclass.
+// NewDrawn returns the sequence of a column of a table; table is the text of a cast to regclass.
 func NewDrawn(server Server, own *rewrite.OwnedSequence, table string) *Drawn {
 	return &Drawn{server: server, own: own, table: table}
 }
 
-// Make makes the sequence, or finds the one of the column that another such statement has left under the name
-// for the time being. It returns its name as SQL.
+// Make creates the sequence and returns its SQL name. If an earlier statement of this kind has left
+// the column under its temporary name, Make uses that column's sequence.
 func (d *Drawn) Make(adding string) (name string, err error) {
 	var schema, relation string
 	err = d.server.Ask(`SELECT s.nspname, c.relname, COALESCE((SELECT pg_catalog.pg_get_serial_sequence(`+literal(d.table)+`, a.attname) FROM pg_catalog.pg_attribute a`+
@@ -44,7 +45,7 @@ func (d *Drawn) Make(adding string) (name string, err error) {
 	return d.name, err
 }
 
-// Own gives the sequence to the column; table is SQL.
+// Own makes the column own the sequence; table is SQL.
 func (d *Drawn) Own(table, column string) error {
 	own := *d.own
 	own.Column = column
@@ -53,7 +54,8 @@ func (d *Drawn) Own(table, column string) error {
 	return err
 }
 
-// Undo drops a sequence that nobody owns, and reports whether none is left. The column goes first.
+// Undo drops a sequence without an owner, and reports whether none is left. The column must be
+// dropped before.
 func (d *Drawn) Undo() bool {
 	if !d.made {
 		return true
@@ -64,7 +66,7 @@ func (d *Drawn) Undo() bool {
 	return !d.made
 }
 
-// Left says what is left of it in an error; "" for nothing.
+// Left returns a sentence about the remaining sequence for an error, "" for none.
 func (d *Drawn) Left() string {
 	if !d.made {
 		return ""

@@ -12,47 +12,45 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ALTER TYPE ... ADD VALUE (rewrite.EnumValue), where a domain stands for the enumeration. Clusters
-// refused ALTER DOMAIN ... ADD CONSTRAINT in October 2026, and whether they take DROP CONSTRAINT is not
-// published: so a DROP CONSTRAINT of one that is not there goes first, and a server that refuses this, or the
-// ADD CONSTRAINT behind it, has changed nothing.
+// This file performs ALTER TYPE ... ADD VALUE (rewrite.EnumValue), where a domain replaces the
+// enumeration. In October 2026 clusters refused ALTER DOMAIN ... ADD CONSTRAINT; whether they
+// accept DROP CONSTRAINT is not published. So a DROP CONSTRAINT of a missing name is tried first,
+// and a server that refuses it, or the ADD CONSTRAINT after it, has changed nothing.
 //
-//	look    which CHECKs has the domain?
-//	one     the value is in it: done, or there already. Else another CHECK, with the value, of the next name
-//	more    a statement like this one is at it, or was cut: all but the last are dropped. One of them may have
-//	        a value that the last lacks, since it was made of a CHECK that was gone by then: whoever made it
-//	        begins again
+//	look    read the CHECKs of the domain
+//	one     done if it has the value. Otherwise add a CHECK with the value, under the next name
+//	more    a statement of this kind is running, or was interrupted: drop all but the last. One of the others may have a value that the last lacks, because it was based on a CHECK that was gone by then. Its statement starts again
 //
-// and so on until there is one. Two statements that go by the same CHECK ask for the same name, which one of
-// them is refused. Where a statement is so slow that others come to their end between its look and its ADD
-// CONSTRAINT, the CHECK that it adds refuses their values until it is dropped. What a statement leaves that was
-// cut takes all values that were taken before, and the next statement about the type goes on with it.
+// This repeats until there is one CHECK. Of two statements based on the same CHECK, one is refused,
+// because both use the same next name. If others finish between a slow statement's look and its ADD
+// CONSTRAINT, its CHECK refuses their values until it is dropped. The rest of an interrupted
+// statement accepts all earlier values, and the next statement about the type continues with it.
 
-// EnumValue is such a statement, which is being carried out.
+// EnumValue is a running ALTER TYPE ... ADD VALUE.
 type EnumValue struct {
 	*rewrite.EnumValue
-	Notices [][]byte // for the client, in front of the tag
+	Notices [][]byte // sent to the client before the tag
 
 	server Server
-	shown  string // the type, as messages name it
+	shown  string // the type's name in messages
 	checks []*rewrite.DomainValues
-	made   string // the CHECK that this statement has made, or may have
-	took   bool   // the value is taken by what this statement has done
-	tried  bool   // the server takes DROP CONSTRAINT
+	made   string // the CHECK that this statement has made, or may have made
+	took   bool   // the value is accepted because of this statement
+	tried  bool   // the server accepts DROP CONSTRAINT
 }
 
-// NewEnumValue is the work of a statement.
+// NewEnumValue returns the execution of a statement.
 func NewEnumValue(server Server, st *rewrite.EnumValue) *EnumValue {
 	return &EnumValue{server: server, EnumValue: st}
 }
 
-// mostRounds bounds the rounds of a statement, roundPause what is between two that have come to nothing.
+// mostRounds bounds the rounds of a statement. roundPause separates rounds without progress.
 const (
 	mostRounds = 20
 	roundPause = 25 * time.Millisecond
 )
 
-// Run has the server carry the statement out, or does it otherwise where the server refuses.
+// Run sends the statement to the server, and performs it in steps if the server refuses.
 func (e *EnumValue) Run() error {
 	err := e.server.Ask(e.Text, nil)
 	told := e.server.Refused(err)
@@ -82,7 +80,7 @@ func (e *EnumValue) Run() error {
 		Hint: "If no statement is at it any more, drop all but the one that is to be: " + e.Drop("<name>") + ". Then send this one again."}
 }
 
-// look reads the domain.
+// look reads the domain and its CHECKs.
 func (e *EnumValue) look(told *wire.Error) error {
 	kind, others := "", false
 	e.checks = nil
@@ -111,7 +109,7 @@ func (e *EnumValue) look(told *wire.Error) error {
 	return nil
 }
 
-// round is one of them: done, or it has moved on, or others are at it.
+// round performs one round. It is done, has made progress, or other statements are running.
 func (e *EnumValue) round(told *wire.Error) (done, moved bool, err error) {
 	newest, old, follows := rewrite.NewestValues(e.checks)
 	there := slices.Contains(newest.Values, e.Value)
@@ -141,7 +139,7 @@ func (e *EnumValue) round(told *wire.Error) (done, moved bool, err error) {
 	return false, moved, err
 }
 
-// add gives the domain the CHECK with the value. false: another statement was faster.
+// add adds the CHECK with the value. It returns false if another statement was faster.
 func (e *EnumValue) add(from *rewrite.DomainValues, told *wire.Error) (added bool, err error) {
 	if err := e.server.More(); err != nil {
 		return false, err
@@ -164,7 +162,7 @@ func (e *EnumValue) add(from *rewrite.DomainValues, told *wire.Error) (added boo
 	return false, e.cannot(err, told)
 }
 
-// cannot is the refusal of a statement that the server takes in neither form.
+// cannot returns the error of a statement that the server accepts in neither form.
 func (e *EnumValue) cannot(err error, told *wire.Error) error {
 	why := e.server.Refused(err)
 	if why == nil || why.Code != retry.StateUnsupported && why.Code != "42601" {
@@ -176,8 +174,8 @@ func (e *EnumValue) cannot(err error, told *wire.Error) error {
 	return &with
 }
 
-// drop takes a CHECK away, and goes on where a cancel or the like has kept the statement from the server:
-// as long as it stands the value is not taken.
+// drop drops a CHECK, and tries again after an interruption before the server received it: until
+// then the value is refused.
 func (e *EnumValue) drop(name string) (err error) {
 	for range mostTries {
 		err = e.server.Ask(e.Drop(name), nil)
@@ -198,13 +196,13 @@ func (e *EnumValue) drop(name string) (err error) {
 	return err
 }
 
-// meets reports an error that PostgreSQL has for a row of the catalog at which another statement is: DSQL has a
-// conflict for it.
+// meets reports whether an error shows a concurrent change of the same catalog row. PostgreSQL
+// sends these, DSQL a conflict.
 func meets(told *wire.Error) bool {
 	return told.Code == "23505" || told.Code == "XX000" && (strings.HasPrefix(told.Message, "tuple concurrently ") || strings.HasPrefix(told.Message, "cache lookup failed for constraint "))
 }
 
-// exists is PostgreSQL's error, or notice, of a value that is there.
+// exists returns PostgreSQL's error, or adds its notice, for an existing value.
 func (e *EnumValue) exists() error {
 	message := fmt.Sprintf("enum label \"%s\" already exists", e.Value)
 	if !e.IfNotExists {
@@ -215,14 +213,14 @@ func (e *EnumValue) exists() error {
 	return nil
 }
 
-// warn tells what stands for the enumeration.
+// warn adds a warning that a domain replaces the enumeration.
 func (e *EnumValue) warn() {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("type %s is a domain over text, since DSQL has no enumerations", e.shown),
 		Detail: "Its values compare and sort as texts, wherever one is added."}
 	e.Notices = append(e.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// Partly adds to an error what stands all the same.
+// Partly adds the remaining results to an error.
 func (e *EnumValue) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || e.made == "" {

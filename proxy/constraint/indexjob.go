@@ -9,36 +9,37 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// IndexJob follows the background job of a CREATE INDEX that the server has accepted. An index
-// that is valid in the end is the client's. One that is not is dropped, as PostgreSQL leaves
-// none, and the client gets PostgreSQL's error.
+// IndexJob follows the background job of a CREATE INDEX that the server has accepted. The client
+// gets an index that is valid in the end. An invalid one is dropped, since PostgreSQL leaves none,
+// and the client gets PostgreSQL's error.
 type IndexJob struct {
-	Notices [][]byte // for the client, in front of the tag
+	Notices [][]byte // sent to the client before the tag
 
 	server  Server
-	id      string             // of the job, as sys.jobs has it; "" for none
-	own     bool               // the statement has begun the job
-	unasked bool               // nobody wants to know why the index could not be built
-	stays   bool               // the index is not valid, and could not be dropped
-	absent  *rewrite.IndexName // where IF NOT EXISTS may have found an index of the name
-	oid     string             // of the index; "" until the catalog has it
+	id      string             // of the job in sys.jobs; "" for none
+	own     bool               // the statement itself has started the job
+	unasked bool               // the reason of a failure is not needed
+	stays   bool               // the index is invalid and could not be dropped
+	absent  *rewrite.IndexName // IF NOT EXISTS may have found an index of this name
+	oid     string             // of the index; "" until the catalog shows it
 }
 
-// NewIndexJob returns the follower of the job with the given id. id is "" for a CREATE INDEX that
-// began none, and named then is the index of its IF NOT EXISTS, or nil.
+// NewIndexJob returns the follower of the job id. id is "" for a CREATE INDEX without a job; named
+// is then the index of its IF NOT EXISTS, or nil.
 func NewIndexJob(server Server, id string, named *rewrite.IndexName) *IndexJob {
 	return &IndexJob{server: server, id: id, own: id != "", absent: named}
 }
 
-// ID returns the job, as sys.jobs has it; "" for none.
+// ID returns the job's id in sys.jobs, "" for none.
 func (j *IndexJob) ID() string { return j.id }
 
-// Own reports whether the statement itself has begun the job.
+// Own reports whether the statement itself has started the job.
 func (j *IndexJob) Own() bool { return j.own }
 
-// Withdraw drops the index of a statement that its client no longer awaits, whether or not its job has ended. It
-// reports whether the index is valid by now: that one stays. So does the index of another statement, which IF NOT
-// EXISTS has found. An error says that the index may be there, and not valid; server ends it in time.
+// Withdraw drops the index of a statement that its client no longer awaits, even if its job is
+// still running. It reports whether the index is valid: it then stays, as does another statement's
+// index that IF NOT EXISTS has found. After an error an invalid index may remain. server ends the
+// work in time.
 func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
 	if !j.own {
 		return false, nil
@@ -54,7 +55,7 @@ func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
 			return valid, err
 		case shown.refused != nil:
 			return false, shown.refused
-		case shown.seen && !JobRuns(shown.end.status): // and it has no index any more
+		case shown.seen && !JobRuns(shown.end.status): // and its index is gone
 			return false, nil
 		}
 		if err := j.server.Pause(pauseLate); err != nil {
@@ -63,8 +64,8 @@ func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
 	}
 }
 
-// WithdrawUnique is Withdraw for a UNIQUE index, which would refuse rows where its job fails. Any other index is left
-// to its job.
+// WithdrawUnique performs Withdraw for a UNIQUE index, which would refuse rows after a failed job.
+// Any other index stays with its job.
 func (j *IndexJob) WithdrawUnique(server Server) (valid bool, err error) {
 	j.server = server
 	if j.own && j.oid != "" {
@@ -75,8 +76,8 @@ func (j *IndexJob) WithdrawUnique(server Server) (valid bool, err error) {
 	return j.Withdraw(server)
 }
 
-// Outlast awaits the job of a statement whose client has gone, and drops an index that is not valid in the end. An
-// error says that it may be there, and not valid; server ends it in time.
+// Outlast awaits the job of a statement whose client has left, and drops an index that is invalid
+// in the end. After an error an invalid index may remain. server ends the work in time.
 func (j *IndexJob) Outlast(server Server) error {
 	if !j.own {
 		return nil
@@ -89,13 +90,13 @@ func (j *IndexJob) Outlast(server Server) error {
 	return err
 }
 
-// Await returns nil for a valid index, and the error that the client gets for any other. An error
-// of Server.Pause is returned as it is: the job goes on then.
+// Await returns nil for a valid index, and the client's error otherwise. It returns an error of
+// Server.Pause unchanged; the job continues then.
 func (j *IndexJob) Await() error {
 	if j.id == "" {
 		return j.found()
 	}
-	ended, left := jobEnd{}, lateness // left: for the catalog to show what an ended job has done
+	ended, left := jobEnd{}, lateness // left is the time for the catalog to show an ended job's index
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		shown, err := j.look()
 		switch {
@@ -126,15 +127,15 @@ func (j *IndexJob) Await() error {
 	}
 }
 
-// jobShown is what the server says of a job and its index.
+// jobShown is the state of a job and its index at the server.
 type jobShown struct {
 	end     jobEnd
 	seen    bool        // sys.jobs has the job
 	valid   bool        // the index is
-	refused *wire.Error // why sys.jobs cannot be read; nil where it can
+	refused *wire.Error // why sys.jobs cannot be read; nil if it can
 }
 
-// look asks for the job and its index.
+// look reads the state of the job and its index.
 func (j *IndexJob) look() (shown jobShown, err error) {
 	shown.refused, err = askJobs(j.server, `SELECT j.status, j.details, i.indexrelid, i.indisvalid FROM sys.jobs j LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = j.object_id`+
 		` WHERE j.job_id = `+literal(j.id), func(v []string) {
@@ -152,7 +153,8 @@ func (j *IndexJob) look() (shown jobShown, err error) {
 	return shown, err
 }
 
-// unfollowed warns that nobody knows how the job ends: sys.jobs has it not, or was refused.
+// unfollowed warns that the job's result is unknown: it is missing in sys.jobs, or sys.jobs cannot
+// be read.
 func (j *IndexJob) unfollowed(refused *wire.Error) {
 	detail := fmt.Sprintf("sys.jobs shows no job \"%s\" to this role.", j.id)
 	if refused != nil {
@@ -163,8 +165,8 @@ func (j *IndexJob) unfollowed(refused *wire.Error) {
 	j.Notices = append(j.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// found is the end of a CREATE INDEX that began no job. A relation of the name satisfies IF NOT
-// EXISTS, but not an index that is not valid. One whose job has ended meanwhile may be valid a little later.
+// found handles a CREATE INDEX without a job. A relation of the name satisfies IF NOT EXISTS, but
+// not an invalid index. One whose job has ended meanwhile may become valid a little later.
 func (j *IndexJob) found() error {
 	if j.absent == nil {
 		return nil
@@ -202,7 +204,7 @@ func (j *IndexJob) found() error {
 	}
 }
 
-// named looks for the index of IF NOT EXISTS by its name.
+// named looks up the index of IF NOT EXISTS.
 func (j *IndexJob) named() (there, valid bool, err error) {
 	err = j.server.Ask(fmt.Sprintf(`SELECT i.indexrelid, i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
 		` WHERE c.relname = %s AND c.relnamespace = (SELECT t.relnamespace FROM pg_catalog.pg_class t WHERE t.oid = pg_catalog.to_regclass(%s))`,
@@ -214,14 +216,14 @@ func (j *IndexJob) named() (there, valid bool, err error) {
 	return there, valid, err
 }
 
-// notValid refuses an index that IF NOT EXISTS has found.
+// notValid returns the error for an invalid index that IF NOT EXISTS has found.
 func (j *IndexJob) notValid(why string) *wire.Error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("index \"%s\" exists, and is not valid", j.absent.Name), Detail: why,
 		Hint: fmt.Sprintf("Unless a job is at work at it (sys.jobs): DROP INDEX %s, and send the statement again: it says then which rows the index is against.", quoted(j.absent.Name))}
 }
 
-// NotLookedAt is the WARNING of a CREATE INDEX IF NOT EXISTS that began no job, where nobody looks whether
-// the index is valid: inside of a transaction, or with other statements behind it.
+// NotLookedAt returns the WARNING for a CREATE INDEX IF NOT EXISTS without a job where the index is
+// not checked: in a transaction, or before other statements.
 func NotLookedAt(named *rewrite.IndexName) []byte {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("relation \"%s\" exists, and was not looked at", named.Name),
 		Detail: "An index of that name may not be valid. Sluice looks where the statement is sent alone, outside of a transaction.",
@@ -229,8 +231,8 @@ func NotLookedAt(named *rewrite.IndexName) []byte {
 	return warning.AppendNotice(nil, "WARNING")
 }
 
-// Unawaited is the WARNING of a CREATE INDEX whose job nobody awaits: Pending says where. It names no job, since a
-// replay begins another, and its answer must be the same.
+// Unawaited returns the WARNING for a CREATE INDEX whose job is not awaited; see Pending. It names
+// no job, because a replay starts another one and must answer the same.
 func Unawaited() []byte {
 	warning := &wire.Error{Code: "01000", Message: "the index is built in the background, and nobody waits for it",
 		Detail: "Where rows are against it, it stays, and is not valid.",
@@ -238,14 +240,14 @@ func Unawaited() []byte {
 	return warning.AppendNotice(nil, "WARNING")
 }
 
-// errIndexGone is for an index that was there.
+// errIndexGone is the error for an index that was dropped meanwhile.
 var errIndexGone = &wire.Error{Code: "42704", Message: "the index does not exist any more", Detail: "Another session has dropped it while it was built.", Hint: "Send the statement again."}
 
-// indexShown is what the catalog says of an index.
+// indexShown describes an index by the catalog.
 type indexShown struct {
 	schema, name, table, tableSchema, where string
 	valid, unique, nullsAlike               bool
-	keys                                    []string // as PostgreSQL shows them
+	keys                                    []string // in PostgreSQL's notation
 }
 
 // takeBack drops the index, and returns why it could not be built.
@@ -277,7 +279,7 @@ func (j *IndexJob) takeBack(end jobEnd) error {
 	return why
 }
 
-// dropping is the statement that drops the index.
+// dropping returns the statement that drops the index.
 func (x *indexShown) dropping() string {
 	return "DROP INDEX " + quoted(x.schema) + "." + quoted(x.name)
 }
@@ -285,8 +287,9 @@ func (x *indexShown) dropping() string {
 // codeNoDivision is the SQLSTATE of a division by zero.
 const codeNoDivision = "22012"
 
-// drop drops the index, unless it is valid by now, or gone. The statement names it, and another session may have made
-// another index of the name: so a query in front of it, in its transaction, fails where the name is not the index's.
+// drop drops the index, unless it is valid or gone. Another session may have created another index
+// with the statement's name. So a query before it, in the same transaction, fails if the name
+// belongs to another index.
 func (j *IndexJob) drop() (x indexShown, valid bool, err error) {
 	for range mostRenamed {
 		if x, err = j.shown(); err != nil || x.valid || x.name == "" {
@@ -302,7 +305,7 @@ func (j *IndexJob) drop() (x indexShown, valid bool, err error) {
 	return x, false, err
 }
 
-// mostRenamed is how often an index may be renamed while it is dropped.
+// mostRenamed bounds the attempts of drop while others rename the index.
 const mostRenamed = 3
 
 // shown reads the index.
@@ -319,7 +322,7 @@ func (j *IndexJob) shown() (x indexShown, err error) {
 	return x, err
 }
 
-// why returns the error of PostgreSQL, where the rows show it, or else the job's.
+// why returns PostgreSQL's error if rows show it, otherwise the job's.
 func (j *IndexJob) why(x indexShown, end jobEnd) (*wire.Error, error) {
 	var found *wire.Error
 	if x.unique && !j.unasked {
@@ -344,7 +347,8 @@ func (j *IndexJob) why(x indexShown, end jobEnd) (*wire.Error, error) {
 	return found, nil
 }
 
-// duplicates is the query of values that more than one row has: the keys, then which of them are NULL.
+// duplicates returns the query for values in more than one row: the keys, then which of them are
+// NULL.
 func (x *indexShown) duplicates() string {
 	var nulls, where []string
 	for _, key := range x.keys {
@@ -365,7 +369,7 @@ func (x *indexShown) duplicates() string {
 		keys, strings.Join(nulls, ", "), quoted(x.tableSchema), quoted(x.table), condition, keys, keys)
 }
 
-// statusOf is the end of a job in words.
+// statusOf returns the end of a job in words.
 func statusOf(end jobEnd) string {
 	switch end.status {
 	case "":

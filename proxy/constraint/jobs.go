@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// The background jobs that look at rows, as sys.jobs has them.
+// This file has the background jobs that check rows, in sys.jobs.
 
-// askJobs asks sys.jobs, and once more where the server refuses that for now. refused is why it cannot be read:
-// behind such an answer nobody knows whether there is a job.
+// askJobs queries sys.jobs, and repeats the query after a temporary refusal. refused is why it
+// cannot be read: whether there is a job is then unknown.
 func askJobs(server Server, sql string, row func([]string)) (refused *wire.Error, err error) {
 	for left := lateness; ; left -= pauseLate {
 		err := server.Ask(sql, row)
@@ -28,7 +28,7 @@ func askJobs(server Server, sql string, row func([]string)) (refused *wire.Error
 	}
 }
 
-// forGood reports SQLSTATEs of a server that has no sys.jobs, or none for this role.
+// forGood reports whether a SQLSTATE means that the server has no sys.jobs, or none for this role.
 func forGood(code string) bool {
 	switch code {
 	case "42501", "42P01", "3F000", undefinedColumn, "42883", "0A000":
@@ -37,18 +37,18 @@ func forGood(code string) bool {
 	return false
 }
 
-// notReadable says why nobody knows whether there is a job.
+// notReadable returns a sentence that says why a job's state is unknown.
 func notReadable(refused *wire.Error) string {
 	return "Whether a job builds it is not known, since sys.jobs cannot be read: " + refused.Message + "."
 }
 
-// jobEnd is what a job has come to. unread is why nobody knows; nil where sys.jobs was read.
+// jobEnd is the result of a job. unread is why it is unknown; nil if sys.jobs was read.
 type jobEnd struct {
 	status, details string
 	unread          *wire.Error
 }
 
-// JobRuns reports a status of sys.jobs that another one will follow.
+// JobRuns reports whether a status of sys.jobs is not final.
 func JobRuns(status string) bool {
 	switch status {
 	case "submitted", "processing", "running", "pending":
@@ -57,7 +57,7 @@ func JobRuns(status string) bool {
 	return false
 }
 
-// failed reports a status of sys.jobs that no valid index follows.
+// failed reports whether a status of sys.jobs excludes a valid index.
 func failed(status string) bool {
 	switch status {
 	case "failed", "cancelled", "canceled":
@@ -66,7 +66,8 @@ func failed(status string) bool {
 	return false
 }
 
-// begin sends a statement that begins a job, and returns the job; "" where nothing is to do.
+// begin sends a statement that starts a job, and returns the job's id; "" if there is nothing to
+// do.
 func (c *Work) begin(sql string) (id string, err error) {
 	err = c.server.Ask(sql, func(v []string) {
 		if len(v) == 1 {
@@ -76,7 +77,7 @@ func (c *Work) begin(sql string) (id string, err error) {
 	return id, err
 }
 
-// job begins a job and waits for its end.
+// job starts a job and waits for its end.
 func (c *Work) job(sql string) (jobEnd, error) {
 	id, err := c.begin(sql)
 	if err != nil {
@@ -85,8 +86,8 @@ func (c *Work) job(sql string) (jobEnd, error) {
 	return c.await(id)
 }
 
-// await waits for the end of a job. Cancel, the statement timeout, the client's end and the cut
-// end the wait. Of a job that is not there, or that nobody may ask for, nothing is said.
+// await waits for the end of a job. A cancel, the statement timeout, the client's end and the end
+// of the drain interrupt it. A missing job, or one that cannot be read, has no result.
 func (c *Work) await(id string) (end jobEnd, err error) {
 	if id == "" {
 		return end, nil
@@ -110,25 +111,24 @@ func (c *Work) await(id string) (end jobEnd, err error) {
 	}
 }
 
-// Pauses between looks at a job: short for the small tables of tests and tools.
+// Pauses between looks at a job: short at first, for the small tables of tests and tools.
 const (
 	pauseFirst = 20 * time.Millisecond
 	pauseMost  = time.Second
-	// pauseLate is the longest between looks at what a job that has ended was for.
+	// pauseLate is the longest pause between looks at an ended job's result.
 	pauseLate = 100 * time.Millisecond
 )
 
-// lateness is how long the catalog may take to show what a job has done that says nothing of a
-// failure.
+// lateness is how long the catalog may take to show the result of a job without a failure.
 const lateness = 2 * time.Second
 
-// unreadPatience is how long what a job was for is awaited where sys.jobs cannot be read.
+// unreadPatience is how long a result is awaited if sys.jobs cannot be read.
 const unreadPatience = 10 * time.Minute
 
-// decided asks whether the catalog has what a job was for, by a query of one row, and false means that it failed. Where
-// nobody can read how the job does, only rows that are against say so: a job that takes long is no failed one. why looks
-// at rows, and returns the error that they show, or another. What was made stays where that is not known in the end; name
-// is what it is called.
+// decided reports whether the catalog shows a job's result, by a query of one row; false means that
+// the job failed. If sys.jobs cannot be read, only violating rows show a failure, because a slow
+// job is not a failed one. why checks the rows and returns their error, or another. If the result
+// remains unknown, the created object stays; name is its name.
 func (c *Work) decided(name string, end jobEnd, query string, why func() error) (valid bool, err error) {
 	valid, err = c.holds(end, query, lateness)
 	if err != nil || valid || end.unread == nil {
@@ -152,8 +152,8 @@ func (c *Work) decided(name string, end jobEnd, query string, why func() error) 
 		Hint: "Send the statement again. GRANT SELECT ON sys.jobs lets Sluice see how the job does.", Schema: c.schema, Table: c.table}
 }
 
-// holds asks whether the catalog has what a job was for, for so long. What somebody
-// else has made, and dropped meanwhile, is an error.
+// holds waits up to left for the catalog to show a job's result. An object of another statement
+// that was dropped meanwhile is an error.
 func (c *Work) holds(end jobEnd, query string, left time.Duration) (valid bool, err error) {
 	for pause := pauseLate; ; pause = min(2*pause, max(left/8, pauseLate), pauseMost) {
 		there := false

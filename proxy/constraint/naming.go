@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A constraint that is being added has a name that only Sluice gives, and gets its own when it holds. So a statement
-// that is sent again behind a lost backend finds what it has made, and takes nothing that the client has made itself
-// under the constraint's name.
+// This file has the names of constraints. A new constraint has a name that only Sluice uses, and
+// gets its final name when it is valid. So a statement that is sent again after a lost backend
+// finds its own results, and never takes a client's object with the final name for one.
 
-// chosen returns the name of a constraint: the one that its statement gives, or the first that PostgreSQL would choose.
-// taken: the server refuses the name that the statement gives.
+// chosen returns the final name of a constraint: that of its statement, or the first that
+// PostgreSQL would choose. taken says that the server refuses the statement's name.
 func (c *Work) chosen(a *rewrite.Addition) (name string, taken bool, err error) {
 	for pass := 0; ; pass += candidates {
 		names := []string{a.Name}
@@ -40,8 +40,9 @@ func (c *Work) chosen(a *rewrite.Addition) (name string, taken bool, err error) 
 	}
 }
 
-// named returns which of the names something has that keeps the constraint from having it: a constraint of the table,
-// and for UNIQUE a relation; of a name that is chosen, a constraint of any table of the schema too.
+// named returns which names are not available: those of constraints of the table, and for UNIQUE
+// also of relations. For a name that is chosen here, constraints of any table of the schema count
+// too.
 func (c *Work) named(a *rewrite.Addition, names []string) (map[string]bool, error) {
 	in, schema := list(names), fmt.Sprintf("(SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s)", c.oid)
 	of := "connamespace = " + schema
@@ -57,7 +58,7 @@ func (c *Work) named(a *rewrite.Addition, names []string) (map[string]bool, erro
 	return is, err
 }
 
-// list is names as SQL constants.
+// list returns names as SQL constants.
 func list(names []string) string {
 	literals := make([]string, len(names))
 	for i, name := range names {
@@ -66,7 +67,8 @@ func list(names []string) string {
 	return strings.Join(literals, ", ")
 }
 
-// arrive gives a constraint that holds its own name. One that was chosen, and is taken by now, is chosen again.
+// arrive renames a valid constraint to its final name. If a chosen name is taken by now, it chooses
+// again.
 func (c *Work) arrive(at *spot) error {
 	for tries := 0; at.under != at.name; tries++ {
 		err := c.make(at.add.Rename(at.under, at.name), at.valid())
@@ -85,7 +87,7 @@ func (c *Work) arrive(at *spot) error {
 	return nil
 }
 
-// choose chooses the name of a constraint that has another one for the time being.
+// choose chooses the final name of a constraint with a temporary name.
 func (c *Work) choose(at *spot) error {
 	c.promised = slices.DeleteFunc(c.promised, func(name string) bool { return name == at.name })
 	name, _, err := c.chosen(at.add)
@@ -95,7 +97,8 @@ func (c *Work) choose(at *spot) error {
 	return err
 }
 
-// keepsHidden tells that the server renames no constraint, so that this one has the name that was for the time being.
+// keepsHidden warns that the server cannot rename a constraint, which therefore retains its
+// temporary name.
 func (c *Work) keepsHidden(at *spot, told *wire.Error) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("the constraint \"%s\" is called \"%s\"", at.name, at.under), Detail: told.Message,
 		Hint: "To give it its name: " + at.add.Rename(at.under, at.name) + "."}
@@ -103,14 +106,14 @@ func (c *Work) keepsHidden(at *spot, told *wire.Error) {
 	at.name = at.under
 }
 
-// gone reports the error of a constraint or index that is not there any more under its name for the time being. Another
-// client that adds the same has shared it, and has given it a name, or has taken it back.
+// gone reports whether an error says that a constraint or index is no longer there under its
+// temporary name. Another client with the same statement has renamed or dropped it.
 func (c *Work) gone(err error) bool {
 	told := c.server.Refused(err)
 	return told != nil && (told.Code == undefinedObject || told.Code == "55000" && strings.Contains(told.Message, "already associated"))
 }
 
-// inItsName has an error speak of the constraint by its own name.
+// inItsName replaces the temporary name of a constraint in an error by its final one.
 func (at *spot) inItsName(told *wire.Error) *wire.Error {
 	if told == nil || at.under == at.name {
 		return told

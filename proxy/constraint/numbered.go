@@ -10,30 +10,31 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// CREATE TABLE with serial columns (rewrite.Numbered). The statement itself goes first; where the server
-// refuses it these are the steps, each a transaction of its own:
+// This file performs CREATE TABLE with serial columns (rewrite.Numbered). The statement itself is
+// sent first; if the server refuses it, these are the steps, each in its own transaction:
 //
 //	look       is there a relation of the name? which names are free for sequences?
 //	sequence   one for each serial column
 //	table      with DEFAULT nextval
 //	own        OWNED BY
 //
-// Where a step fails, what was made is taken back, the last first: the table only if no row is in it by then.
-// Where the server refuses a step (0A000), the table is made with identity columns of bigint instead, if that
-// is allowed; columns that refer to such a key are made bigint with it, and the client is sent a NOTICE.
+// If a step fails, the results are removed, the last first; the table only if it has no rows. If
+// the server refuses a step (0A000), the table is created with identity columns of bigint instead,
+// if that is allowed. Columns that refer to such a key also become bigint, and the client gets a
+// NOTICE.
 
-// Numbered is such a statement, which is being carried out.
+// Numbered is a running CREATE TABLE with serial columns.
 type Numbered struct {
 	*rewrite.Numbered
-	Notices [][]byte // for the client, in front of the tag
+	Notices [][]byte // sent to the client before the tag
 
 	server Server
-	schema string // in which the table is made
-	wide   []bool // which of Narrow are made bigint
+	schema string // schema of the table
+	wide   []bool // which of Narrow become bigint
 	made   []thing
 }
 
-// NewNumbered is the work of a statement.
+// NewNumbered returns the execution of a statement.
 func NewNumbered(server Server, st *rewrite.Numbered) *Numbered {
 	n := &Numbered{server: server, Numbered: st, wide: make([]bool, len(st.Narrow))}
 	for i := range st.Narrow {
@@ -45,9 +46,9 @@ func NewNumbered(server Server, st *rewrite.Numbered) *Numbered {
 // unknownType is the SQLSTATE of a type that the server does not have.
 const unknownType = "42704"
 
-// Run has the server carry the statement out, or does it in steps where the server refuses.
+// Run sends the statement to the server, and performs it in steps if the server refuses.
 func (n *Numbered) Run() error {
-	if n.IfNotExists { // the server's NOTICE would be Sluice's own
+	if n.IfNotExists { // the server's NOTICE would not reach the client
 		if there, err := n.relation(); err != nil || there {
 			return err
 		}
@@ -80,13 +81,13 @@ func (n *Numbered) Run() error {
 	return n.withIdentities()
 }
 
-// mayBeIdentity reports whether identity columns may stand for sequences that the server has refused.
+// mayBeIdentity reports whether identity columns may replace sequences that the server has refused.
 func (n *Numbered) mayBeIdentity(err error) bool {
 	told := n.server.Refused(err)
 	return told != nil && told.Code == retry.StateUnsupported && n.Identity && len(n.made) == 0
 }
 
-// withIdentities makes the table with identity columns of bigint.
+// withIdentities creates the table with identity columns of bigint.
 func (n *Numbered) withIdentities() error {
 	err := n.server.Ask(n.WithIdentities(n.wide), nil)
 	if err == nil {
@@ -101,7 +102,7 @@ func (n *Numbered) withIdentities() error {
 	return err
 }
 
-// look finds which columns refer to keys that are wider than they were declared.
+// look finds columns that refer to keys that are wider than declared.
 func (n *Numbered) look() error {
 	for i := range n.Narrow {
 		for _, key := range n.Narrow[i].Refers {
@@ -115,8 +116,8 @@ func (n *Numbered) look() error {
 	return nil
 }
 
-// widened reports whether a key is an identity of bigint that stands for a smaller type: its numbers end
-// where those of the type do.
+// widened reports whether a key is a bigint identity that replaces a smaller type: its maximum is
+// that of the smaller type.
 func widened(server Server, key rewrite.ReferredKey) (wide bool, err error) {
 	of := fmt.Sprintf("a.attnum = (SELECT p.conkey[%d] FROM pg_catalog.pg_constraint p WHERE p.conrelid = a.attrelid AND p.contype = 'p')", key.Nth)
 	if key.Column != "" {
@@ -130,7 +131,7 @@ func widened(server Server, key rewrite.ReferredKey) (wide bool, err error) {
 	return wide, err
 }
 
-// tellWide tells which columns were made bigint.
+// tellWide adds a notice for each column that became bigint.
 func (n *Numbered) tellWide() {
 	for i := range n.Narrow {
 		if n.wide[i] {
@@ -140,13 +141,13 @@ func (n *Numbered) tellWide() {
 	}
 }
 
-// notice is for the client.
+// notice adds a notice for the client.
 func (n *Numbered) notice(message, detail string) {
 	notice := &wire.Error{Code: "00000", Message: message, Detail: detail, Hint: rewrite.SerialKey + " says when that is so."}
 	n.Notices = append(n.Notices, notice.AppendNotice(nil, "NOTICE"))
 }
 
-// relation looks for the schema and for a relation of the table's name, which is an error or a notice.
+// relation looks up the schema and a relation with the table's name, which is an error or a notice.
 func (n *Numbered) relation() (there bool, err error) {
 	schema := "pg_catalog.current_schema()"
 	if n.Schema != "" {
@@ -172,7 +173,7 @@ func (n *Numbered) relation() (there bool, err error) {
 	return false, nil
 }
 
-// exists is PostgreSQL's error, or notice, of a relation that is there.
+// exists returns PostgreSQL's error, or adds its notice, for an existing relation.
 func (n *Numbered) exists() error {
 	message := fmt.Sprintf("relation \"%s\" already exists", n.Relation)
 	if !n.IfNotExists {
@@ -183,7 +184,7 @@ func (n *Numbered) exists() error {
 	return nil
 }
 
-// steps makes the sequences, the table, and gives it the sequences.
+// steps creates the sequences and the table, and makes its columns own the sequences.
 func (n *Numbered) steps() error {
 	var names []string
 	for i := range n.Sequences {
@@ -217,18 +218,18 @@ func (n *Numbered) steps() error {
 	return nil
 }
 
-// taken is PostgreSQL's message of a relation that is there.
+// taken returns PostgreSQL's message for an existing relation.
 func (n *Numbered) taken() string { return fmt.Sprintf("relation \"%s\" already exists", n.Relation) }
 
-// sequence makes the sequence of a column under the first free name that PostgreSQL would choose, and
-// returns its name as SQL.
+// sequence creates the sequence of a column under the first free name that PostgreSQL would choose,
+// and returns its SQL name.
 func (n *Numbered) sequence(s *rewrite.OwnedSequence) (name string, err error) {
 	return sequence(n.server, s, n.schema, n.Relation, func(name, candidate string) error {
 		return n.make(s.Create(name), thing{what: fmt.Sprintf("sequence \"%s\"", candidate), undo: "DROP SEQUENCE " + name})
 	})
 }
 
-// sequence has create make a sequence in a schema, until a name is free, and returns its name as SQL.
+// sequence calls create with names in a schema until one is free, and returns its SQL name.
 func sequence(server Server, s *rewrite.OwnedSequence, schema, relation string, create func(name, candidate string) error) (name string, err error) {
 	for pass := 0; ; pass += candidates {
 		names, err := free(server, s, schema, relation, pass)
@@ -245,7 +246,7 @@ func sequence(server Server, s *rewrite.OwnedSequence, schema, relation string, 
 	}
 }
 
-// free are the names among so many candidates that no relation of the schema has.
+// free returns the candidate names without a relation in the schema.
 func free(server Server, s *rewrite.OwnedSequence, schema, relation string, pass int) (names []string, err error) {
 	list := make([]string, candidates)
 	for i := range candidates {
@@ -259,7 +260,8 @@ func free(server Server, s *rewrite.OwnedSequence, schema, relation string, pass
 	return names, err
 }
 
-// make sends a statement that makes something. It is noted before: where the connection is lost, nobody knows.
+// make sends a statement that creates an object. It records the object before, because after a lost
+// connection its existence is unknown.
 func (n *Numbered) make(sql string, t thing) error {
 	n.made = append(n.made, t)
 	err := n.server.Ask(sql, nil)
@@ -269,8 +271,9 @@ func (n *Numbered) make(sql string, t thing) error {
 	return err
 }
 
-// takeBack drops what the statement has made, the last first, and returns why it failed, or the loss of the
-// server meanwhile. What cannot be dropped stays in made, and so does what is in front of it.
+// takeBack drops the objects of the statement, the last first. It returns why the statement failed,
+// or the loss of the server meanwhile. An object that cannot be dropped stays in made, with those
+// before it.
 func (n *Numbered) takeBack(why error) error {
 	if !n.server.Undone(why) {
 		return why
@@ -279,7 +282,7 @@ func (n *Numbered) takeBack(why error) error {
 	for len(n.made) > 0 {
 		t, rows := n.made[len(n.made)-1], false
 		err := error(nil)
-		if table, is := strings.CutPrefix(t.undo, "DROP TABLE "); is { // what is in it is somebody's
+		if table, is := strings.CutPrefix(t.undo, "DROP TABLE "); is { // its rows belong to other clients
 			err = n.server.Ask("SELECT 1 FROM "+table+" LIMIT 1", func([]string) { rows = true })
 		}
 		if err == nil && !rows {
@@ -297,7 +300,7 @@ func (n *Numbered) takeBack(why error) error {
 	return why
 }
 
-// Partly adds to an error what stands all the same.
+// Partly adds the remaining objects to an error.
 func (n *Numbered) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || len(n.made) == 0 {
@@ -317,8 +320,9 @@ func (n *Numbered) Partly(err error) error {
 	return &with
 }
 
-// tellNarrow tells which columns of a FOREIGN KEY are of int or smallint while the key is an identity of bigint
-// that stands for a smaller type. A column that is there keeps its type. What the server refuses to tell is left.
+// tellNarrow warns about columns of a FOREIGN KEY of type int or smallint whose key is a bigint
+// identity that replaces a smaller type. An existing column retains its type. It ignores a refusal
+// by the server.
 func (c *Work) tellNarrow(name string) error {
 	var columns []string
 	err := c.server.Ask(`SELECT a.attname FROM pg_catalog.pg_constraint p CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.conkey), pg_catalog.unnest(p.confkey)) AS k (c, f)`+

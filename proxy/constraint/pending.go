@@ -7,29 +7,29 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Pending is the job that a CREATE INDEX has begun in a transaction whose end the client was not sent yet.
-// The server starts the job when the transaction is committed. So the client gets the tag of the commit
-// behind the job's end, or an error in its place:
+// Pending is the job that a CREATE INDEX has started in a transaction whose end the client was not
+// sent yet. The server runs the job after the commit. So the client gets the commit's tag after the
+// job's end, or an error instead:
 //
-//	outside of a block   the tag of the CREATE INDEX, where nothing follows it
-//	in a block           the tag of its COMMIT, where nothing follows that
-//	with more behind     the ReadyForQuery of the request, behind all tags
+//	outside of a block   the tag of the CREATE INDEX, if nothing follows it
+//	in a block           the tag of its COMMIT, if nothing follows that
+//	otherwise            the ReadyForQuery of the request, after all tags
 //
-// A job that is not awaited costs a WARNING: where more follows a COMMIT, or where the transaction has
-// changed something else, which an error would call undone. The zero value is no job. A session tells
-// it of answers in their order; it keeps no more than one tag.
+// A job is not awaited, with a WARNING, if a COMMIT does not end the request, or if the transaction
+// has changed something else, which an error would call undone. The zero value has no job. A
+// session reports answers in their order; Pending holds at most one tag.
 type Pending struct {
-	id     string             // of the job, as sys.jobs has it; "" for none
-	absent *rewrite.IndexName // of an IF NOT EXISTS that has begun none, with its tag; else nil
-	tag    []byte             // for the client when the job is done; nil for none
+	id     string             // of the job in sys.jobs; "" for none
+	absent *rewrite.IndexName // the index of an IF NOT EXISTS without a job, with its tag; otherwise nil
+	tag    []byte             // sent to the client when the job is done; nil for none
 	ends   bool               // the transaction is committed, and tag is that of its COMMIT
 	beside bool               // the transaction has changed something else
-	waits  bool               // the request's ReadyForQuery has come, and waits
+	waits  bool               // the request's ReadyForQuery has arrived, and waits
 }
 
-// Begun takes the answer to a CREATE INDEX that is to be awaited: id is that of its job, "" where it has
-// begun none, and named then is the index of its IF NOT EXISTS, or nil. alone says that the statement is
-// a transaction, as far as it has come. It returns what the client is sent now.
+// Begun records the answer to a CREATE INDEX that should be awaited. id is that of its job, "" for
+// none; named is then the index of its IF NOT EXISTS, or nil. alone says that the statement is a
+// whole transaction so far. It returns what the client is sent now.
 func (p *Pending) Begun(id string, named *rewrite.IndexName, tag []byte, alone bool) (now []byte) {
 	if id == "" {
 		switch {
@@ -41,7 +41,7 @@ func (p *Pending) Begun(id string, named *rewrite.IndexName, tag []byte, alone b
 		}
 		return slices.Concat(NotLookedAt(named), tag)
 	}
-	if p.id != "" { // nobody follows two
+	if p.id != "" { // only one job is followed
 		now, p.beside = Unawaited(), true
 	}
 	if p.id = id; alone && now == nil {
@@ -51,13 +51,13 @@ func (p *Pending) Begun(id string, named *rewrite.IndexName, tag []byte, alone b
 	return append(now, tag...)
 }
 
-// Ran is told of any other statement that has run.
+// Ran records any other finished statement.
 func (p *Pending) Ran(kind rewrite.Kind) { p.beside = p.beside || kind >= rewrite.Write }
 
-// Failed is told of an error in the transaction, behind which nothing of it will be committed.
+// Failed records an error in the transaction, of which nothing will be committed.
 func (p *Pending) Failed() { *p = Pending{} }
 
-// Ended is told of a statement that has ended the transaction.
+// Ended records a statement that has ended the transaction.
 func (p *Pending) Ended(committed bool) {
 	if !committed || p.id == "" {
 		*p = Pending{}
@@ -66,12 +66,12 @@ func (p *Pending) Ended(committed bool) {
 	p.ends = true
 }
 
-// Ends reports whether the transaction is committed, and the client was not sent that yet.
+// Ends reports whether the transaction is committed and the client was not sent that yet.
 func (p *Pending) Ends() bool { return p.ends }
 
-// Holds is told of the tag of each statement behind Ended. It reports whether the client gets that tag
-// from Follows or Take, and returns what goes in front of one that the client gets now. again says that
-// the session is in a block, in which nobody can be asked.
+// Holds records the tag of each statement after Ended. holds says that the client gets the tag from
+// Follows or Take. now is sent before a tag that the client gets at once. again says that the
+// session is in a block, in which the server cannot be asked.
 func (p *Pending) Holds(tag []byte, again bool) (holds bool, now []byte) {
 	switch {
 	case !p.ends || p.tag != nil:
@@ -84,8 +84,8 @@ func (p *Pending) Holds(tag []byte, again bool) (holds bool, now []byte) {
 	return true, nil
 }
 
-// Follows is told that another answer follows in the request, or that the client wants what there is. It
-// returns what the client is sent in front.
+// Follows records that another answer follows in the request, or that the client requests what
+// there is. It returns what the client is sent before.
 func (p *Pending) Follows() (now []byte) {
 	tag := p.tag
 	switch p.tag = nil; {
@@ -101,14 +101,14 @@ func (p *Pending) Follows() (now []byte) {
 	return append(now, tag...)
 }
 
-// Open reports whether answers must be looked at, since a job is pending.
+// Open reports whether a job is pending, so that answers must be checked.
 func (p *Pending) Open() bool { return p.id != "" || p.tag != nil }
 
-// Held reports whether the client waits for a tag.
+// Held reports whether a tag is held back.
 func (p *Pending) Held() bool { return p.tag != nil }
 
-// Ready is told of the status of a request's ReadyForQuery, which waits for the job from now on, if it is to be
-// awaited (Waits). It returns what the client is sent in front of one that does not wait.
+// Ready records the status of a request's ReadyForQuery, which waits for the job if that should be
+// awaited (Waits). It returns what the client is sent before one that does not wait.
 func (p *Pending) Ready(status byte) (now []byte) {
 	switch {
 	case !p.Open():
@@ -116,7 +116,7 @@ func (p *Pending) Ready(status byte) (now []byte) {
 		return p.Follows()
 	case status != 'I':
 		p.Failed()
-	case p.beside && p.tag == nil: // behind a tag of its own an error is of the CREATE INDEX only
+	case p.beside && p.tag == nil: // after a separate tag an error would concern the CREATE INDEX only
 		*p = Pending{}
 		return Unawaited()
 	default:
@@ -128,16 +128,16 @@ func (p *Pending) Ready(status byte) (now []byte) {
 // Waits reports whether the ReadyForQuery of the request waits for the job.
 func (p *Pending) Waits() bool { return p.waits }
 
-// Take returns what is awaited, and the tag that the client gets for an index that is valid in the end: nil where it
-// has all tags. Nothing is pending then.
+// Take returns the pending job, and the tag that the client gets for a valid index: nil if it has
+// all tags. Nothing is pending afterwards.
 func (p *Pending) Take() Pending {
 	taken := *p
 	*p = Pending{}
 	return taken
 }
 
-// Job returns the follower of what Take has returned.
+// Job returns the follower of a job from Take.
 func (p *Pending) Job(server Server) *IndexJob { return NewIndexJob(server, p.id, p.absent) }
 
-// Tag returns the tag that the client is sent where the index is valid; nil where it has all tags.
+// Tag returns the tag for a valid index, nil if the client has all tags.
 func (p *Pending) Tag() []byte { return p.tag }

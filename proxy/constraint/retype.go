@@ -12,50 +12,51 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ALTER TABLE ... ALTER COLUMN ... TYPE (rewrite.Retyping) by the steps that DSQL has, each a
-// transaction of its own:
+// This file performs ALTER TABLE ... ALTER COLUMN ... TYPE (rewrite.Retyping) by the steps that
+// DSQL has, each in its own transaction:
 //
-//	look     what is the column, and what depends on it? (retypefacts.go)
-//	Add      a column of the type, under a name that no other such statement uses
+//	look     read the column and its dependencies (retypefacts.go)
+//	Add      a column of the new type, under a name that no other such statement uses
 //	Fill     its values, in batches; others write the old column meanwhile
-//	indexes  like those of the old column, under names for the time being
-//	Leave    the old column gets another name: from here on nobody can write it
-//	Clear,   what others have written since
+//	indexes  like those of the old column, under temporary names
+//	Leave    rename the old column: nobody can write it afterwards
+//	Clear,   values that others have written since
 //	Fill
-//	indexes  that cannot be of a column without values (rewrite.Likeness)
+//	indexes  that need the column's values (rewrite.Likeness)
 //	NotNull  a CHECK
-//	Held     CHECKs and foreign keys like those of the old column, NOT VALID where that is
+//	Held     CHECKs and foreign keys like those of the old column, NOT VALID if those are
 //	Seal     a CHECK that both columns agree
-//	Settle   what others have written by its place since
-//	look     has anybody changed what depends on the old column?
-//	DropWas  the old column goes, with its indexes
-//	Arrive   the new column gets the name, and its indexes theirs
+//	Settle   values that others have written by position since
+//	look     has a dependency of the old column changed?
+//	DropWas  drop the old column with its indexes
+//	Arrive   rename the new column and its indexes to the final names
 //
-// Between Leave and Arrive other clients are told that there is no such column (42703). From Seal to
-// DropWas, which drops the seal too, an INSERT or COPY without names of columns is refused (23514): what
-// it writes into the old column would be lost. The values are never in less than one column: up to
-// DropWas a failure is taken back, and behind it the error tells what is left to send. A statement that was cut leaves its columns, and another one
-// does not go on with them, since it might be under way still: it is told which there are.
+// Between Leave and Arrive other clients get 42703 for the column. From Seal to DropWas, which also
+// drops the seal, an INSERT or COPY without column names is refused (23514), because its value for
+// the old column would be lost. At least one column has the values at any time. Up to DropWas a
+// failure is undone, and after it the error lists the missing statements. An interrupted statement
+// leaves its columns. Another one does not continue with them, because the first may still be
+// running: its error names them.
 
-// Retype is such a statement, which is being carried out.
+// Retype is a running ALTER COLUMN ... TYPE.
 type Retype struct {
 	*rewrite.Retyping
-	Notices [][]byte // for the client, in front of the tag
+	Notices [][]byte // sent to the client before the tag
 
 	server Server
 	facts  facts
-	from   string   // the old column's name at the moment
-	filled int      // values that the new column was given
-	undo   []string // what takes back the steps that are done, the last first
-	left   []string // behind DropWas, what is to be sent yet
+	from   string   // the old column's current name
+	filled int      // number of copied values
+	undo   []string // statements that undo the finished steps, the last first
+	left   []string // statements that are missing after DropWas
 }
 
-// NewRetype is the work of a statement.
+// NewRetype returns the execution of a statement.
 func NewRetype(server Server, st *rewrite.Alteration) *Retype {
 	return &Retype{server: server, Retyping: st.Apart(fmt.Sprintf("%08x", rand.Uint32())), from: st.Column}
 }
 
-// Run has the server carry the statement out, or does it in steps where the server refuses.
+// Run sends the statement to the server, and performs it in steps if the server refuses.
 func (r *Retype) Run() error {
 	err := r.server.Ask(r.Text, nil)
 	told := r.server.Refused(err)
@@ -80,8 +81,8 @@ func (r *Retype) Run() error {
 	return nil
 }
 
-// May refuses the statement, of which the server has told that it refuses it, as Run would. What
-// depends on the column by a constraint of those names will not be there when it is run.
+// May returns the error with which Run would refuse the statement; told is the server's refusal. It
+// ignores dependencies by constraints named in freed, which will be gone by then.
 func (r *Retype) May(told *wire.Error, freed []string) error {
 	there, err := r.look(told)
 	switch {
@@ -98,12 +99,13 @@ func (r *Retype) May(told *wire.Error, freed []string) error {
 	return r.mayRetype(told)
 }
 
-// dependsBy and dependsIn name a constraint, and an index, that depend on the column.
+// dependsBy and dependsIn return the text for a constraint, and an index, that depend on the
+// column.
 func dependsBy(name string) string { return fmt.Sprintf("constraint \"%s\"", name) }
 func dependsIn(name string) string { return fmt.Sprintf("index \"%s\"", name) }
 
-// missing adds to an error what another such statement has left in the table, where it has. A server that
-// refuses the statement has not looked whether there is such a column: PostgreSQL would have.
+// missing adds to an error the columns that another such statement has left in the table. A server
+// that refuses the statement has not checked that the column exists, as PostgreSQL would.
 func (r *Retype) missing(err error) error {
 	told := r.server.Refused(err)
 	if told == nil || told.Code != undefinedColumn && told.Code != retry.StateUnsupported {
@@ -123,7 +125,7 @@ func (r *Retype) missing(err error) error {
 	return told
 }
 
-// steps are all of them.
+// steps performs all steps.
 func (r *Retype) steps() error {
 	if err := r.do(r.Add(), r.DropMade()); err != nil {
 		return err
@@ -155,7 +157,7 @@ func (r *Retype) steps() error {
 	return r.finish()
 }
 
-// hold holds the new column to what the old one is held to.
+// hold adds the constraints of the old column to the new one.
 func (r *Retype) hold() error {
 	if r.facts.NotNull {
 		if err := r.adds(r.NotNull()); err != nil {
@@ -183,15 +185,15 @@ func (r *Retype) hold() error {
 	return nil
 }
 
-// adds adds a constraint of the new column, which nobody but Sluice names.
+// adds adds a constraint of the new column under a name of Sluice's own.
 func (r *Retype) adds(c *rewrite.Constraints) error {
 	w := New(r.server, c)
 	w.own = true
 	return w.Run()
 }
 
-// seal has both columns agree from here on. Nobody can write either by name, but an INSERT without a list
-// of columns may write the old one, and a foreign key may have it follow the other table.
+// seal makes both columns agree from here on. Nobody can write either by name, but an INSERT
+// without a column list may write the old one, and a foreign key may update it.
 func (r *Retype) seal() error {
 	if err := r.do(r.Seal(r.from, r.sealName()), r.Unseal(r.sealName())); err != nil {
 		return err
@@ -199,8 +201,8 @@ func (r *Retype) seal() error {
 	return r.batches(r.Settle)
 }
 
-// unchanged looks whether others have changed what depends on the old column, which would go with
-// it: an index that was made meanwhile, for one. It is the last step that changes nothing.
+// unchanged checks that others have not changed the dependencies of the old column, which would be
+// dropped with it: for example a new index. It is the last step that changes nothing.
 func (r *Retype) unchanged() error {
 	if err := r.server.More(); err != nil {
 		return err
@@ -217,8 +219,8 @@ func (r *Retype) unchanged() error {
 	return err
 }
 
-// do sends a statement. What takes it back is noted before: where the connection is lost, nobody
-// knows.
+// do sends a statement. It records the undo before, because after a lost connection the result is
+// unknown.
 func (r *Retype) do(sql, undo string) error {
 	if err := r.server.More(); err != nil {
 		return err
@@ -233,8 +235,8 @@ func (r *Retype) do(sql, undo string) error {
 	return err
 }
 
-// fill gives the new column the values of the old one, until there is none that differs. A value
-// that is unique may have gone to another row since it was copied: hence Clear first.
+// fill copies the values of the old column until none differs. Clear goes first, because a unique
+// value may have moved to another row since it was copied.
 func (r *Retype) fill() error {
 	for _, update := range []func(from string, key []string, rows int) string{r.Clear, r.Fill} {
 		if err := r.batches(update); err != nil {
@@ -244,24 +246,24 @@ func (r *Retype) fill() error {
 	return nil
 }
 
-// batches has an update run until it finds no row.
+// batches repeats an update until it finds no row.
 func (r *Retype) batches(update func(from string, key []string, rows int) string) error {
 	n, err := r.server.Batches(r.Table, func(key []string, rows int) string { return update(r.from, key, rows) })
 	r.filled += n
 	return err
 }
 
-// indexName is the name of an index of the new column for the time being.
+// indexName returns the temporary name of an index of the new column.
 func (r *Retype) indexName(i int) string { return r.Made + "_" + strconv.Itoa(i) }
 
-// holdName is the name of a constraint of the new column for the time being.
+// holdName returns the temporary name of a constraint of the new column.
 func (r *Retype) holdName(i int) string { return r.indexName(len(r.facts.indexes) + i) }
 
-// sealName is the name of the seal.
+// sealName returns the name of the seal.
 func (r *Retype) sealName() string { return r.Made + "_s" }
 
-// finish is what cannot be taken back: the old column is dropped, and the new one takes its
-// place. A name that an index cannot be given is told.
+// finish performs the steps that cannot be undone: it drops the old column, and the new one takes
+// its place. It warns about an index that cannot be renamed.
 func (r *Retype) finish() error {
 	undo := r.undo
 	r.undo, r.left = nil, []string{r.DropWas(), r.Arrive()}
@@ -278,7 +280,7 @@ func (r *Retype) finish() error {
 		err := r.insist(r.left[0])
 		switch {
 		case err == nil:
-		case step == 0 && r.server.Undone(err): // a view that was made meanwhile, for one
+		case step == 0 && r.server.Undone(err): // for example a view that was created meanwhile
 			r.undo, r.left = undo, nil
 			return err
 		case step < 2 || r.server.Refused(err) == nil:
@@ -300,8 +302,8 @@ func (r *Retype) finish() error {
 	return nil
 }
 
-// insist sends a statement, once more where a cancel or the like has kept it from the server, or
-// changes of others.
+// insist sends a statement, and repeats it after an interruption before the server received it, or
+// after a conflict.
 func (r *Retype) insist(sql string) (err error) {
 	for range mostTries {
 		err = r.server.Ask(sql, nil)
@@ -313,18 +315,18 @@ func (r *Retype) insist(sql string) (err error) {
 	return err
 }
 
-// mostTries is how often insist sends a statement.
+// mostTries bounds the attempts of insist.
 const mostTries = 5
 
-// warn tells the client something in front of the tag.
+// warn adds a warning for the client.
 func (r *Retype) warn(message, detail, hint string) {
 	warning := &wire.Error{Code: "01000", Message: message, Detail: detail, Hint: hint}
 	r.Notices = append(r.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// takeBack takes back what is done, the last first, and returns why; or the loss of the server
-// meanwhile. Nothing goes on behind a step that cannot be taken back: the new column may be
-// the only one with the values that are asked for.
+// takeBack undoes the finished steps, the last first, and returns why; or the loss of the server
+// meanwhile. It stops at a step that cannot be undone, because the new column may be the only one
+// with the values.
 func (r *Retype) takeBack(why error) error {
 	if !r.server.Undone(why) {
 		return why
@@ -343,7 +345,7 @@ func (r *Retype) takeBack(why error) error {
 	return r.named(why)
 }
 
-// named has an error speak of the column by its own name.
+// named replaces the temporary names in an error by the column's own.
 func (r *Retype) named(why error) error {
 	told := r.server.Refused(why)
 	if told == nil || told.Fatal {
@@ -364,7 +366,7 @@ func (r *Retype) named(why error) error {
 	return &with
 }
 
-// Partly adds to an error what stands all the same.
+// Partly adds the remaining results to an error.
 func (r *Retype) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || len(r.undo)+len(r.left) == 0 {

@@ -9,39 +9,39 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What the catalog says of a column that is to get another type (retype.go), and whether another
-// column can take its place: everything that depends on it must be known, and made again.
+// This file reads the catalog about a column that gets another type (retype.go), and decides
+// whether another column can take its place. Every dependency must be known and created again.
 
-// facts are what is known of the column.
+// facts describe the column.
 type facts struct {
 	rewrite.ColumnFacts
 	oid, schema, kind string // of the table
 	number            string // of the column
 	from, to          string // types, by their names in the catalog
-	own               string // what the column has that another would not have
+	own               string // properties that another column could not have
 	depend            []string
 	indexes           []indexed
 	holds             []holding
 }
 
-// holding is a CHECK or FOREIGN KEY of the column, as the catalog shows it; made is the like of it for the
-// new column. loose: it is NOT VALID, and the like of it is as well.
+// holding is a CHECK or FOREIGN KEY of the column in the catalog's notation; made is its copy for
+// the new column. loose says that both are NOT VALID.
 type holding struct {
 	name, shown, made string
 	loose             bool
 }
 
-// same reports whether nothing has changed of the column, and of what depends on it.
+// same reports whether the column and its dependencies are unchanged.
 func (f *facts) same(g *facts) bool {
 	return f.Default == g.Default && f.NotNull == g.NotNull && f.own == g.own && f.number == g.number && slices.Equal(f.depend, g.depend) &&
 		slices.EqualFunc(f.indexes, g.indexes, func(a, b indexed) bool { return a.shown() == b.shown() }) &&
 		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name && a.made == b.made && a.loose == b.loose })
 }
 
-// look reads the column, and what depends on it. false: there is no such column.
+// look reads the column and its dependencies. It returns false if there is no such column.
 //
-// The server judges by its own names of types, of which one has many (int, int4, integer), and
-// by the modifier, such as a length.
+// The server compares types by its own names, because a type has several (int, int4, integer), and
+// by the modifier, for example a length.
 func (r *Retype) look(told *wire.Error) (there bool, err error) {
 	f := &r.facts
 	err = r.server.Ask(fmt.Sprintf(`SELECT pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid = n.oid, a.attnotnull, COALESCE(a.attnum = ANY (p.conkey), false),`+
@@ -74,7 +74,8 @@ func (r *Retype) look(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// constraints finds those of the column but for the seal of this statement. UNIQUE is told by its index.
+// constraints reads those of the column, except this statement's seal. UNIQUE is read with its
+// index.
 func (r *Retype) constraints() error {
 	f := &r.facts
 	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid), NOT (confrelid = %s AND %s = ANY (COALESCE(confkey, '{}'))), convalidated`+
@@ -95,7 +96,7 @@ func (r *Retype) constraints() error {
 	})
 }
 
-// others finds what else depends on the column: views, expressions, sequences.
+// others reads the other dependencies of the column: views, expressions, sequences.
 func (r *Retype) others() error {
 	f := &r.facts
 	return r.server.Ask(fmt.Sprintf(`SELECT DISTINCT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d`+
@@ -105,7 +106,8 @@ func (r *Retype) others() error {
 		f.oid, f.number), func(v []string) { f.depend = append(f.depend, v...) })
 }
 
-// mayRetype refuses what cannot be carried out, as the server did, with what to write.
+// mayRetype returns the server's error for a change that cannot be performed, with a replacement to
+// write.
 func (r *Retype) mayRetype(told *wire.Error) error {
 	f := &r.facts
 	with := *told
@@ -139,8 +141,8 @@ func (r *Retype) mayRetype(told *wire.Error) error {
 	return r.leftBehind(nil)
 }
 
-// leftBehind tells what another such statement has left, or is at: of told, or of an error of its
-// own. nil where there is neither.
+// leftBehind returns an error about the columns of another such statement, which was interrupted or
+// is running. It extends told, if not nil. It returns nil if there are none.
 func (r *Retype) leftBehind(told *wire.Error) error {
 	var made, was string
 	err := r.server.Ask(fmt.Sprintf(`SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped`, literal(r.Table)),

@@ -7,17 +7,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The indexes of a column that gets another type (retype.go): what the catalog shows of them, whether
-// they have a meaning for the new type, and the like of them over the new column.
+// This file has the indexes of a column that gets another type (retype.go): their form in the
+// catalog, their meaning for the new type, and their copies over the new column.
 
-// indexed is an index of the column, or of an expression or a condition over it. like is what makes one
-// like it; nil for that of a constraint.
+// indexed is an index of the column, or of an expression or a condition over it. like creates its
+// copy; it is nil for the index of a constraint.
 type indexed struct {
 	rewrite.ColumnIndex
 	like *rewrite.Likeness
 }
 
-// shown is all of it.
+// shown returns the whole index as text, for comparison.
 func (i *indexed) shown() string {
 	if i.like == nil {
 		return fmt.Sprint(i.ColumnIndex)
@@ -25,7 +25,7 @@ func (i *indexed) shown() string {
 	return fmt.Sprint(i.Name, i.like.Text)
 }
 
-// indexes finds those that read the column, key by key.
+// indexes reads the indexes over the column, key by key.
 func (r *Retype) indexes() error {
 	f := &r.facts
 	err := r.server.Ask(fmt.Sprintf(`SELECT i.relname, x.indisunique, x.indisvalid AND NOT x.indisreplident AND pg_catalog.obj_description(x.indexrelid, 'pg_class') IS NULL`+
@@ -54,7 +54,7 @@ func (r *Retype) indexes() error {
 	return err
 }
 
-// indexed notes an index, by the first of its rows.
+// indexed adds an index, by the first of its rows.
 func (r *Retype) indexed(v []string) {
 	f := &r.facts
 	i := indexed{ColumnIndex: rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"}}
@@ -69,8 +69,8 @@ func (r *Retype) indexed(v []string) {
 	f.indexes = append(f.indexes, i)
 }
 
-// tried has the server read the expressions of the indexes over the new type: one that has no meaning
-// there is PostgreSQL's error for the statement.
+// tried makes the server parse the expressions of the indexes over the new type. It returns
+// PostgreSQL's error for the statement if one has no meaning.
 func (r *Retype) tried() error {
 	for i := range r.facts.indexes {
 		like := r.facts.indexes[i].like
@@ -86,7 +86,7 @@ func (r *Retype) tried() error {
 	return nil
 }
 
-// indexEach makes the indexes of the new column that are to be made by now.
+// indexEach creates the early or the late indexes of the new column.
 func (r *Retype) indexEach(late bool) error {
 	for i := range r.facts.indexes {
 		if like := r.facts.indexes[i].like; (like != nil && like.Late) != late {
@@ -99,7 +99,7 @@ func (r *Retype) indexEach(late bool) error {
 	return nil
 }
 
-// index makes one of the new column. It goes with it where that is dropped.
+// index creates one index of the new column. Dropping the column drops it too.
 func (r *Retype) index(i int) error {
 	if err := r.server.More(); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (r *Retype) index(i int) error {
 	return err
 }
 
-// unindexed is why an index could not be made, as PostgreSQL would have told it, where rows show it.
+// unindexed returns why an index could not be created: PostgreSQL's error if rows show it.
 func (r *Retype) unindexed(of *indexed, name string, end jobEnd) error {
 	if err := r.server.Ask(of.like.Computed(), nil); err != nil {
 		return err

@@ -9,25 +9,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The names of constraints that are added (constraint.go), and what is there under them.
+// This file finds the names of constraints that are added (constraint.go), and existing objects
+// under them.
 
-// spot is where a constraint is to be.
+// spot is the place of a new constraint.
 type spot struct {
 	add    *rewrite.Addition
-	name   string // its own
-	under  string // its name, or that of its index, until it holds
-	there  bool   // a statement like this has made it, or its index, and has not come to its end
-	failed bool   // the index is there, is not valid, and no job makes it so
-	job    string // that is at work at the index
-	done   bool   // nothing is to be done
-	used   bool   // for UNIQUE: a constraint of the table has the name, and no relation
+	name   string // final name
+	under  string // temporary name of the constraint or its index
+	there  bool   // an earlier statement of this kind has created it or its index, and has not finished
+	failed bool   // the index exists, is invalid, and has no running job
+	job    string // the running job of the index
+	done   bool   // nothing to do
+	used   bool   // for UNIQUE: a constraint of the table, without a relation, has the name
 }
 
-// candidates are so many names that PostgreSQL would choose one after another.
+// candidates is the number of successive names that one query checks.
 const candidates = 16
 
-// spotOf finds the names of a constraint, and what has been left there. A name that is taken
-// otherwise is the server's to refuse, where the client has given it.
+// spotOf returns the names of a constraint, and what an earlier statement has left there. The
+// server refuses a client's name that is taken otherwise.
 func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 	if a.Kind == rewrite.NotNull {
 		at, err := c.notNull(a)
@@ -61,15 +62,15 @@ func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 	return at, err
 }
 
-// left finds the name that a constraint has until it holds, the first of some that is free, and what has been
-// left under it.
+// left returns the temporary name of a constraint, the first free candidate, and what an earlier
+// statement has left under it.
 func (c *Work) left(a *rewrite.Addition, candidate func(pass int) string) (spot, error) {
 	for pass := 0; ; pass += candidates {
 		var names []string
 		for i := range candidates {
 			names = append(names, candidate(pass+i))
 		}
-		names = slices.Compact(names) // a name that is given is all of them
+		names = slices.Compact(names) // a given name is the only candidate
 		taken, err := c.taken(a, names)
 		if err != nil {
 			return spot{}, err
@@ -85,11 +86,11 @@ func (c *Work) left(a *rewrite.Addition, candidate func(pass int) string) (spot,
 	}
 }
 
-// makes reports whether this statement has made what is there itself: of another constraint of it.
+// makes reports whether this statement has itself created the object, for another constraint.
 func (c *Work) makes(at *spot) bool { return slices.Contains(c.made, at.doubtful()) }
 
-// taken looks for names, and says of those that are taken whether they are by what a statement
-// like this has left. A constraint may be validated by then, and wait for its own name.
+// taken returns the names that are taken, and whether an earlier statement of this kind has left
+// them. A constraint may be valid by then, and wait for its final name.
 func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, error) {
 	in := list(names)
 	taken := map[string]spot{}
@@ -116,8 +117,8 @@ func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, erro
 	return taken, c.relations(a, in, taken)
 }
 
-// relations adds the names that relations have, and the indexes among them that a statement
-// like this has left: of the same columns, and no constraint's yet.
+// relations adds the names of relations, and finds the indexes among them that an earlier statement
+// of this kind has left: those of the same columns without a constraint.
 func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) error {
 	var columns []string
 	for _, name := range append(append([]string(nil), a.Keys...), a.Including...) {
@@ -151,9 +152,8 @@ func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) 
 	return nil
 }
 
-// building looks for the job that is at work at an index which was not valid. Where there is
-// none it may have ended meanwhile: the index is looked at once more. Where nobody may ask, the index is left
-// as it is.
+// building looks up the running job of an invalid index. Without one the job may have ended
+// meanwhile, so the index is read again. If sys.jobs cannot be read, the index is left alone.
 func (c *Work) building(at spot, oid string) (spot, error) {
 	refused, err := askJobs(c.server, `SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(v []string) {
 		if len(v) == 2 && JobRuns(v[1]) {
@@ -172,9 +172,9 @@ func (c *Work) building(at spot, oid string) (spot, error) {
 	return at, err
 }
 
-// notNull looks whether a column is held to NOT NULL already, or is by a CHECK that is not
-// validated yet. A CHECK of the client's own that says the same is none of them: the client may drop it, or
-// NOT NULL, without the other.
+// notNull reads whether a column is NOT NULL, or has a CHECK of Sluice's that is not validated yet.
+// A client's own CHECK with the same meaning does not count: the client may drop it, or NOT NULL,
+// without the other.
 func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 	there := false
 	err = c.server.Ask(fmt.Sprintf(`SELECT a.attnotnull, COALESCE(p.conname, ''), COALESCE(p.convalidated, false), COALESCE(pg_catalog.pg_get_constraintdef(p.oid), '')`+
@@ -198,9 +198,10 @@ func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 	return at, err
 }
 
-// free drops the CHECKs that replace NOT NULL of columns of which the server has dropped it. Such a
-// CHECK is known by what it says and by the end of its name, which only Sluice gives: a rename of its column,
-// table or schema changes neither. One with another name may be the client's own: a warning names it.
+// free drops the CHECKs that replace NOT NULL after DROP NOT NULL. It finds them by their
+// expression and by the end of their names, which only Sluice uses; a rename of the column, table
+// or schema changes neither. A CHECK with another name may be the client's own, so a warning names
+// it.
 func (c *Work) free() error {
 	there, err := c.look(nil)
 	if err != nil || !there {
@@ -215,7 +216,7 @@ func (c *Work) free() error {
 	return nil
 }
 
-// freeColumn is free for one column.
+// freeColumn performs free for one column.
 func (c *Work) freeColumn(a *rewrite.Addition) error {
 	var names []string
 	err := c.server.Ask(fmt.Sprintf(`SELECT p.conname, pg_catalog.pg_get_constraintdef(p.oid) FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_attribute a`+
@@ -241,14 +242,14 @@ func (c *Work) freeColumn(a *rewrite.Addition) error {
 	return nil
 }
 
-// warnOfOwn names a CHECK that refuses NULL behind DROP NOT NULL.
+// warnOfOwn warns about a CHECK that still refuses NULL after DROP NOT NULL.
 func (c *Work) warnOfOwn(a *rewrite.Addition, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is still held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "Its name is none that Sluice gives, so that it may be a constraint of its own.", Hint: "To drop it: " + a.Drop(name) + "."}
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// firstOf is the first value of a row.
+// firstOf returns the first value of a row.
 func firstOf(v []string) string {
 	if len(v) > 0 {
 		return v[0]

@@ -11,53 +11,53 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Server is the backend of a session that waits for nothing else. An error that Refused knows is
-// the server's, behind which it is idle; any other one ends the work.
+// Server is the backend of a session, idle between calls. An error that Refused knows is the
+// server's, which is idle afterwards; any other error ends the work.
 type Server interface {
-	// Ask sends a statement, which commits at once, and gives its rows to row, which may be nil;
+	// Ask sends a statement, which commits at once, and passes its rows to row, which may be nil;
 	// NULL is "".
 	Ask(sql string, row func(values []string)) error
-	// Refused is the server's error; nil for none, and for any other.
+	// Refused returns the server's error, nil for any other.
 	Refused(err error) *wire.Error
-	// Pause waits, and More says whether the work may go on: a cancel, a timeout and the client's
+	// Pause waits. More reports whether the work may go on. A cancel, a timeout and the client's
 	// end are errors.
 	Pause(time.Duration) error
 	More() error
-	// Batches sends UPDATEs of a table, each of so many rows in the order of its key, as update
-	// makes them, until none is left, and returns how many there were.
+	// Batches sends UPDATEs of a table from update, each for a number of rows in key order, until
+	// none is left. It returns the number of rows.
 	Batches(table string, update func(key []string, rows int) string) (int, error)
-	// Undone reports an error behind which the server is there, and has done nothing of the
-	// statement that was asked: the server's own, or that of a pause. Heed has the cause of such
-	// an error, a cancel for one, not end what is asked next.
+	// Undone reports whether the server still exists and has done nothing of the failed statement:
+	// the error is the server's own, or that of a pause. Heed consumes the cause of that error, for
+	// example a cancel, so that it does not end the next statement.
 	Undone(err error) bool
 	Heed(err error)
 }
 
-// Work is a statement that adds constraints, and is being carried out.
+// Work is a running statement that adds constraints.
 type Work struct {
 	*rewrite.Constraints
-	Notices            [][]byte // for the client, in front of the tag
+	Notices            [][]byte // sent to the client before the tag
 	server             Server
 	oid, schema, table string // of the table
 	made               []thing
-	found              []thing  // not of this statement, and not valid
-	undecided          bool     // a job may still be at work for what was made
+	found              []thing  // of earlier statements, and not valid
+	undecided          bool     // a job of an object may still be running
 	own                bool     // all names are Sluice's own
-	promised           []string // names that constraints of this statement are to have
+	promised           []string // future names of this statement's constraints
 }
 
-// thing is what a statement has made, with what takes it back.
+// thing is an object of a statement, with the SQL that removes it.
 type thing struct {
 	what, undo string
 	column     string // "" for a constraint or index
 }
 
-// New is the work of a statement.
+// New returns the execution of a statement.
 func New(server Server, st *rewrite.Constraints) *Work {
 	return &Work{server: server, Constraints: st}
 }
 
-// Run has the server carry the statement out, or does it in steps where the server refuses.
+// Run sends the statement to the server, and performs it in steps if the server refuses.
 func (c *Work) Run() error {
 	err := c.server.Ask(c.Text, nil)
 	told := c.server.Refused(err)
@@ -70,12 +70,12 @@ func (c *Work) Run() error {
 	return c.carry(told)
 }
 
-// Carry does it in steps, without the statement.
+// Carry performs the statement in steps, without sending it.
 func (c *Work) Carry() error {
 	return c.carry(&wire.Error{Code: retry.StateUnsupported, Message: "constraints are added to tables only"})
 }
 
-// carry does it in steps, where the server has refused it.
+// carry performs the statement in steps after the server's refusal.
 func (c *Work) carry(told *wire.Error) error {
 	there, err := c.look(told)
 	if err != nil || !there {
@@ -87,7 +87,7 @@ func (c *Work) carry(told *wire.Error) error {
 	return nil
 }
 
-// look learns which table it is. false: there is none, and IF EXISTS says that this is well.
+// look reads which table it is. It returns false if there is none and IF EXISTS allows that.
 func (c *Work) look(told *wire.Error) (there bool, err error) {
 	name := literal(c.Table) + "::pg_catalog.regclass"
 	if c.IfExists {
@@ -113,9 +113,9 @@ func (c *Work) look(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// steps adds columns, then constraints, and then has rows looked at: for CHECKs first, as
-// PostgreSQL does, whose error the first of several is. Between two a cancel, a timeout and the
-// client's end are heeded.
+// steps adds columns, then constraints, and then validates them. CHECKs come first, as in
+// PostgreSQL, whose error is the first of several. It checks between steps for a cancel, a timeout
+// and the client's end.
 func (c *Work) steps() error {
 	for _, column := range c.Columns {
 		if err := c.make(column.Add, thing{what: fmt.Sprintf("column \"%s\"", column.Name), undo: column.Drop, column: column.Name}); err != nil {
@@ -157,8 +157,8 @@ func (c *Work) steps() error {
 	return nil
 }
 
-// make sends a statement that makes something. It is noted before: where the connection is
-// lost, nobody knows.
+// make sends a statement that creates an object. It records the object before, because after a lost
+// connection its existence is unknown.
 func (c *Work) make(sql string, t thing) error {
 	c.made = append(c.made, t)
 	err := c.server.Ask(sql, nil)
@@ -168,9 +168,8 @@ func (c *Work) make(sql string, t thing) error {
 	return err
 }
 
-// add adds one constraint, which for a FOREIGN KEY or CHECK is not validated yet. Where its name
-// was free, and is taken by the time that something is made under it, or what was found there is gone, what is there
-// is looked at once more.
+// add adds one constraint; a FOREIGN KEY or CHECK is not validated yet. If its free name is taken
+// by the time of the statement, or the object found is gone, it looks again.
 func (c *Work) add(a *rewrite.Addition) (spot, error) {
 	for tries := 0; ; tries++ {
 		at, err := c.spotOf(a)
@@ -198,26 +197,26 @@ func (c *Work) add(a *rewrite.Addition) (spot, error) {
 	}
 }
 
-// mostLooks is how often what is there is looked at once more.
+// mostLooks bounds the repeated looks.
 const mostLooks = 3
 
-// doubtful is a constraint that is not validated, or has not its own name.
+// doubtful returns a constraint that is not validated, or lacks its final name.
 func (at *spot) doubtful() thing {
 	return thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.under), undo: at.add.Drop(at.under)}
 }
 
-// valid is a constraint that is.
+// valid returns a valid constraint.
 func (at *spot) valid() thing {
 	return thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: at.add.Drop(at.name)}
 }
 
-// index is the index of a UNIQUE constraint that is none yet.
+// index returns the index of a future UNIQUE constraint.
 func (at *spot) index(schema string) thing {
 	return thing{what: fmt.Sprintf("index \"%s\"", at.under), undo: at.add.DropIndex(schema, at.under)}
 }
 
-// validate has the rows looked at, and gives the constraint its name. One that another client has brought to its end, or
-// has taken back, is added once more.
+// validate validates the constraint and gives it its final name. If another client has finished or
+// dropped it, it adds the constraint again.
 func (c *Work) validate(at *spot) error {
 	for tries := 0; ; tries++ {
 		err := c.looksAtRows(at)
@@ -251,7 +250,7 @@ func (c *Work) validate(at *spot) error {
 	return nil
 }
 
-// looksAtRows has the rows looked at.
+// looksAtRows validates the constraint against the rows.
 func (c *Work) looksAtRows(at *spot) error {
 	end, err := c.job(at.add.Validate(at.under))
 	if err != nil {
@@ -265,14 +264,14 @@ func (c *Work) looksAtRows(at *spot) error {
 	return err
 }
 
-// without are things but for one.
+// without returns things except one.
 func without(things []thing, t thing) []thing {
 	return slices.DeleteFunc(things, func(other thing) bool { return other == t })
 }
 
-// takeBack drops what this statement has made, the last first, and returns why it failed; or the
-// loss of the server meanwhile. What cannot be dropped stays in made. A column in which there
-// are values by now is left: they are somebody's.
+// takeBack drops the objects of this statement, the last first, and returns why it failed; or the
+// loss of the server meanwhile. Objects that cannot be dropped stay in made. A column with values
+// stays, because they belong to other clients.
 func (c *Work) takeBack(why error) error {
 	if !c.server.Undone(why) || c.undecided {
 		return why
@@ -299,7 +298,7 @@ func (c *Work) takeBack(why error) error {
 	return why
 }
 
-// SQLSTATEs of an outcome that nobody knows, and of names that are there, or not.
+// SQLSTATEs of an unknown outcome, and of existing or missing names.
 const (
 	unknownOutcome  = "08007"
 	undefinedColumn = "42703"
@@ -308,7 +307,7 @@ const (
 	takenName       = "42710"
 )
 
-// notThere are the SQLSTATEs of what is not there to be dropped.
+// notThere are the SQLSTATEs for a DROP of a missing object.
 var notThere = []string{undefinedObject, undefinedColumn, "42P01"}
 
 // holdsValues reports whether a column holds a value in some row.
@@ -317,7 +316,7 @@ func (c *Work) holdsValues(column string) (any bool, err error) {
 	return any, err
 }
 
-// Partly adds to an error what stands all the same.
+// Partly adds the remaining objects to an error.
 func (c *Work) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || len(c.made)+len(c.found) == 0 {
@@ -336,13 +335,13 @@ func (c *Work) Partly(err error) error {
 	with.Hint = "If it is not valid yet (pg_constraint, pg_index), send the statement again: it goes on from there. Or give it up: " + strings.Join(undo, "; ") + "."
 	if len(c.Freed) > 0 {
 		with.Hint = "NOT NULL is dropped, and this stands for it: " + strings.Join(undo, "; ") + "."
-	} else if len(c.Columns)+len(c.Adds) > 1 { // what is done would be added once more
+	} else if len(c.Columns)+len(c.Adds) > 1 { // otherwise finished parts would be added again
 		with.Hint = "Take it back, and send the statement again: " + strings.Join(undo, "; ") + "."
 	}
 	return &with
 }
 
-// warnOfNotNull tells what holds a column to NOT NULL.
+// warnOfNotNull warns about the CHECK that replaces NOT NULL.
 func (c *Work) warnOfNotNull(a *rewrite.Addition, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable.",
@@ -350,8 +349,8 @@ func (c *Work) warnOfNotNull(a *rewrite.Addition, name string) {
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// literal is a text as SQL has it, where standard_conforming_strings is on.
+// literal returns a text as an SQL constant, with standard_conforming_strings on.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// quoted is a name as SQL.
+// quoted returns a name as a quoted SQL identifier.
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The errors of constraints that rows are against. A job says in words of its own, or not at
-// all, why it has failed: so the rows are asked, and the client is told what PostgreSQL would
-// have told it. Where no such row is found any more, the job has the word.
+// This file has the errors of constraints that rows violate. A job reports its failure in other
+// words, or not at all. So the rows are queried, and the client gets PostgreSQL's error. If no such
+// row is left, it gets the job's.
 
-// violated is why a constraint could not be validated, or its index made.
+// violated returns why a constraint could not be validated, or its index not created.
 func (c *Work) violated(at *spot, end jobEnd) error {
 	a, name := at.add, at.name
 	var found *wire.Error
@@ -28,7 +28,7 @@ func (c *Work) violated(at *spot, end jobEnd) error {
 	switch told := c.server.Refused(err); {
 	case err != nil && told == nil:
 		return err
-	case told != nil && strings.HasPrefix(told.Code, "22"): // the expression itself fails for a row
+	case told != nil && strings.HasPrefix(told.Code, "22"): // the expression fails for a row
 		return told
 	case found != nil:
 		found.Schema, found.Table = c.schema, c.table
@@ -38,7 +38,7 @@ func (c *Work) violated(at *spot, end jobEnd) error {
 		Hint: "See sys.jobs, and send the statement again.", Schema: c.schema, Table: c.table, Constraint: name}
 }
 
-// codeOf is the SQLSTATE of a job that has failed for what its details say.
+// codeOf returns the SQLSTATE of a failed job, by its details.
 func codeOf(a *rewrite.Addition, details string) string {
 	details = strings.ToLower(details)
 	says := func(word string) bool { return strings.Contains(details, word) }
@@ -53,7 +53,7 @@ func codeOf(a *rewrite.Addition, details string) string {
 	return "58000"
 }
 
-// duplicate finds rows of the same values.
+// duplicate returns the error for rows with equal values.
 func (c *Work) duplicate(a *rewrite.Addition, name string) (found *wire.Error, err error) {
 	n := len(a.Keys)
 	err = c.server.Ask(a.Duplicate(), func(v []string) {
@@ -65,8 +65,8 @@ func (c *Work) duplicate(a *rewrite.Addition, name string) (found *wire.Error, e
 	return found, err
 }
 
-// duplicated is the error of an index that cannot be unique: of its keys, and values that more than
-// one row has; null says which are NULL.
+// duplicated returns the error of an index that cannot be unique, with its keys and values that
+// several rows have; null says which are NULL.
 func duplicated(name string, keys, values, null []string) *wire.Error {
 	for i := range values {
 		if null[i] == "t" {
@@ -77,7 +77,7 @@ func duplicated(name string, keys, values, null []string) *wire.Error {
 		Detail: fmt.Sprintf("Key (%s)=(%s) is duplicated.", strings.Join(keys, ", "), strings.Join(values, ", "))}
 }
 
-// orphan finds a row that refers to none.
+// orphan returns the error for a row without a referenced row.
 func (c *Work) orphan(at *spot) (found *wire.Error, err error) {
 	a, name := at.add, at.name
 	var referred []string
@@ -106,7 +106,7 @@ func (c *Work) orphan(at *spot) (found *wire.Error, err error) {
 	return found, err
 }
 
-// against finds a row that a CHECK refuses.
+// against returns the error for a row that a CHECK refuses.
 func (c *Work) against(at *spot) (found *wire.Error, err error) {
 	a, name := at.add, at.name
 	expression := ""
