@@ -1,11 +1,11 @@
-// Package lint reads files of SQL, and writes them as Sluice would send them. The planner, rewrite, owns what there
-// is to say of a statement.
+// Package lint reads files of SQL, and writes them as Sluice would send them. The findings about a
+// statement come from the planner, package rewrite.
 //
-// File and Fix (fix.go) read a file as its tool would run it: passages, transactions and switches are in
-// migrations.go. CompareMigrations (migrationorder.go) orders files as tools run them.
+// File and Fix (fix.go) read a file as its tool would run it: migrations.go has passages,
+// transactions and switches. CompareMigrations (migrationorder.go) orders files as tools run them.
 //
 // Invariants:
-//   - Fix changes nothing but statements that Sluice sends otherwise, and comments in front of statements.
-//   - What Fix has written reads as the statements that were meant, or the file is left as it is.
+//   - Fix changes only statements that Sluice sends differently, and comments before statements.
+//   - The output of Fix reads as the intended statements, or the file stays unchanged.
 //   - Fix of a fixed file changes nothing.
 package lint

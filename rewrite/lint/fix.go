@@ -10,21 +10,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Status is who deals with a finding.
+// Status says how a finding is handled.
 type Status uint8
 
 const (
-	// Handled: Sluice does, when the statement is sent, and it means the same.
+	// Handled: Sluice changes the statement when it is sent, with the same meaning.
 	Handled Status = iota
-	// People: somebody should look. With Warning Sluice does it, but something differs.
+	// People: a person should check it. With Warning Sluice changes the statement, but something
+	// differs.
 	People
-	// Fixed: the file has another text now, which DSQL takes.
+	// Fixed: the file has a new text, which DSQL accepts.
 	Fixed
 )
 
 func (s Status) String() string { return [...]string{"handled", "people", "fixed"}[s] }
 
-// StatusOf is that of a finding in a text that nobody changes.
+// StatusOf returns the status of a finding in an unchanged text.
 func StatusOf(f *rewrite.Finding) Status {
 	if f.Severity > rewrite.Info {
 		return People
@@ -35,11 +36,11 @@ func StatusOf(f *rewrite.Finding) Status {
 // Placed is a finding of a file.
 type Placed struct {
 	rewrite.Finding
-	Line   int // from 1; of the fixed text, where there is one
+	Line   int // from 1; in the fixed text, if there is one
 	Status Status
 }
 
-// Linted is what there is to say of a file.
+// Linted is the result for a file.
 type Linted struct {
 	Statements int
 	Findings   []Placed
@@ -47,24 +48,24 @@ type Linted struct {
 	Text string
 }
 
-// errNotSame is a bug of ours that spares the file.
+// errNotSame is an internal error; the file stays unchanged.
 var errNotSame = errors.New("what was made of it does not read as the statements that were meant")
 
-// errBackslashes spares a file in which a quote may stand behind a backslash.
+// errBackslashes refuses a file in which a backslash may precede a quote.
 var errBackslashes = errors.New("it switches standard_conforming_strings off: where its strings end cannot be told")
 
 var backslashes = regexp.MustCompile(`(?i)standard_conforming_strings["']?\s*(?:=|to\b|,)\s*'?(?:of|f|n|0)`)
 
-// File reads a file as the tool would run it that it is for, with the tables of the files
-// that l has read before. The Linter's own transaction is not concerned.
+// File reads a file as its tool would run it, with the tables of files that l has read before. It
+// does not affect the Linter's own transaction.
 func File(l *rewrite.Linter, source Source) Linted {
 	linted, _ := read(l, &source, nil)
 	return linted
 }
 
-// Fix is File, and writes the file as Sluice would send it, with a comment in front of each
-// statement that it has changed, or leaves to people. All other bytes stay. What is fixed
-// has nothing left to fix: Fix of it changes nothing.
+// Fix performs File, and returns the file as Sluice would send it. A comment precedes each
+// statement that Fix has changed, or that a person must change. All other bytes stay. Fix of the
+// result changes nothing.
 func Fix(l *rewrite.Linter, source Source) (Linted, error) {
 	if backslashes.MatchString(source.Text) {
 		return Linted{}, errBackslashes
@@ -78,7 +79,7 @@ func Fix(l *rewrite.Linter, source Source) (Linted, error) {
 	return linted, nil
 }
 
-// statementsOf are the statements of a file.
+// statementsOf returns the statements of a file.
 func statementsOf(source Source) []string {
 	var all []string
 	for _, p := range source.passages() {
@@ -89,8 +90,7 @@ func statementsOf(source Source) []string {
 	return all
 }
 
-// read reads a file, and has f write it where that is not nil. meant are the statements
-// that come of it.
+// read reads a file, and writes it by f if that is not nil. meant are the resulting statements.
 func read(l *rewrite.Linter, source *Source, f *fixer) (linted Linted, meant []string) {
 	var session *rewrite.Linter
 	line, counted := 1, 0
@@ -124,10 +124,11 @@ func read(l *rewrite.Linter, source *Source, f *fixer) (linted Linted, meant []s
 	return linted, meant
 }
 
-// indexWritten differs from what is sent: Sluice waits for the job of its own ASYNC only.
+// indexWritten differs from a sent statement: Sluice awaits the job of its own ASYNC only.
 const indexWritten = "rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX"
 
-// place puts the findings of a statement into its file; changed: the file gets another text.
+// place locates the findings of a statement in its file. changed says that the file gets another
+// text.
 func place(s parse.Snippet, findings []rewrite.Finding, changed bool) []Placed {
 	placed := make([]Placed, 0, len(findings))
 	line, counted := s.Line, 0
@@ -153,16 +154,16 @@ func place(s parse.Snippet, findings []rewrite.Finding, changed bool) []Placed {
 	return placed
 }
 
-// fixer writes a file anew.
+// fixer writes the new text of a file.
 type fixer struct {
 	text  string
 	out   strings.Builder
-	done  int // bytes of text that are written
-	added int // lines so far
+	done  int // written bytes of text
+	added int // additional lines so far
 }
 
-// statement writes up to the end of a statement, sent in its place where it is not "", with
-// comments in front. added is how many lines there are more than in the text.
+// statement writes up to the end of a statement, with comments before it, and sent instead of it if
+// not "". added is the number of additional lines.
 func (f *fixer) statement(s parse.Snippet, sent string, findings []Placed) (added int) {
 	gap := f.text[s.Gap:s.At]
 	begin, alone := lineStart(gap)
@@ -187,24 +188,24 @@ func (f *fixer) statement(s parse.Snippet, sent string, findings []Placed) (adde
 	return f.added
 }
 
-// copy writes the text as it is up to a byte.
+// copy writes the unchanged text up to a byte.
 func (f *fixer) copy(to int) {
 	f.out.WriteString(f.text[f.done:to])
 	f.done = to
 }
 
-// end writes the rest.
+// end writes the rest and returns the new text.
 func (f *fixer) end() string {
 	f.copy(len(f.text))
 	return f.out.String()
 }
 
-// noteMark begins every comment that Fix writes. By it and the feature behind it the next
-// Fix knows that a comment is there already.
+// noteMark starts every comment of Fix. By it and the feature after it, a second Fix recognizes the
+// comment.
 const noteMark = "sluice: "
 
-// notes are the comments in front of a statement, one for each feature that the gap, which
-// holds blanks and comments, does not name already.
+// notes returns the comments before a statement, one for each feature that the gap, which holds
+// blanks and comments, does not name.
 func notes(s parse.Snippet, gap string, findings []Placed) []string {
 	if s.Open {
 		return nil
@@ -223,8 +224,8 @@ func notes(s parse.Snippet, gap string, findings []Placed) []string {
 	return all
 }
 
-// note is what a comment says of a finding. A semicolon is where some tools split a file,
-// comments or not.
+// note returns the comment for a finding. It has no semicolon, at which some tools split a file
+// even in comments.
 func (p *Placed) note() string {
 	note := p.Action + " (" + p.Reason + ")"
 	if p.Status == People {
@@ -239,13 +240,13 @@ func (p *Placed) note() string {
 	return strings.ReplaceAll(note, ";", " -")
 }
 
-// lineStart is where the last line of a gap begins, if it is not the first.
+// lineStart returns the start of the last line of a gap, if it is not the first.
 func lineStart(gap string) (begin int, ok bool) {
 	begin = strings.LastIndexAny(gap, "\r\n") + 1
 	return begin, begin > 0
 }
 
-// lineEnd is how lines end in a text: as the one before that begin, or as the first.
+// lineEnd returns the line end of a text: that of the line before begin, or the first one.
 func lineEnd(text string, begin int) string {
 	if begin == 0 || begin == parse.MarkBytes(text) {
 		if i := strings.IndexAny(text, "\r\n"); i >= 0 {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// versionOf finds the version in a file's name: 1, 20240102030405, and Flyway's 1.2 or 1_2.
+// versionOf matches the version in a file's name: 1, 20240102030405, and Flyway's 1.2 or 1_2.
 var versionOf = regexp.MustCompile(`^(?:[VU]([0-9]+(?:[._][0-9]+)*)__|([0-9]+))`)
 
-// CompareMigrations orders paths of migrations as the tools run them: by their versions as
-// numbers, what undoes behind what does, and files without a version, which Flyway repeats
-// at the end, behind the others of their folder by name.
+// CompareMigrations orders paths of migrations as tools run them: by their versions as numbers, and
+// undo files after the others. Files without a version, which Flyway repeats at the end, come last
+// in their folder, by name.
 func CompareMigrations(a, b string) int {
 	dirA, nameA := path.Split(a)
 	dirB, nameB := path.Split(b)
@@ -36,7 +36,7 @@ func version(name string) []string {
 	return strings.FieldsFunc(m[1]+m[2], func(r rune) bool { return r == '.' || r == '_' })
 }
 
-// rank is 1 for what has no version.
+// rank returns 1 for a file without a version.
 func rank(version []string) int {
 	if version == nil {
 		return 1
@@ -44,7 +44,7 @@ func rank(version []string) int {
 	return 0
 }
 
-// undoes is 1 for what undoes a migration.
+// undoes returns 1 for a file that undoes a migration.
 func undoes(name string) int {
 	if strings.HasSuffix(name, ".down.sql") || strings.HasPrefix(name, "U") && flywayName.MatchString(name) {
 		return 1
@@ -52,7 +52,7 @@ func undoes(name string) int {
 	return 0
 }
 
-// compareVersions compares numbers of any length; those that one lacks are 0.
+// compareVersions compares numbers of any length; missing ones are 0.
 func compareVersions(a, b []string) int {
 	for i := range max(len(a), len(b)) {
 		x, y := "", ""
@@ -94,7 +94,7 @@ func compareNatural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits is how many digits a text begins with.
+// digits returns the number of digits at the start of a text.
 func digits(text string) int {
 	n := 0
 	for n < len(text) && text[n] >= '0' && text[n] <= '9' {

@@ -10,19 +10,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Files of migrations, as the tools that run them read them: which part of a file does and
-// which undoes, what is a transaction, and what the tool calls its switch for that.
+// This file reads migrations as their tools do: which parts of a file do and undo, the
+// transactions, and the tool's switch for them.
 
 // Source is a file of SQL.
 type Source struct {
-	Path string // with slashes; "" where nobody knows it
+	Path string // with slashes; "" if unknown
 	Text string
-	// Beside reads another file by its path from this one's folder; nil where there is none.
-	// Tools have settings of a file, and marks of a folder, in such.
+	// Beside reads another file by its path from this one's folder; nil if there is none. Some
+	// tools have settings of a file, or marks of a folder, there.
 	Beside func(name string) (text string, ok bool)
 }
 
-// beside reads a file beside the source.
+// beside reads another file of the folder.
 func (s *Source) beside(name string) (text string, ok bool) {
 	if s.Beside == nil {
 		return "", false
@@ -30,14 +30,14 @@ func (s *Source) beside(name string) (text string, ok bool) {
 	return s.Beside(name)
 }
 
-// tool is what runs files of migrations.
+// tool is a tool that runs migrations.
 type tool struct {
 	name string
-	// records: it notes in the transaction of a file that the file has run.
+	// records: it records a file's execution in the transaction of the file.
 	records bool
-	// up and down are its switches: what to do so that each statement is one transaction.
+	// up and down describe its switches that make each statement its own transaction.
 	up, down string
-	// passages reads a file of its.
+	// passages splits a file of the tool.
 	passages func(t *tool, s *Source) []passage
 }
 
@@ -50,17 +50,17 @@ func (t *tool) remedy(down bool) string {
 
 // running is how a tool runs a passage.
 type running struct {
-	// tool runs it; nil for one that sends each statement alone, as psql does.
+	// tool runs it; nil means that each statement is sent alone, as by psql.
 	tool *tool
 	down bool // it undoes a migration
-	// wrapped: the tool begins a transaction, and commits it behind the script.
+	// wrapped: the tool begins a transaction, and commits it after the script.
 	wrapped bool
-	// whole: the script is sent as one string, so that what is in no block of its own is
-	// one transaction too.
+	// whole: the script is sent as one multi-statement query, so that statements outside of a block
+	// are one transaction too.
 	whole bool
 }
 
-// transaction is the one in which the tool runs the passage.
+// transaction describes the transaction in which the tool runs the passage.
 func (r *running) transaction() rewrite.Running {
 	if r.tool == nil {
 		return rewrite.Running{}
@@ -68,10 +68,10 @@ func (r *running) transaction() rewrite.Running {
 	return rewrite.Running{Wrapped: r.wrapped, Whole: r.whole, Records: r.tool.records, Remedy: r.tool.remedy(r.down)}
 }
 
-// passage is a part of a file that no statement crosses.
+// passage is a part of a file; no statement crosses its borders.
 type passage struct {
 	from, to int  // in bytes
-	begins   bool // a session
+	begins   bool // it begins a session
 	how      running
 }
 
@@ -104,7 +104,7 @@ var (
 // breakpoint is where Drizzle splits a file.
 const breakpoint = "--> statement-breakpoint"
 
-// toolOf tells by its marks and its name which tool runs a file; nil for none that is known.
+// toolOf returns the tool of a file, by its marks and its name; nil if unknown.
 func toolOf(s *Source) *tool {
 	folder, name := path.Split(s.Path)
 	switch {
@@ -130,8 +130,8 @@ func toolOf(s *Source) *tool {
 	return nil
 }
 
-// marked reports whether a file has marks, and none of them within a string or a name: there
-// they are somebody's data, which no comment may get into.
+// marked reports whether a file has marks, none of them within a string or a name. There they are
+// data, which must not get comments.
 func (s *Source) marked(mark *regexp.Regexp) bool {
 	at := mark.FindAllStringIndex(s.Text, -1)
 	if at == nil {
@@ -151,7 +151,7 @@ func (s *Source) marked(mark *regexp.Regexp) bool {
 	}
 }
 
-// passages reads a file as its tool would; a file of no tool is one session.
+// passages splits a file as its tool does; a file without a tool is one session.
 func (s *Source) passages() []passage {
 	if t := toolOf(s); t != nil {
 		return t.passages(t, s)
@@ -159,8 +159,8 @@ func (s *Source) passages() []passage {
 	return []passage{{to: len(s.Text), begins: true}}
 }
 
-// marked splits a text at each match of a mark, which belongs to no passage. turn is told
-// what the mark says, and makes the passage behind it.
+// marked splits a text at each match of mark, which belongs to no passage. turn gets the
+// submatches, and returns the passage after the mark.
 func marked(text string, mark *regexp.Regexp, first passage, turn func(last passage, said []string) passage) []passage {
 	all := []passage{first}
 	for _, at := range mark.FindAllStringSubmatchIndex(text, -1) {
@@ -178,8 +178,8 @@ func marked(text string, mark *regexp.Regexp, first passage, turn func(last pass
 	return all
 }
 
-// goosePassages: -- +goose Up and Down begin the two halves, each a transaction unless the
-// file says NO TRANSACTION, and what is between StatementBegin and End is one string.
+// goosePassages splits at -- +goose Up and Down. Each half is a transaction unless the file has NO
+// TRANSACTION. The text between StatementBegin and StatementEnd is one multi-statement query.
 func goosePassages(t *tool, s *Source) []passage {
 	wrapped := true
 	for _, m := range gooseMark.FindAllStringSubmatch(s.Text, -1) {
@@ -193,15 +193,15 @@ func goosePassages(t *tool, s *Source) []passage {
 		case "Up", "Down":
 			next.begins, next.how.down = true, said[0] == "Down"
 		case "StatementBegin", "StatementEnd":
-			// Without a transaction each string is one of its own.
+			// Without a transaction each of them is its own session.
 			next.begins, next.how.whole = !wrapped, !wrapped && said[0] == "StatementBegin"
 		}
 		return next
 	})
 }
 
-// dbmatePassages: -- migrate:up and down begin the two halves, each sent as one string, in
-// a transaction unless the mark has transaction:false.
+// dbmatePassages splits at -- migrate:up and down. Each half is one multi-statement query, in a
+// transaction unless the mark has transaction:false.
 func dbmatePassages(t *tool, s *Source) []passage {
 	return marked(s.Text, dbmateMark, passage{begins: true, how: running{tool: t, wrapped: true}}, func(_ passage, said []string) passage {
 		wrapped := !strings.Contains(said[1], "transaction:false")
@@ -211,7 +211,7 @@ func dbmatePassages(t *tool, s *Source) []passage {
 
 var drizzleMark = regexp.MustCompile(regexp.QuoteMeta(breakpoint))
 
-// drizzlePassages: statements end at breakpoints, and all are in one transaction.
+// drizzlePassages splits at breakpoints; all parts are in one transaction.
 func drizzlePassages(t *tool, s *Source) []passage {
 	how := running{tool: t, wrapped: true}
 	return marked(s.Text, drizzleMark, passage{begins: true, how: how}, func(passage, []string) passage {
@@ -219,14 +219,14 @@ func drizzlePassages(t *tool, s *Source) []passage {
 	})
 }
 
-// stringPassages: the file is sent as one string.
+// stringPassages returns the file as one multi-statement query.
 func stringPassages(t *tool, s *Source) []passage {
 	return []passage{{to: len(s.Text), begins: true, how: running{tool: t, down: strings.HasSuffix(s.Path, ".down.sql"), whole: true}}}
 }
 
 var flywayAlone = regexp.MustCompile(`(?mi)^[ \t]*executeInTransaction[ \t]*=[ \t]*false[ \t\r]*$`)
 
-// flywayPassages: the file is a transaction, unless a file beside it says otherwise.
+// flywayPassages returns the file as one transaction, unless its configuration file disables that.
 func flywayPassages(t *tool, s *Source) []passage {
 	name := path.Base(s.Path)
 	conf, _ := s.beside(name + ".conf")

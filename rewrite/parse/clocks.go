@@ -4,7 +4,7 @@ import (
 	"bytes"
 )
 
-// Drawers are the names of functions that make a value which no other call returns.
+// Drawers are functions that return a value which no other call returns.
 var Drawers = WordSet(`nextval random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
 	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4`)
 
@@ -12,11 +12,12 @@ var Drawers = WordSet(`nextval random random_normal gen_random_uuid gen_random_b
 var Clocks = WordSet(`now clock_timestamp statement_timestamp transaction_timestamp timeofday
 	current_timestamp current_time current_date localtimestamp localtime age`)
 
-// TimeText reports whether the server may read a constant, or the value of a parameter, as the time: 'now', 'today'.
-// It looks for the words in any place, since a constant may be an array or a range of dates.
+// TimeText reports whether the server may read a constant, or a parameter's value, as the time:
+// 'now', 'today'. It finds the words in any position, because a constant may be an array or a range
+// of dates.
 func TimeText(b []byte) bool {
 	if len(b) > 1 && (b[0]|0x20 == 'e' || b[0]|0x20 == 'u') && (b[1] == '\'' || b[1] == '&') && bytes.IndexByte(b, '\\') >= 0 {
-		return true // it says another word than it shows: E'n\x6fw'
+		return true // an escape may hide another word: E'n\x6fw'
 	}
 	for i := 0; i < len(b); {
 		j := i
@@ -36,7 +37,7 @@ func TimeText(b []byte) bool {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// Periods are those words for the time that mean the same time all through a transaction.
+// Periods are the words for the time that have one value throughout a transaction.
 var Periods = WordSet("now transaction_timestamp current_timestamp current_time current_date localtimestamp localtime age")
 
 // settledTypes are types whose input reads no clock, besides those in readers.
@@ -58,22 +59,22 @@ func TypeReadsClock(name string) bool {
 	return !settledTypes[name] && (!known || by != 0)
 }
 
-// TypeReaders returns the settings by which the input of a type reads a constant. name is the type's in pg_catalog, in
-// lower case. known is false for a type that PostgreSQL lacks.
+// TypeReaders returns the settings that affect how a type's input reads a constant. name is the
+// type's in pg_catalog, in lower case. known is false for a type that PostgreSQL lacks.
 func TypeReaders(name string) (by Readers, known bool) {
 	by, known = readers[name]
 	return by, known
 }
 
-// ClockTypes are the types of times that are also called as a function: date(x).
+// ClockTypes are the types of times that are also functions: date(x).
 var ClockTypes = WordSet("date time timetz timestamp timestamptz daterange tsrange tstzrange datemultirange tsmultirange tstzmultirange")
 
-// TimeMakers are the functions of PostgreSQL that return a time, and no text.
+// TimeMakers are PostgreSQL's functions that return a time, and not a text.
 var TimeMakers = WordSet(`date_trunc date_bin date_add date_subtract to_timestamp to_date make_date make_time make_timestamp make_timestamptz timezone
 	now transaction_timestamp statement_timestamp clock_timestamp extract date_part justify_days justify_hours justify_interval make_interval age isfinite`)
 
-// Generators are the words for values that come out otherwise each time a statement runs: clocks, random values,
-// sequences, the transaction's own number.
+// Generators are the words for values that differ each time a statement runs: clocks, random
+// values, sequences, transaction numbers.
 var Generators = WordSet(`nextval currval lastval setval
 	now clock_timestamp statement_timestamp transaction_timestamp timeofday
 	current_timestamp current_time localtimestamp localtime

@@ -6,14 +6,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The parser repeats the source of an assignment to several columns, "SET (a, b) = source", under each
-// target. A tree that is read here has it once, under the first: each node of a tree then stands at one place
-// of the text, and no rule edits that place twice.
+// The parser repeats the source of an assignment to several columns, "SET (a, b) = source", under
+// each target. A tree here has it once, under the first target. So each node has one place in the
+// text, and no rule edits a place twice.
 
-// MultiAssign is the node of one target of such an assignment.
+// MultiAssign is the node type of one target of these assignments.
 const MultiAssign = "MultiAssignRef"
 
-// withoutCopies is the wire form of a tree whose sources stand under their first targets only.
+// withoutCopies returns the wire form of a tree with sources under their first targets only.
 func withoutCopies(tree Message) []byte {
 	node := Shapes()["Node"]
 	for number, f := range node.Fields {
@@ -25,10 +25,11 @@ func withoutCopies(tree Message) []byte {
 	return tree.Wire
 }
 
-// copiesOut is withoutCopies for one node. changed is false where the node has no copy, and wire is its own.
+// copiesOut performs withoutCopies for one node. changed is false if the node has no copy; wire is
+// then its own.
 func copiesOut(m Message) (wire []byte, changed bool) {
 	copied := m.Is(MultiAssign) && m.Integer("colno") > 1
-	at := 0 // the end of the fields that were read
+	at := 0 // end of the fields read so far
 	for {
 		number, v, n := consume(m.Wire[at:])
 		if n < 0 {
@@ -46,7 +47,7 @@ func copiesOut(m Message) (wire []byte, changed bool) {
 				field = protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), made)
 			}
 		}
-		if !changed && len(field) != n { // a node without a copy is shorter
+		if !changed && len(field) != n { // a node without its copy is shorter
 			wire, changed = bytes.Clone(m.Wire[:at]), true
 		}
 		if changed {

@@ -12,8 +12,8 @@ type Edit struct {
 	Text       string
 }
 
-// Apply changes a text, and brings the edits into order. ok is false, and nothing is changed, where
-// two of them overlap or one lies outside of the text.
+// Apply changes a text, and sorts the edits. ok is false, and nothing is changed, if two of them
+// overlap or one lies outside of the text.
 func Apply(text string, edits []Edit) (made string, ok bool) {
 	if !Ordered(edits, 0, len(text)) {
 		return "", false
@@ -29,8 +29,8 @@ func Apply(text string, edits []Edit) (made string, ok bool) {
 	return b.String(), true
 }
 
-// Ordered brings edits into order. It reports false where two of them overlap, or one is not within the
-// bytes from start to end.
+// Ordered sorts edits. It returns false if two of them overlap, or if one is not within the bytes
+// from start to end.
 func Ordered(edits []Edit, start, end int) bool {
 	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Start - b.Start })
 	at := start
@@ -43,16 +43,16 @@ func Ordered(edits []Edit, start, end int) bool {
 	return at <= end
 }
 
-// Edited is the text that Apply makes, and "" where it makes none.
+// Edited returns the text of Apply, or "".
 func Edited(text string, edits []Edit) string {
 	made, _ := Apply(text, edits)
 	return made
 }
 
-// offsetBefore maps an offset in the text that the edits made to one in the text
-// before; what an edit put in is where that edit begins.
+// offsetBefore maps an offset in the edited text to the original. An inserted byte maps to the
+// start of its edit.
 func offsetBefore(edits []Edit, offset int) int {
-	shift := 0 // of what lies behind the edits so far: after = before + shift
+	shift := 0 // for offsets behind the edits so far: after = before + shift
 	for _, e := range edits {
 		begin := e.Start + shift
 		if offset < begin {
@@ -66,8 +66,8 @@ func offsetBefore(edits []Edit, offset int) int {
 	return offset - shift
 }
 
-// PositionBefore maps a position as servers tell them, in characters from 1. One
-// that lies outside the text stays.
+// PositionBefore maps a server's position, in characters from 1, to the original text. A position
+// outside the text stays.
 func PositionBefore(before, after string, edits []Edit, position int) int {
 	offset, ok := ByteOffset(after, position)
 	if !ok {
@@ -76,8 +76,8 @@ func PositionBefore(before, after string, edits []Edit, position int) int {
 	return utf8.RuneCountInString(before[:offsetBefore(edits, offset)]) + 1
 }
 
-// ByteOffset finds the character at a position counted from 1; the one behind
-// the last is the end.
+// ByteOffset returns the byte offset of a position from 1; the one after the last character is the
+// end.
 func ByteOffset(text string, position int) (int, bool) {
 	if position < 1 {
 		return 0, false

@@ -2,7 +2,8 @@ package parse
 
 import pg_query "github.com/pganalyze/pg_query_go/v6"
 
-// The enumerations of PostgreSQL's grammar that a Message has as integers, and their values by PostgreSQL's own names.
+// These are the enumerations of PostgreSQL's grammar that a Message has as integers, with
+// PostgreSQL's names.
 type (
 	A_Expr_Kind         = pg_query.A_Expr_Kind
 	AlterTableType      = pg_query.AlterTableType

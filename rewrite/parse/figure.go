@@ -4,8 +4,9 @@ import (
 	"strings"
 )
 
-// Figure returns the name that PostgreSQL gives a column of a query which has none in the text. leaf is the reference to
-// a column or to a field, or the call, from which the name is; it is absent for any other name. n is a Node.
+// Figure returns the name that PostgreSQL gives a query's column without a name in the text. leaf
+// is the column reference, field reference or call that supplies the name; it is absent for any
+// other name. n is a Node.
 func Figure(n Message) (name string, leaf Message) {
 	name, leaf, _ = Figured(n.Kind())
 	if name == "" {
@@ -14,11 +15,11 @@ func Figure(n Message) (name string, leaf Message) {
 	return name, leaf
 }
 
-// figuredAs are the names of expressions of some kinds.
+// figuredAs maps kinds of expressions to names.
 var figuredAs = map[string]string{"A_ArrayExpr": "array", "RowExpr": "row", "CoalesceExpr": "coalesce", "GroupingFunc": "grouping"}
 
-// Figured is Figure for what is in a Node. sure says how sure PostgreSQL is of the name: 0 for not at all, 1 for the name
-// of a type, or case, and 2 for any other.
+// Figured performs Figure for the content of a Node. sure is PostgreSQL's confidence in the name: 0
+// for none, 1 for the name of a type, or case, and 2 for any other.
 func Figured(node Message) (name string, leaf Message, sure int) {
 	switch node.Name() {
 	case "ColumnRef":
@@ -60,7 +61,7 @@ func Figured(node Message) (name string, leaf Message, sure int) {
 		return "greatest", Message{}, 2
 	case "SubLink":
 		return figuredQuery(node)
-	case "SQLValueFunction": // CURRENT_TIMESTAMP(3) is called as CURRENT_TIMESTAMP is
+	case "SQLValueFunction": // CURRENT_TIMESTAMP(3) has the name of CURRENT_TIMESTAMP
 		op := SQLValueFunctionOp(node.Integer("op")).String()
 		return strings.TrimSuffix(strings.ToLower(strings.TrimPrefix(op, "SVFOP_")), "_n"), Message{}, 2
 	}
@@ -70,7 +71,8 @@ func Figured(node Message) (name string, leaf Message, sure int) {
 	return "", Message{}, 0
 }
 
-// figuredQuery is the name of a query in an expression. A mapped column within is named there.
+// figuredQuery returns the name of a query in an expression. It includes the name of a mapped
+// column.
 func figuredQuery(node Message) (string, Message, int) {
 	switch SubLinkType(node.Integer("sub_link_type")) {
 	case EXISTS_SUBLINK:

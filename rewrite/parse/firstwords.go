@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// FirstWords returns the first word of each statement of a text, in lower case; that of ROLLBACK TO is
-// "rollback to". sure is false where servers may split the text otherwise, and then the words mean nothing: the text
-// is not to its end what the lexer reads, it has a backslash, or a body between BEGIN ATOMIC and END.
+// FirstWords returns the first word of each statement of a text, in lower case; that of ROLLBACK TO
+// is "rollback to". sure is false if servers may split the text differently; the words then mean
+// nothing. That applies to a text that the lexer cannot read to its end, one with a backslash, and
+// a body between BEGIN ATOMIC and END.
 func FirstWords(sql []byte) (words []string, sure bool) {
 	if bytes.IndexByte(sql, '\\') >= 0 {
 		return nil, false
@@ -38,8 +39,8 @@ func FirstWords(sql []byte) (words []string, sure bool) {
 	}
 }
 
-// passStatement goes on to the semicolon that ends the statement at hand, or to the end of the text. second is the
-// first of the tokens that it passes.
+// passStatement skips to the semicolon that ends the current statement, or to the end of the text.
+// second is the first skipped token.
 func (l *Lexer) passStatement() (second []byte, ok bool) {
 	for at, depth := 0, 0; ; at++ {
 		kind := l.Next()

@@ -5,30 +5,29 @@ import (
 	"unicode/utf8"
 )
 
-// Reason says why a text is not given to the parser.
+// Reason says why a text does not go to the parser.
 type Reason uint8
 
-// The reasons; Fits is none, and Reasons how many there are.
+// All reasons; Fits is none, and Reasons their number.
 const (
 	Fits Reason = iota
 	TooLong
 	TooDeep
-	NotText // a NUL, not UTF-8, or a constant or comment without end
+	NotText // a NUL, invalid UTF-8, or a constant or comment without an end
 	Reasons
 )
 
-// bytesPerToken is how many bytes of MaxBytes there must be for each token of a
-// text. What the parser needs goes with tokens, up to 500 bytes and 2 µs for
-// each (measured); texts that people and drivers write have four bytes or more.
+// bytesPerToken is the number of bytes of MaxBytes per token of a text. The parser needs up to 500
+// bytes and 2 µs for each token (measured). Usual texts have four bytes or more per token.
 const bytesPerToken = 2
 
-// queryDepth is what a query nested in parentheses costs in depth: the parse
-// tree has more and bigger levels there than in an expression.
+// queryDepth is the depth of a query in parentheses: its parse tree has more and larger levels than
+// an expression's.
 const queryDepth = 3
 
-// Guard decides whether a text of at most maxBytes may be given to the parser. That one is C,
-// recursive, and without a check of its stack: a deep text ends the process.
-// The guard is iterative, and errs towards refusing.
+// Guard decides whether a text of at most maxBytes may go to the parser. The parser is recursive C
+// code without a check of its stack: a deep text ends the process. The guard is iterative, and
+// refuses in doubt.
 func Guard(sql []byte, maxBytes, maxNesting int) Reason {
 	if len(sql) > maxBytes {
 		return TooLong
@@ -40,26 +39,26 @@ func Guard(sql []byte, maxBytes, maxNesting int) Reason {
 	return why
 }
 
-// level is what is open: the text itself, a parenthesis, a bracket or a CASE.
+// level is an open level: the text itself, a parenthesis, a bracket or a CASE.
 //
-// The tree over a level is as deep as its links (joins, set operations), plus
-// its deepest expression; an expression is as deep as its chain of operators,
-// plus the deepest level within. The members of lists stand side by side.
+// The tree over a level is as deep as its links (joins, set operations) plus its deepest
+// expression. An expression is as deep as its chain of operators plus the deepest level within.
+// Members of lists are beside each other.
 type level struct {
 	kind  byte // '(', '[', 'c' for CASE, 0 for the text itself
 	query bool
 	links int
-	// Of the expression being read: operators, whether there is an AND or an OR
-	// (however many: they make one node), the deepest level closed in it.
+	// For the current expression: the number of operators, whether it has AND or OR (any number
+	// makes one node), and the deepest closed level in it.
 	chain, and, or, within int
 
 	repeats
 
-	deepest int // of the expressions before
-	before  int // of the statements before
+	deepest int // of earlier expressions
+	before  int // of earlier statements
 }
 
-// depth is how deep the tree over a level is so far.
+// depth returns the depth of the tree over a level so far.
 func (l *level) depth() int {
 	d := l.links + max(l.deepest, l.expression())
 	if l.query {
@@ -70,7 +69,7 @@ func (l *level) depth() int {
 
 func (l *level) expression() int { return l.chain + l.and + l.or + l.within }
 
-// separate ends an expression: the next one stands beside it, not above it.
+// separate ends an expression: the next one is beside it, not above it.
 func (l *level) separate() {
 	l.deepest = max(l.deepest, l.expression())
 	l.chain, l.and, l.or, l.within = 0, 0, 0, 0
@@ -83,12 +82,11 @@ type measure struct {
 	copying
 }
 
-// depthOf bounds the depth of a text's parse tree from above, in levels of
-// nesting. It gives up at max, and at a number of tokens.
+// depthOf returns an upper bound of the depth of a text's parse tree, in levels of nesting. It
+// stops at max, and at a number of tokens.
 //
-// What PostgreSQL's grammar makes into lists does not count by its length:
-// what commas part, AND, OR, subscripts behind one another, dots, rows of
-// VALUES, statements, the arms of a CASE.
+// Lists of PostgreSQL's grammar do not count by their length: comma lists, AND, OR, successive
+// subscripts, dots, rows of VALUES, statements, the arms of a CASE.
 func depthOf(sql []byte, max, tokens int) (int, Reason) {
 	l := Lexer{Text: sql, UTF8: true}
 	m := measure{levels: make([]level, 1, 16), max: max}
@@ -136,12 +134,12 @@ func (m *measure) verdict() Reason {
 	return Fits
 }
 
-// word counts a word and reports whether anything got deeper. Behind AS it may be
-// the name of a column: there it opens and closes no CASE.
+// word counts a word and reports whether anything got deeper. After AS it may be the name of a
+// column, which opens and closes no CASE.
 func (m *measure) word(r Role, as bool) bool {
 	switch top := m.top(); {
 	case r&(linked|querying) != 0:
-		// None stands directly in a CASE: what looked like one was a name.
+		// These words are never directly in a CASE: the apparent CASE was a name.
 		m.leave(0)
 		top = m.top()
 		if r&linked != 0 {
@@ -193,8 +191,8 @@ func (m *measure) punct(c byte) bool {
 	return true
 }
 
-// leave closes every CASE on top, and then the level of that kind if it is on
-// top. A bracket without its partner stays: the text is no SQL.
+// leave closes every CASE on top, and then the level of a kind if it is on top. A bracket without
+// its partner stays: the text is invalid SQL.
 func (m *measure) leave(kind byte) {
 	for m.top().kind == 'c' {
 		m.close()
@@ -204,11 +202,11 @@ func (m *measure) leave(kind byte) {
 	}
 }
 
-// close ends the level on top; it counts in the one below.
+// close ends the top level and counts it in the one below.
 func (m *measure) close() {
 	depth := m.top().depth() + 1
 	if m.top().kind != '(' {
-		depth++ // an arm of a CASE and a subscript are nodes of their own
+		depth++ // an arm of a CASE and a subscript are separate nodes
 	}
 	m.closed = m.top().repeats
 	m.levels = m.levels[:len(m.levels)-1]

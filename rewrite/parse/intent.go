@@ -9,24 +9,24 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// intent is one change that a rule means to make to a tree: the values that a
-// field of a node has afterwards, none to empty it.
+// intent is one intended change of a tree: the values of a node's field afterwards, none to empty
+// it.
 type intent struct {
 	field  string
 	values []Value
 }
 
-// Intents are changes by the node that they are made to, which is known by where
-// its bytes lie. A node in it is not empty.
+// Intents are changes by node, which is identified by the address of its bytes. These nodes are
+// never empty.
 type Intents map[*byte][]intent
 
-// Set notes a change.
+// Set records a change.
 func (in Intents) Set(m Message, field string, values ...Value) {
 	key := &m.Wire[0]
 	in[key] = append(in[key], intent{field, values})
 }
 
-// of are the changes of one node.
+// of returns the changes of one node.
 func (in Intents) of(m Message) []intent {
 	if len(in) == 0 || len(m.Wire) == 0 {
 		return nil
@@ -40,17 +40,17 @@ type Element struct {
 	Value
 }
 
-// Walker is the reading of a node's fields: those that mean something (no places
-// in the text, no empty values), with the changes to it made.
+// Walker reads a node's fields with a meaning (no places in the text, no empty values), with the
+// changes applied.
 type Walker struct {
 	shape *shape
 	wire  []byte
-	// changed holds the fields instead of wire when there are changes.
+	// changed holds the fields if there are changes; wire is unused then.
 	changed []Element
 	listed  bool
 }
 
-// Walk reads the fields of m as the changes leave them.
+// Walk returns a Walker over the fields of m, with the changes applied.
 func (in Intents) Walk(m Message) Walker {
 	changes := in.of(m)
 	if changes == nil {
@@ -71,7 +71,7 @@ func (in Intents) Walk(m Message) Walker {
 	return w
 }
 
-// Next yields the next field; number 0 is the end.
+// Next returns the next field; number 0 is the end.
 func (w *Walker) Next() Element {
 	for {
 		var e Element
@@ -97,7 +97,7 @@ func (w *Walker) Next() Element {
 	}
 }
 
-// Equal reports whether the intended tree of a and the tree b are the same.
+// Equal reports whether the changed tree of a equals the tree b.
 func (in Intents) Equal(a, b Message) bool {
 	if a.Shape != b.Shape {
 		return false
@@ -126,7 +126,7 @@ func (in Intents) Equal(a, b Message) bool {
 	}
 }
 
-// Encode writes the intended tree of m.
+// Encode returns the changed tree of m in wire form.
 func (in Intents) Encode(m Message) []byte {
 	var b []byte
 	for w := in.Walk(m); ; {
@@ -146,7 +146,7 @@ func (in Intents) Encode(m Message) []byte {
 	}
 }
 
-// Values are the contents of a field as they stand, wrapped in their Nodes.
+// Values returns the contents of a field unchanged, wrapped in their Nodes.
 func (m Message) Values(field string) []Value {
 	if m.Shape == nil {
 		return nil
@@ -161,12 +161,11 @@ func (m Message) Values(field string) []Value {
 	return all
 }
 
-// IsPlace reports whether a field only says where in the text something stands.
+// IsPlace reports whether a field is only a position in the text.
 func IsPlace(name string) bool { return strings.HasSuffix(name, "location") || name == "stmt_len" }
 
-// Sample parses a text of our own, once: rules take from it the nodes that they
-// mean to put into a client's tree, so that the parser alone makes nodes. It
-// returns the whole tree.
+// Sample returns a function that parses sql once and returns the whole tree. Rules copy nodes from
+// it into a client's tree, so that the parser alone makes nodes.
 func Sample(sql string) func() Message {
 	return sync.OnceValue(func() Message {
 		tree, err := Tree(sql)
@@ -177,7 +176,7 @@ func Sample(sql string) func() Message {
 	})
 }
 
-// Convert puts what a sample has around NULL around what a Node holds.
+// Convert wraps the content of a Node in the expression that a sample has around NULL.
 func (in Intents) Convert(n, sample Message) {
 	made := Converted(sample)
 	operand := Hole(made)
@@ -191,12 +190,12 @@ func (in Intents) Convert(n, sample Message) {
 	in.Replace(n, made)
 }
 
-// Converted is a copy of the expression of a sample, a Node.
+// Converted returns a copy of the expression of a sample, a Node.
 func Converted(sample Message) Message {
 	return Message{Shapes()["Node"], slices.Clone(sample.Child("stmts").Child("stmt").Child("target_list").Values("val")[0].Bytes)}
 }
 
-// Hole is the Node in a tree that holds NULL.
+// Hole returns the Node in a tree that holds NULL.
 func Hole(n Message) Message {
 	if n.Is("Node") && n.Inner().Is("A_Const") && n.Inner().Flag("isnull") {
 		return n
@@ -212,14 +211,14 @@ func Hole(n Message) Message {
 	return Message{}
 }
 
-// become has a Node hold what another holds.
+// become copies another Node's content into a Node.
 func (in Intents) become(n, other Message) {
 	for number, v := range other.Each() {
 		in.Set(n, other.Shape.Fields[number].Name, v)
 	}
 }
 
-// Replace has a Node hold what another holds instead of its own.
+// Replace replaces a Node's content by another Node's.
 func (in Intents) Replace(n, other Message) {
 	for number := range n.Each() {
 		in.Set(n, n.Shape.Fields[number].Name)

@@ -2,41 +2,38 @@ package parse
 
 import "bytes"
 
-// Token is the kind of a lexeme, as far as the guard and the scan must tell
-// them apart.
+// Token is the kind of a lexeme, as far as the guard and the scan distinguish them.
 type Token uint8
 
 // The kinds of lexemes.
 const (
 	EndToken    Token = iota
-	BadToken          // unterminated, or not surely read as the server reads it
+	BadToken          // unterminated, or ambiguous between servers
 	WordToken         // keyword or name, unquoted
 	QuotedToken       // "name"
 	StringToken       // any kind of constant in quotes
 	NumberToken       // 1, 1.5; .5 is two tokens
-	OddToken          // number or parameter with letters behind it: servers differ
+	OddToken          // number or parameter followed by letters: servers differ
 	ParamToken        // $1
 	OperatorToken
 	CastToken  // ::
 	PunctToken // any other single byte
 )
 
-// maxRestarts bounds the tokens that PostgreSQL's scanner finds in one run of
-// operator characters, as in "/**//**/" or "+-+-": it reads on to the run's end
-// for each of them, so that 160 KB of those take it 6 s (pg_query 17-6.2.5,
-// measured). Nobody writes ten.
+// maxRestarts bounds the tokens that PostgreSQL's scanner finds in one run of operator characters,
+// for example "/**//**/" or "+-+-". It reads to the end of the run for each of them: 160 KB take 6
+// s (pg_query 17-6.2.5, measured). Real texts have fewer than ten.
 const maxRestarts = 64
 
-// Lexer splits a text as PostgreSQL's scanner does with
-// standard_conforming_strings on. It goes forward only, never backtracks over
-// more than a few bytes, and allocates nothing.
+// Lexer splits a text as PostgreSQL's scanner does with standard_conforming_strings on. It reads
+// forward, backtracks over a few bytes at most, and allocates nothing.
 type Lexer struct {
 	Text []byte
 	Pos  int
-	// Start is where the token begins that ends at pos.
+	// Start is the start of the token that ends at Pos.
 	Start int
-	// runEnd is where the last run of operator characters ended, comments
-	// included; restarts counts the tokens in it.
+	// runEnd is the end of the last run of operator characters, with comments; restarts counts the
+	// tokens in it.
 	runEnd, restarts int
 	// UTF8 says that the text is valid UTF-8. In other encodings a byte of a
 	// character may look like a backslash.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// WordSet is the set of words that blanks separate.
+// WordSet returns the set of blank-separated words.
 func WordSet(words string) map[string]bool {
 	m := map[string]bool{}
 	for word := range strings.FieldsSeq(words) {
@@ -14,8 +14,8 @@ func WordSet(words string) map[string]bool {
 	return m
 }
 
-// Fold appends a word in lower case to a slice, as PostgreSQL folds a name: ASCII letters only, and cut at MaxName
-// bytes.
+// Fold appends a word folded as PostgreSQL folds a name: ASCII letters in lower case, truncated to
+// MaxName bytes.
 func Fold(to, word []byte) []byte {
 	for _, c := range word {
 		if 'A' <= c && c <= 'Z' {
@@ -26,13 +26,13 @@ func Fold(to, word []byte) []byte {
 	return to[:min(len(to), MaxName)]
 }
 
-// MaxName is the length of the longest name that PostgreSQL takes, in bytes.
+// MaxName is the longest name of PostgreSQL in bytes.
 const MaxName = 63
 
 // Identifier quotes a name, which may be a keyword, for a text.
 func Identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// Literal quotes a string constant. It means the same whatever standard_conforming_strings says.
+// Literal quotes a string constant, independently of standard_conforming_strings.
 func Literal(s string) string {
 	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	if strings.Contains(s, `\`) {
@@ -41,7 +41,8 @@ func Literal(s string) string {
 	return quoted
 }
 
-// Written quotes a name for a text, but not one of small letters, digits and _ alone. The name must be no keyword.
+// Written quotes a name for a text, except one of small letters, digits and _ only. The name must
+// not be a keyword.
 func Written(name string) string {
 	for i := range len(name) {
 		c := name[i]
@@ -53,8 +54,8 @@ func Written(name string) string {
 	return name
 }
 
-// IsType reports whether a TypeName says a type of PostgreSQL, by its name in pg_catalog, and nothing else: no array,
-// no length.
+// IsType reports whether a TypeName is a type of PostgreSQL, by its name in pg_catalog, without
+// array or length.
 func IsType(kind Message, name string) bool {
 	names := kind.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {
@@ -77,7 +78,7 @@ func FunctionOf(call Message) string {
 	return ""
 }
 
-// IsBuiltinType reports whether a TypeName surely names a type of PostgreSQL.
+// IsBuiltinType reports whether a TypeName certainly names a type of PostgreSQL.
 func IsBuiltinType(m Message) bool {
 	switch names := m.Names("names"); len(names) {
 	case 1:
@@ -88,12 +89,12 @@ func IsBuiltinType(m Message) bool {
 	return false
 }
 
-// builtinTypes are those that people cast constants to by names that are no keywords.
+// builtinTypes are types, other than keywords, to which people cast constants.
 var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "int4": true, "int8": true, "float4": true, "float8": true,
 	"date": true, "uuid": true, "json": true, "jsonb": true, "bytea": true, "oid": true, "regclass": true, "regtype": true,
 	"timestamptz": true, "timestamp": true, "name": true}
 
-// ConstraintIs reports whether a Constraint is of one of some kinds.
+// ConstraintIs reports whether a Constraint has one of some kinds.
 func ConstraintIs(constraint Message, kinds ...ConstrType) bool {
 	return slices.Contains(kinds, ConstrType(constraint.Integer("contype")))
 }

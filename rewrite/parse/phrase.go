@@ -18,7 +18,7 @@ type Phrase struct {
 	Tokens []Lexed
 }
 
-// LexPhrase reads the tokens from start to end of a text that has passed the guard.
+// LexPhrase returns the tokens from start to end of a text that has passed the guard.
 func LexPhrase(text []byte, start, end int) Phrase {
 	p := Phrase{Text: text}
 	for l := (Lexer{Text: text[:end], Pos: start, UTF8: true}); ; {
@@ -30,7 +30,7 @@ func LexPhrase(text []byte, start, end int) Phrase {
 	}
 }
 
-// Lexeme is the text of token i; nil beyond the end.
+// Lexeme returns the text of token i, nil beyond the end.
 func (p *Phrase) Lexeme(i int) []byte {
 	if i < 0 || i >= len(p.Tokens) {
 		return nil
@@ -38,12 +38,12 @@ func (p *Phrase) Lexeme(i int) []byte {
 	return p.Text[p.Tokens[i].Start:p.Tokens[i].End]
 }
 
-// Word reports whether token i is that keyword.
+// Word reports whether token i is a keyword.
 func (p *Phrase) Word(i int, lower string) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == WordToken && IsWord(p.Lexeme(i), lower)
 }
 
-// Words reports whether keywords stand at i.
+// Words reports whether keywords begin at token i.
 func (p *Phrase) Words(i int, lower ...string) bool {
 	for n, w := range lower {
 		if !p.Word(i+n, w) {
@@ -63,8 +63,8 @@ func (p *Phrase) Punct(i int, c byte) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == PunctToken && p.Text[p.Tokens[i].Start] == c
 }
 
-// Pairs says for each parenthesis and bracket which token is the other one; -1 for any other
-// token, and where there is no other.
+// Pairs returns, for each parenthesis and bracket, the token of its partner; -1 for other tokens
+// and without a partner.
 func (p *Phrase) Pairs() []int32 {
 	pairs := make([]int32, len(p.Tokens))
 	var open []int32
@@ -82,7 +82,7 @@ func (p *Phrase) Pairs() []int32 {
 	return pairs
 }
 
-// At finds the token that begins at an offset of the text; -1 for none.
+// At returns the token that begins at an offset of the text, or -1.
 func (p *Phrase) At(offset int) int {
 	i, ok := slices.BinarySearchFunc(p.Tokens, offset, func(t Lexed, o int) int { return int(t.Start) - o })
 	if !ok {
@@ -91,13 +91,13 @@ func (p *Phrase) At(offset int) int {
 	return i
 }
 
-// Replace puts text in the place of token i, in small letters where it was so.
+// Replace returns the edit that replaces token i by text, in lower case if the token was.
 func (p *Phrase) Replace(i int, text string) Edit {
 	return Edit{int(p.Tokens[i].Start), int(p.Tokens[i].End), p.Like(i, text)}
 }
 
-// Remove takes token i out, and the blanks before it; line ends stay, for they
-// may end a comment.
+// Remove returns the edit that removes token i and the blanks before it. Line ends stay, because
+// they may end a comment.
 func (p *Phrase) Remove(i int) Edit {
 	start := int(p.Tokens[i].Start)
 	for start > 0 && (p.Text[start-1] == ' ' || p.Text[start-1] == '\t') {
@@ -106,13 +106,13 @@ func (p *Phrase) Remove(i int) Edit {
 	return Edit{start, int(p.Tokens[i].End), ""}
 }
 
-// Insert puts text behind token i.
+// Insert returns the edit that inserts text after token i.
 func (p *Phrase) Insert(i int, text string) Edit {
 	end := int(p.Tokens[i].End)
 	return Edit{end, end, p.Like(i, text)}
 }
 
-// Like writes upper-case text as token i is written.
+// Like returns upper-case text in the case of token i.
 func (p *Phrase) Like(i int, text string) string {
 	for _, c := range p.Lexeme(i) {
 		if 'A' <= c && c <= 'Z' {
@@ -122,7 +122,7 @@ func (p *Phrase) Like(i int, text string) string {
 	return strings.ToLower(text)
 }
 
-// Span is the text from token i up to token end, which it does not include.
+// Span returns the text from token i up to, but without, token end.
 func (p *Phrase) Span(i, end int) string {
 	if i >= end || end > len(p.Tokens) {
 		return ""
@@ -130,10 +130,10 @@ func (p *Phrase) Span(i, end int) string {
 	return string(p.Text[p.Tokens[i].Start:p.Tokens[end-1].End])
 }
 
-// Punctuated reports whether token i is an operator of that text.
+// Punctuated reports whether token i is an operator.
 func (p *Phrase) Punctuated(i int, operator string) bool { return string(p.Lexeme(i)) == operator }
 
-// ColumnToken is the token of the column's name in a command of ALTER TABLE that begins at
+// ColumnToken returns the token of the column's name in a command of ALTER TABLE that begins at
 // token i: ALTER or DROP or ADD, COLUMN, IF [NOT] EXISTS, name.
 func (p *Phrase) ColumnToken(i int) int {
 	i++
@@ -149,7 +149,7 @@ func (p *Phrase) ColumnToken(i int) int {
 	return i
 }
 
-// Closing is the ) that belongs to the ( at token i; -1 where it is none.
+// Closing returns the ) of the ( at token i, or -1.
 func (p *Phrase) Closing(i int) int {
 	if !p.Punct(i, '(') {
 		return -1
@@ -167,8 +167,8 @@ func (p *Phrase) Closing(i int) int {
 	return -1
 }
 
-// Listed are the tokens of the names in a list in parentheses that opens at token i; none
-// where something else is in it.
+// Listed returns the tokens of the names in a parenthesized list that opens at token i; none if the
+// list has other content.
 func (p *Phrase) Listed(i int) []int {
 	var names []int
 	for end := p.Closing(i); i < end; i += 2 {
@@ -180,8 +180,8 @@ func (p *Phrase) Listed(i int) []int {
 	return names
 }
 
-// Ends is the last token of what begins at token i and goes on to a comma or a closing
-// parenthesis of its own depth, or to the end.
+// Ends returns the last token of the item that begins at token i and ends at a comma or a closing
+// parenthesis of its own depth, or at the end.
 func (p *Phrase) Ends(i int) int {
 	for depth := 0; i < len(p.Tokens); i++ {
 		switch {
@@ -198,7 +198,7 @@ func (p *Phrase) Ends(i int) int {
 	return i - 1
 }
 
-// Qualified is the token behind a name with as many dots as it has, which begins at token i.
+// Qualified returns the token after a name with any number of dots that begins at token i.
 func (p *Phrase) Qualified(i int) int {
 	for p.Punct(i+1, '.') {
 		i += 2
@@ -206,7 +206,8 @@ func (p *Phrase) Qualified(i int) int {
 	return i + 1
 }
 
-// ItemEnd is the last token of an item, which begins at token i, of a list without parentheses; pair tells which token ends what a parenthesis or bracket opens, -1 for none.
+// ItemEnd returns the last token of an item, which begins at token i, of a list without
+// parentheses. pair returns the partner of a parenthesis or bracket, or -1.
 func (p *Phrase) ItemEnd(i int, pair func(int) int) int {
 	if i < 0 {
 		return -1
@@ -244,7 +245,7 @@ func (p *Phrase) Commented() bool {
 	return false
 }
 
-// Next is the first token from i on that is a word; -1 for none.
+// Next returns the first token from i on that is a word, or -1.
 func (p *Phrase) Next(i int, lower string) int {
 	for ; i < len(p.Tokens); i++ {
 		if p.Word(i, lower) {
@@ -254,7 +255,7 @@ func (p *Phrase) Next(i int, lower string) int {
 	return -1
 }
 
-// Precise puts digits behind the name of a type that begins with token i.
+// Precise returns the edit that appends digits to the name of a type that begins at token i.
 func (p *Phrase) Precise(i int, digits string) Edit {
 	last := p.Tokens[p.Qualified(i)-1]
 	return Edit{int(last.Start), int(last.End), string(p.Text[last.Start:last.End]) + digits}

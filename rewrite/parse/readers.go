@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Readers are the settings by which PostgreSQL may read constants of a text when it parses it.
+// Readers are the settings that may affect how PostgreSQL reads constants when it parses a text.
 type Readers uint8
 
 // The settings, in the order of ReaderNames.
@@ -20,8 +20,8 @@ const (
 // ReaderNames are the names of these settings, in small letters.
 var ReaderNames = [...]string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
 
-// readers says of each of PostgreSQL's types by which settings its constants are read. Of a type that it lacks
-// nobody knows. A date and a time without a zone depend on TimeZone where they are said by a word: today.
+// readers maps PostgreSQL's types to the settings that affect their constants. Other types are
+// unknown. A date and a time without a zone depend on TimeZone if a word gives them: today.
 var readers = func() map[string]Readers {
 	m := map[string]Readers{"date": ByDateStyle, "timestamp": ByDateStyle, "daterange": ByDateStyle, "tsrange": ByDateStyle,
 		"datemultirange": ByDateStyle, "tsmultirange": ByDateStyle, "interval": ByIntervalStyle}
@@ -35,9 +35,9 @@ var readers = func() map[string]Readers {
 	return m
 }()
 
-// ReadBy returns by which settings constants of a text, or other parts of it, may be read: never too few.
-// DateStyle, IntervalStyle and TimeZone are told by the type of a constant, where the text says that, and else
-// by what is in its quotes; client_encoding by any byte beyond ASCII.
+// ReadBy returns the settings that may affect constants of a text, or other parts of it; never too
+// few. For DateStyle, IntervalStyle and TimeZone it uses the type of a constant if the text gives
+// it, otherwise its content. client_encoding affects any byte beyond ASCII.
 func ReadBy(sql []byte) Readers {
 	by := Readers(0)
 	if bytes.ContainsFunc(sql, func(r rune) bool { return r >= 0x80 }) {
@@ -68,7 +68,7 @@ func ReadBy(sql []byte) Readers {
 	return by
 }
 
-// readConstant is ReadBy for the constant at token i. Two that follow one another are one constant.
+// readConstant performs ReadBy for the constant at token i. Two adjacent constants are one.
 func readConstant(p *Phrase, i int) Readers {
 	beside := func(n int) bool { return n >= 0 && n < len(p.Tokens) && p.Tokens[n].Kind == StringToken }
 	if beside(i-1) || beside(i+1) {
@@ -85,9 +85,9 @@ func readConstant(p *Phrase, i int) Readers {
 	return may
 }
 
-// constantType is the type that a text gives to the constant at token i: the one in front of it, which reads it even
-// where it is cast to another, or the one behind "::". known is false where it gives none, or one that readers
-// lacks.
+// constantType returns the type that a text gives the constant at token i. The type before it reads
+// it even if it is cast to another; otherwise it is the type after "::". known is false if there is
+// none, or one that readers lacks.
 func constantType(p *Phrase, i int) (kind string, known bool) {
 	if followsType(p, i) {
 		return typeRead(p, i-1, p.Punct(i-2, '.'))
@@ -102,7 +102,7 @@ func constantType(p *Phrase, i int) (kind string, known bool) {
 	return typeRead(p, at, p.Punct(at+1, '.'))
 }
 
-// typeRead is the type that a word names; elsewhere says that it is in a schema.
+// typeRead returns the type that a word names; elsewhere says that it is in a schema.
 func typeRead(p *Phrase, at int, elsewhere bool) (kind string, known bool) {
 	if elsewhere || at < 0 || at >= len(p.Tokens) || p.Tokens[at].Kind != WordToken {
 		return "", false
@@ -114,8 +114,8 @@ func typeRead(p *Phrase, at int, elsewhere bool) (kind string, known bool) {
 	return kind, known
 }
 
-// followsType reports whether a type may stand in front of the constant at token i. Of a word that is a type's or
-// nothing of the kind nobody knows which.
+// followsType reports whether a type may precede the constant at token i. A word may be a type or
+// something else.
 func followsType(p *Phrase, i int) bool {
 	if i == 0 {
 		return false
@@ -129,26 +129,26 @@ func followsType(p *Phrase, i int) bool {
 	return p.Punct(i-1, ')') // of timestamptz(3)
 }
 
-// expects are reserved words that an expression may follow. No type has their names.
+// expects are reserved words that may precede an expression. No type has these names.
 var expects = WordSet("select where and or not case when then else in from on having limit offset distinct all any some to as array using for returning default " +
 	"between values leading trailing both placing symmetric asymmetric")
 
-// moments are words that stand for a time which depends on the clock, and so on TimeZone.
+// moments are words for a time that depends on the clock, and so on TimeZone.
 var moments = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("allballs")}
 
-// spans are words of an interval that no date or time has.
+// spans are words of intervals that dates and times lack.
 var spans = WordSet("year years month months week weeks day days hour hours minute minutes second seconds ago")
 
-// dated are words behind which digits may stand without a blank, in some date, time or interval.
+// dated are words that digits may follow without a blank, in some date, time or interval.
 var dated = WordSet("j t p pt y m w d h s z bc ad am pm jan january feb february mar march apr april may jun june jul july aug august sep sept september " +
 	"oct october nov november dec december mon monday tue tues tuesday wed wednesday weds thu thur thurs thursday fri friday sat saturday sun sunday julian jd at on")
 
-// temporal says by which settings a constant is read if it is a date, a time or an interval; nothing if it can be
-// none under any settings. moment: it may be a word for a time.
+// temporal returns the settings that affect a constant if it is a date, a time or an interval; none
+// if it cannot be one. moment says that it may be a word for a time.
 func temporal(constant []byte) (may Readers, moment bool) {
 	const any = ByDateStyle | ByIntervalStyle | ByTimeZone
 	if c := constant[0] | 0x20; (c == 'e' || c == 'u') && bytes.IndexByte(constant, '\\') >= 0 {
-		return any, true // what it says PostgreSQL knows
+		return any, true // PostgreSQL alone knows its content
 	}
 	lower := bytes.ToLower(constant)
 	for _, word := range moments {
@@ -187,7 +187,7 @@ func temporal(constant []byte) (may Readers, moment bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// ReadersOf are the settings of those names among Readers; any other name is one of none.
+// ReadersOf returns the Readers of names; it ignores other names.
 func ReadersOf(names ...string) (by Readers) {
 	for _, name := range names {
 		if i := slices.Index(ReaderNames[:], name); i >= 0 {

@@ -1,17 +1,17 @@
 package parse
 
-// Shown is what the words of a text alone show (ScanWords).
+// Shown is what the words of a text show (ScanWords).
 type Shown uint8
 
 // What words show.
 const (
 	Unshown    Shown = iota // the text must be parsed
 	EmptyText               // no statement
-	SelectText              // one SELECT, as are the others
+	SelectText              // one SELECT; the others are one statement too
 	SureText                // a SELECT that reads no relation and calls nothing
 	ValuesText
 	InsertText
-	UpsertText // ON CONFLICT DO UPDATE
+	UpsertText // with ON CONFLICT DO UPDATE
 	UpdateText
 	DeleteText
 )
@@ -19,14 +19,13 @@ const (
 // reads reports whether the statement is a SELECT or VALUES.
 func (s Shown) reads() bool { return s == SelectText || s == ValuesText }
 
-// ScanWords reads a text by its words alone, for clients that send a new text each
-// time: a parse costs more than the relay. It returns Unshown for a text that must
-// be parsed, and errs only towards that; it allocates nothing.
+// ScanWords classifies a text by its words, for clients that send a new text each time: a parse
+// costs more than the relay. It returns Unshown for a text that must be parsed, and in doubt. It
+// allocates nothing.
 //
-// What it clears is one SELECT, VALUES, INSERT, UPDATE or DELETE without any
-// word that a pin, a classification or a rule needs; and texts without any
-// statement. table is what the statement's first table is called, to name the
-// operation by; nil when it is not plain to see.
+// It clears texts without a statement, and one SELECT, VALUES, INSERT, UPDATE or DELETE without any
+// word that matters for a pin, a classification or a rule. table is the name of the statement's
+// first table, for the operation's name; nil if it is not obvious.
 func ScanWords(sql []byte) (shown Shown, table []byte) {
 	s := scanner{Lexer: Lexer{Text: sql}}
 	kind := s.Next()
@@ -58,17 +57,17 @@ func ScanWords(sql []byte) (shown Shown, table []byte) {
 	return Unshown, nil
 }
 
-// search is how far the search for the first table's name has come.
+// search is the state of the search for the first table's name.
 type search uint8
 
 const (
 	noTable   search = iota // it is over
 	fromAhead               // FROM comes first
 	nameAhead               // the name is next, or its next part
-	nameRead                // a dot would go on with it
+	nameRead                // a dot would continue it
 )
 
-// before says what stood before a token, as far as a call is concerned.
+// before is the token before another one, as far as calls are concerned.
 type before uint8
 
 const (
@@ -80,22 +79,22 @@ const (
 	builtin          // the dot of pg_catalog.
 )
 
-// scanner is the reading of a statement behind its first word.
+// scanner reads a statement after its first word.
 type scanner struct {
 	Lexer
-	shown Shown  // the answer when nothing speaks against it
+	shown Shown  // the result unless a word prevents it
 	sure  tokens // whether it is a sure read
 
 	prev before
-	name []byte // the word that prev stands for
-	led  before // what stood before that word
+	name []byte // the word of prev
+	led  before // the token before that word
 
 	look  search
-	table []byte // as far as its name was read
+	table []byte // the part of its name read so far
 	depth int    // of parentheses
 }
 
-// rest reads to the end; shown is what the first word shows.
+// rest reads to the end; shown is the result of the first word.
 func (s *scanner) rest(shown Shown, look search) (Shown, []byte) {
 	s.shown, s.look, s.sure.unsure = shown, look, shown != SelectText
 	for {
@@ -110,9 +109,9 @@ func (s *scanner) rest(shown Shown, look search) (Shown, []byte) {
 	}
 }
 
-// take takes the next token and reports whether nothing speaks against what is shown.
+// take reads the next token and reports whether the result still holds.
 func (s *scanner) take(kind Token) bool {
-	columns := s.look == nameRead && s.shown == InsertText // a parenthesis holds those of the table
+	columns := s.look == nameRead && s.shown == InsertText // a parenthesis then holds columns of the table
 	if !s.sure.unsure {
 		s.sure.token(kind, s.Lexeme())
 	}
@@ -136,7 +135,7 @@ func (s *scanner) take(kind Token) bool {
 	return true
 }
 
-// seek takes the search for the table on by one token outside parentheses.
+// seek advances the search for the table by one token outside parentheses.
 func (s *scanner) seek(kind Token) {
 	switch s.look {
 	case fromAhead:
@@ -160,7 +159,7 @@ func (s *scanner) seek(kind Token) {
 	}
 }
 
-// takeWord is take for a word.
+// takeWord performs take for a word.
 func (s *scanner) takeWord() bool {
 	word := s.Lexeme()
 	if s.shown == InsertText && s.prev == aWord && IsWord(s.name, "do") && IsWord(word, "update") {
@@ -170,14 +169,14 @@ func (s *scanner) takeWord() bool {
 	return !isTelltale(word)
 }
 
-// takeQuoted is take for a name in quotes. One of U&"" may be spelt in any way.
+// takeQuoted performs take for a quoted name. U&"" may be spelt in any way.
 func (s *scanner) takeQuoted() bool {
 	name := s.Lexeme()
 	s.prev = aQuoted
 	return name[0] == '"' && !isTelltale(name[1:len(name)-1])
 }
 
-// takePunct is take for a byte of punctuation.
+// takePunct performs take for a byte of punctuation.
 func (s *scanner) takePunct(columns bool) bool {
 	prev := s.prev
 	s.prev = anything
@@ -200,7 +199,7 @@ func (s *scanner) takePunct(columns bool) bool {
 	return true
 }
 
-// mayOpen reports whether a parenthesis may stand behind prev.
+// mayOpen reports whether a parenthesis may follow prev.
 func (s *scanner) mayOpen(prev before) bool {
 	switch prev {
 	case aQuoted:
@@ -211,8 +210,7 @@ func (s *scanner) mayOpen(prev before) bool {
 	return true
 }
 
-// mayCall reports whether a word, led by that, may stand before a parenthesis
-// in a query that only reads.
+// mayCall reports whether a word, after led, may precede a parenthesis in a query that only reads.
 func mayCall(led before, word []byte) bool {
 	switch led {
 	case qualified:
@@ -227,19 +225,19 @@ func mayCall(led before, word []byte) bool {
 	return RoleOf(word)&Callable != 0
 }
 
-// lists reports whether a word of a statement that writes stands before a list of
-// columns: ON CONFLICT (a), SET (a, b).
+// lists reports whether a word of a writing statement precedes a list of columns: ON CONFLICT (a),
+// SET (a, b).
 func lists(led before, word []byte) bool {
 	return led != qualified && (IsWord(word, "conflict") || IsWord(word, "set"))
 }
 
-// isTelltale reports whether a word is a telltale. For nearly all words their
-// first letter and length tell.
+// isTelltale reports whether a word is a telltale. For nearly all words first letter and length
+// decide.
 func isTelltale(word []byte) bool {
 	return len(word) > 0 && telltaleLengths[word[0]]>>min(len(word), MaxWord)&1 != 0 && RoleOf(word)&telltale != 0
 }
 
-// scanEnd returns shown when nothing but semicolons follows.
+// scanEnd returns shown if only semicolons follow.
 func scanEnd(l *Lexer, shown Shown) Shown {
 	for {
 		switch kind := l.Next(); {
@@ -267,14 +265,13 @@ func IsWord(word []byte, lower string) bool {
 	return true
 }
 
-// tokens says of the tokens of a query that they are those of a sure read, as far as
-// the words alone tell: constants and parameters.
+// tokens decides whether a query's tokens are those of a sure read: constants and parameters.
 type tokens struct {
 	unsure bool
 	word   bool // the last token was a word
 }
 
-// token is told of each token behind the first word, until it is unsure.
+// token checks each token after the first word, until the query is unsure.
 func (p *tokens) token(kind Token, lexeme []byte) {
 	switch kind {
 	case WordToken:
@@ -290,7 +287,7 @@ func (p *tokens) token(kind Token, lexeme []byte) {
 	p.word = kind == WordToken
 }
 
-// of is what the text that was read shows, which begins like shown.
+// of returns the result of a text that begins like shown.
 func (p *tokens) of(shown Shown) Shown {
 	if p.unsure {
 		return shown

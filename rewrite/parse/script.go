@@ -13,15 +13,15 @@ type Snippet struct {
 	At   int // byte offset of it
 	SQL  string
 
-	// Gap is where the blanks and comments in front of it begin.
+	// Gap is the start of the blanks and comments before it.
 	Gap int
-	// Open says that a string or comment in it does not end: what it is nobody can tell.
+	// Open says that a string or comment in it does not end, so that its meaning is unknown.
 	Open bool
 }
 
-// Script splits a script at its semicolons, as psql does: those in strings,
-// comments, parentheses and the bodies of functions in SQL are no ends. Commands
-// of psql and the data behind COPY FROM STDIN are left out.
+// Script splits a script at its semicolons, as psql does. Semicolons in strings, comments,
+// parentheses and bodies of SQL functions are no ends. It omits psql's commands and the data after
+// COPY FROM STDIN.
 func Script(text string) iter.Seq[Snippet] {
 	return func(yield func(Snippet) bool) {
 		s := script{Lexer: Lexer{Text: []byte(text), Pos: MarkBytes(text), UTF8: utf8.ValidString(text)}, line: 1}
@@ -34,7 +34,7 @@ func Script(text string) iter.Seq[Snippet] {
 	}
 }
 
-// MarkBytes is the length of the byte order mark that a text begins with.
+// MarkBytes returns the length of the byte order mark at the start of a text.
 func MarkBytes(text string) int {
 	if strings.HasPrefix(text, "\ufeff") {
 		return len("\ufeff")
@@ -42,17 +42,17 @@ func MarkBytes(text string) int {
 	return 0
 }
 
-// script is the reading of a script.
+// script reads a script.
 type script struct {
 	Lexer
 	counted, line int // line is that of the byte at counted
-	gap           int // where the blanks and comments in front of the statement begin
+	gap           int // start of the blanks and comments before the statement
 }
 
-// next reads one statement, without its semicolon; more is false behind the last.
+// next returns one statement, without its semicolon; more is false after the last.
 func (s *script) next() (one Snippet, more bool) {
 	kind := s.first()
-	begin := max(s.Start, s.gap) // at a comment without end no token begins
+	begin := max(s.Start, s.gap) // a comment without an end has no token after it
 	var end delimiter
 	for ; kind != EndToken && kind != BadToken; kind = s.Lexer.Next() {
 		switch kind {
@@ -74,8 +74,7 @@ func (s *script) next() (one Snippet, more bool) {
 	return one, false
 }
 
-// first reads the first token of a statement: what stands before are commands of
-// psql, and semicolons behind nothing.
+// first reads the first token of a statement. It skips commands of psql and lone semicolons.
 func (s *script) first() Token {
 	for {
 		s.gap = s.Pos
@@ -89,7 +88,7 @@ func (s *script) first() Token {
 	}
 }
 
-// delimiter tells the semicolon that ends a statement from those within it.
+// delimiter finds the semicolon that ends a statement.
 type delimiter struct {
 	parens  int
 	bodies  int    // BEGIN ATOMIC, and each CASE within
@@ -139,18 +138,18 @@ func (s *script) snippet(begin, end int) Snippet {
 	return Snippet{Line: s.line, At: begin, SQL: strings.TrimRight(sql, Blanks), Gap: s.gap}
 }
 
-// skipLine goes behind the end of the line.
+// skipLine skips to the end of the line.
 func (s *script) skipLine() {
 	for s.Pos < len(s.Text) && s.Text[s.Pos] != '\n' {
 		s.Pos++
 	}
 }
 
-// skipData goes behind the line that ends the data of a COPY.
+// skipData skips past the line that ends the data of a COPY.
 func (s *script) skipData() {
 	n := bytes.Index(s.Text[s.Pos:], []byte("\n\\."))
 	if n < 0 {
-		return // no data: somebody else sends them
+		return // no data: they come from elsewhere
 	}
 	s.Pos += n + len("\n\\.")
 	s.skipLine()

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Tree gives a text to PostgreSQL's parser. The text must have passed the
-// guard. The error is a syntax error. Nothing stands in the tree twice (withoutCopies).
+// Tree returns the parse tree of a text by PostgreSQL's parser. The text must have passed the
+// guard. The error is a syntax error. No node is in the tree twice (withoutCopies).
 func Tree(sql string) (Message, error) {
 	wire, err := parser.ParseToProtobuf(sql)
 	if err != nil {
@@ -22,15 +22,15 @@ func Tree(sql string) (Message, error) {
 	return tree, nil
 }
 
-// Deparse writes the text of a tree in wire form by PostgreSQL's own deparser.
+// Deparse returns the text of a tree in wire form, by PostgreSQL's own deparser.
 func Deparse(wire []byte) (string, error) { return parser.DeparseFromProtobuf(wire) }
 
-// SyntaxError is the error of Tree: what PostgreSQL's parser says of a text, and where.
+// SyntaxError is the error of Tree: PostgreSQL's message and position.
 type SyntaxError = parser.Error
 
-// Message is one node of a parse tree, read where it lies in protobuf's wire
-// form: a plan needs little of a tree, and a tree of Go values costs more time
-// and memory than the parse. The zero message is a node that is not there.
+// Message is one node of a parse tree, read in place in protobuf's wire form. A plan needs little
+// of a tree, and a tree of Go values costs more time and memory than the parse. The zero message is
+// a missing node.
 type Message struct {
 	Shape *shape
 	Wire  []byte
@@ -43,14 +43,14 @@ type shape struct {
 	numbers map[string]protowire.Number
 }
 
-// Field is one field of a shape. shape is nil for one that is no message.
+// Field is one field of a shape. Shape is nil if it is not a message.
 type Field struct {
 	Name  string
 	Shape *shape
-	place bool // it only says where in the text something stands
+	place bool // a position in the text only
 }
 
-// Shapes are all node types of PostgreSQL's grammar by name.
+// Shapes returns all node types of PostgreSQL's grammar by name.
 var Shapes = sync.OnceValue(func() map[string]*shape {
 	list := pg_query.File_pg_query_proto.Messages()
 	all := make(map[string]*shape, list.Len())
@@ -80,10 +80,10 @@ func (s *shape) fill(fields protoreflect.FieldDescriptors, all map[string]*shape
 	}
 }
 
-// Is reports whether m is there and of that type.
+// Is reports whether m is present and of a type.
 func (m Message) Is(name string) bool { return m.Shape != nil && m.Shape.Name == name }
 
-// Name is the type of m, "" when it is not there.
+// Name returns the type of m, "" if it is missing.
 func (m Message) Name() string {
 	if m.Shape == nil {
 		return ""
@@ -91,8 +91,8 @@ func (m Message) Name() string {
 	return m.Shape.Name
 }
 
-// Each yields the fields of m as they stand: the number, and the payload of a
-// message or string, or the value of a number.
+// Each iterates over the unchanged fields of m: the number, and the payload of a message or string,
+// or the value of a number.
 func (m Message) Each() iter.Seq2[protowire.Number, Value] {
 	return func(yield func(protowire.Number, Value) bool) {
 		for b := m.Wire; ; {
@@ -105,7 +105,7 @@ func (m Message) Each() iter.Seq2[protowire.Number, Value] {
 	}
 }
 
-// consume reads the first field of a message and says how long it is; -1 at the end.
+// consume reads the first field of a message and returns its length, -1 at the end.
 func consume(b []byte) (protowire.Number, Value, int) {
 	num, typ, head := protowire.ConsumeTag(b)
 	if head < 0 {
@@ -127,14 +127,14 @@ func consume(b []byte) (protowire.Number, Value, int) {
 	return num, v, head + n
 }
 
-// Value is the content of a field: one of the two.
+// Value is the content of a field: bytes or a number.
 type Value struct {
 	Bytes  []byte
 	Number uint64
 }
 
-// Nodes yields the messages directly under m. A Node, which only says which type
-// follows, is passed through.
+// Nodes iterates over the messages directly under m. It returns the content of Nodes, which only
+// give a type.
 func (m Message) Nodes() iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		for num, v := range m.Each() {
@@ -149,7 +149,7 @@ func (m Message) Nodes() iter.Seq[Message] {
 	}
 }
 
-// Inner is the message that a Node holds, or m itself.
+// Inner returns the message in a Node, or m itself.
 func (m Message) Inner() Message {
 	if m.Shape.Name != "Node" {
 		return m
@@ -160,8 +160,8 @@ func (m Message) Inner() Message {
 	return Message{}
 }
 
-// Number is a field's number. A name that the shape lacks is a bug of ours, and
-// every name is used by the first statement of its kind.
+// Number returns a field's number. An unknown name is an internal error; the first statement of a
+// kind uses every name.
 func (s *shape) Number(field string) protowire.Number {
 	n, ok := s.numbers[field]
 	if !ok {
@@ -170,7 +170,7 @@ func (s *shape) Number(field string) protowire.Number {
 	return n
 }
 
-// Last is the value of a field that is not repeated.
+// Last returns the value of a field that is not repeated.
 func (m Message) Last(field string) (v Value) {
 	if m.Shape == nil {
 		return v
@@ -184,16 +184,16 @@ func (m Message) Last(field string) (v Value) {
 	return v
 }
 
-// Text is the string in a field, "" where there is none.
+// Text returns the string in a field, "" for none.
 func (m Message) Text(field string) string { return string(m.Last(field).Bytes) }
 
-// Integer is the number in a field, 0 where there is none.
+// Integer returns the number in a field, 0 for none.
 func (m Message) Integer(field string) int { return int(int32(m.Last(field).Number)) }
 
 // Flag reports whether a field is true.
 func (m Message) Flag(field string) bool { return m.Last(field).Number != 0 }
 
-// Child is the message in a field.
+// Child returns the message in a field.
 func (m Message) Child(field string) Message {
 	for child := range m.List(field) {
 		return child
@@ -201,7 +201,7 @@ func (m Message) Child(field string) Message {
 	return Message{}
 }
 
-// List yields the messages in a field.
+// List iterates over the messages in a field.
 func (m Message) List(field string) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		if m.Shape == nil {
@@ -217,7 +217,7 @@ func (m Message) List(field string) iter.Seq[Message] {
 	}
 }
 
-// Names are the strings of a list of names, such as a qualified function name.
+// Names returns the strings of a list of names, for example a qualified function name.
 func (m Message) Names(field string) []string {
 	var names []string
 	for s := range m.List(field) {
@@ -228,12 +228,12 @@ func (m Message) Names(field string) []string {
 	return names
 }
 
-// Same reports whether m and o are one node of one tree.
+// Same reports whether m and o are the same node of one tree.
 func (m Message) Same(o Message) bool {
 	return m.Shape == o.Shape && len(m.Wire) == len(o.Wire) && (len(m.Wire) == 0 || &m.Wire[0] == &o.Wire[0])
 }
 
-// Wrapped are the Nodes in a field as they stand.
+// Wrapped returns the Nodes in a field unchanged.
 func (m Message) Wrapped(field string) []Message {
 	if m.Shape == nil {
 		return nil
@@ -246,7 +246,7 @@ func (m Message) Wrapped(field string) []Message {
 	return all
 }
 
-// Node is the Node in a field that is not repeated, as it stands.
+// Node returns the Node in a field that is not repeated, unchanged.
 func (m Message) Node(field string) Message {
 	for _, n := range m.Wrapped(field) {
 		return n
@@ -254,7 +254,7 @@ func (m Message) Node(field string) Message {
 	return Message{}
 }
 
-// Kind is the inner of a Node, which may be absent.
+// Kind returns the content of a Node, which may be absent.
 func (m Message) Kind() Message {
 	if m.Shape == nil {
 		return m
@@ -262,7 +262,7 @@ func (m Message) Kind() Message {
 	return m.Inner()
 }
 
-// Has reports whether m has any of some fields. DISTINCT has a list of one empty node.
+// Has reports whether m has any of some fields. DISTINCT is a list with one empty node.
 func (m Message) Has(fields ...string) bool {
 	for _, f := range fields {
 		if len(m.ValuesOf(f)) > 0 {
@@ -272,7 +272,7 @@ func (m Message) Has(fields ...string) bool {
 	return false
 }
 
-// ValuesOf is values of a message that may be absent.
+// ValuesOf performs Values for a message that may be absent.
 func (m Message) ValuesOf(field string) []Value {
 	if m.Shape == nil {
 		return nil
@@ -280,7 +280,7 @@ func (m Message) ValuesOf(field string) []Value {
 	return m.Values(field)
 }
 
-// Wrap puts a node into the Node that lists of nodes hold.
+// Wrap returns a node wrapped in the Node of a list.
 func Wrap(m Message) Value {
 	for number, f := range Shapes()["Node"].Fields {
 		if f.Shape == m.Shape {

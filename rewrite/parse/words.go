@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// Role says what a word means to the scan and to the guard.
+// Role is the meaning of a word for the scan and the guard.
 type Role uint16
 
 // The roles that a word may have.
 const (
-	// telltale words concern a pin, a classification or a rule: a text that has
-	// one is parsed.
+	// telltale words matter for a pin, a classification or a rule: a text with one is parsed.
 	telltale Role = 1 << iota
-	// Callable words may stand before a parenthesis in a query that only reads:
-	// functions without side effects, and keywords that cannot be a function.
+	// Callable words may precede a parenthesis in a query that only reads: functions without side
+	// effects, and keywords that cannot be functions.
 	Callable
 	// Harmless words are functions without side effects.
 	Harmless
@@ -29,13 +28,13 @@ const (
 	caseBegin
 	caseArm // WHEN, THEN, ELSE
 	caseEnd
-	// Stateful words begin a statement that may leave something in the session;
-	// clinging words may do so wherever they stand.
+	// Stateful words begin a statement that may leave state in the session. Clinging words may do
+	// so in any position.
 	Stateful
 	Clinging
 )
 
-// MaxWord is the longest word that has a role; PostgreSQL cuts names at 63 bytes.
+// MaxWord is the longest word with a role; PostgreSQL truncates names to 63 bytes.
 const MaxWord = 63
 
 // functions lists the builtins of PostgreSQL 15 to 18 that have no side effects:
@@ -51,8 +50,7 @@ var vocabulary = []struct {
 	words string
 }{
 	{Callable | Harmless, functions},
-	// Reserved words, and those that PostgreSQL's grammar does not take as the
-	// name of a function.
+	// Reserved words, and those that PostgreSQL's grammar does not accept as a function's name.
 	{Callable, `all and any array as between bit case cast char character coalesce dec decimal distinct else except
 		exists extract float from greatest group grouping having in intersect interval lateral least limit national
 		nchar not nullif numeric offset on or overlay position returning row select some substring then time
@@ -84,7 +82,7 @@ var roles = func() map[string]Role {
 	return m
 }()
 
-// telltalePrefixes begin the names of session state that has no closed list.
+// telltalePrefixes are prefixes of names of session state without a closed list.
 var telltalePrefixes = []string{"pg_advisory", "pg_try_advisory", "pg_temp"}
 
 // telltaleLengths has a bit for every length of a telltale, by first letter.
@@ -104,7 +102,7 @@ var telltaleLengths = func() (bits [256]uint64) {
 	return bits
 }()
 
-// RoleOf looks a word up, in any case.
+// RoleOf returns the role of a word, in any case.
 func RoleOf(word []byte) Role {
 	if len(word) > MaxWord {
 		return 0
@@ -128,5 +126,5 @@ func RoleOf(word []byte) Role {
 	return r
 }
 
-// RoleNamed is the role of a word in lower case.
+// RoleNamed returns the role of a word in lower case.
 func RoleNamed(word string) Role { return roles[word] }
