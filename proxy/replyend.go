@@ -146,10 +146,13 @@ func (s *session) ended(o *owed, tag []byte) {
 	if t.logs {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
+	if o.kind == wire.Query {
+		s.closePortals() // an Execute has closed them when it was sent
+	}
 	if did == block.Commits {
 		s.schemaCommitted()
-		s.storedSettled(true)
 	}
+	s.storedSettled(did == block.Commits)
 }
 
 // endsAnyway reports whether o is being answered for a statement that ends a block even

@@ -96,7 +96,7 @@ func TestRandomStoredCursorsAreReplayed(t *testing.T) {
 	before := replayed(t, routes[0]) + replayed(t, routes[1])
 	for seed := range uint64(storedRounds) {
 		r := rand.New(rand.NewPCG(seed, 22))
-		lines := strings.SplitAfter(randomStored(r), "\n")
+		lines := strings.SplitAfter(randomStored(r, false), "\n")
 		block := false // where nothing is committed the loss of a backend is mended
 		for n, i := 1, 0; n <= 2 && i < len(lines); i++ {
 			switch line := lines[i]; {
