@@ -6,13 +6,14 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
+	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
 // The time of a transaction that the client is told in a form of which it cannot be taken: by an expression
 // (now()::date), in rows of which there may be none, or by a row that was stored with it and is read back. A
 // return to a savepoint needs the time itself, and an error has the server answer nothing more. So behind a
 // savepoint the server is asked for it, in front of the first statement that hides it so
-// (rewrite.Planner.HidesTime, rewrite.StoredTimes), or behind one that did before the savepoint. The question
+// (rewrite.Planner.HidesTime, values.StoredTimes), or behind one that did before the savepoint. The question
 // goes with that statement, as frames of the extended protocol without a Sync: it costs no round trip.
 // It is no frame of the log. Where there is no savepoint, nothing is asked, but in front of the COMMIT of a part
 // (parttime.go).
@@ -25,7 +26,7 @@ type askedTime struct {
 	looked  int       // the turns of the log up to this one hide no time
 	// stored says where the texts that were looked at have stored the time. What a return undoes stays in it: a
 	// question more is asked then.
-	stored rewrite.StoredTimes
+	stored values.StoredTimes
 }
 
 // askPortal is the portal of the question, and askText its statement. Names that begin so are no client's.
@@ -82,13 +83,13 @@ func (s *session) hidTime() bool {
 
 // hidesTime reports whether a text, behind what was stored by those in front of it, hides the time that it
 // tells. What it stores is noted. Most are known by their words.
-func (s *session) hidesTime(text string, names *schema.Names, stored *rewrite.StoredTimes) bool {
+func (s *session) hidesTime(text string, names *schema.Names, stored *values.StoredTimes) bool {
 	hides := stored.Read(s.srv.planner, text, names)
-	if !rewrite.MayUseTime([]byte(text)) {
+	if !values.MayUseTime([]byte(text)) {
 		return hides
 	}
 	stored.Note(s.srv.planner, text, names)
-	return hides || s.srv.planner.HidesTime(text, names)
+	return hides || values.HidesTime(s.srv.planner, text, names)
 }
 
 // noteAsked takes the row that answers the question, if o is that: of rows the client is sent no other is looked

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
 // Discarded parts, with retry.savepoints strict. The client remembers what it was told of a part
@@ -83,7 +84,7 @@ func (s *session) observes(turn int) bool {
 			if foreign(f) { // the server has not taken the text: see refuseUnread
 				continue
 			}
-			if s.srv.planner.Observes(s.clientText(f), f.Note.names) {
+			if values.Observes(s.srv.planner, s.clientText(f), f.Note.names) {
 				return true
 			}
 		case wire.Execute: // of a portal of another turn: nobody looks for its text

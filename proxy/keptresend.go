@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
+	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
 // How an INSERT is sent again with the values of its answer (keptvalues.go): as constants in a
@@ -64,22 +64,22 @@ func (s *session) givePiece(sql string, under *schema.Names, kept *keptAnswer, t
 		a.text = k.time.atInstant(s.srv.planner, sql, &ok, timed)
 		a.must = a.text != ""
 	}
-	in := s.srv.planner.Timed(cmp.Or(a.text, sql), names)
+	in := values.TimedOf(s.srv.planner, cmp.Or(a.text, sql), names)
 	if in == nil || !in.Same(under) { // or the number is of another sequence
 		a.torn = !ok || in != nil && times
 		return a
 	}
-	var g rewrite.Given
+	var g values.Given
 	if times {
 		g.Knows, g.Time = k.time.knows, k.time.written(s.timesAgain(), &ok, timed)
 	}
-	if rows, plain := in.(*rewrite.Insertion); kept != nil && kept.whole && plain && rows.Width > 0 {
-		values := wire.Rows(kept.rows, rows.Width)
-		if len(values) != rows.Rows {
+	if rows, plain := in.(*values.Insertion); kept != nil && kept.whole && plain && rows.Width > 0 {
+		cells := wire.Rows(kept.rows, rows.Width)
+		if len(cells) != rows.Rows {
 			return again{torn: times}
 		}
 		g.Clock, a.told = k.clock, true
-		g.Value = func(c rewrite.Cell) string { return told(c.Column, values[c.Row][c.Column]) }
+		g.Value = func(c values.Cell) string { return told(c.Column, cells[c.Row][c.Column]) }
 	}
 	a.must = a.must || in.GivesTime(g)
 	a.text = cmp.Or(in.With(g), a.text)

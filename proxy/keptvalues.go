@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
+	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
 // Values that the server made and the client was told: the keys of INSERT ... RETURNING, and
@@ -65,7 +66,7 @@ func (s *session) keepsAnswers() bool {
 }
 
 // keptOf is where the answer to one statement is kept; nil: it is not. inserts and tells are what
-// rewrite.InsertsReturning and rewrite.MayTellInstant say of its text.
+// rewrite.InsertsReturning and values.MayTellInstant say of its text.
 func keptOf(inserts, tells bool) *keptAnswer {
 	if inserts || tells {
 		return &keptAnswer{first: !inserts}
@@ -81,8 +82,8 @@ const answerCost = int(unsafe.Sizeof(keptAnswer{}))
 func (s *session) keptOfText(sql []byte, statements int) *keptAnswer {
 	switch {
 	case statements < 2:
-		return keptOf(rewrite.InsertsReturning(sql), rewrite.MayTellInstant(sql))
-	case rewrite.MayTell(sql) && s.tx.log.Keep(statements*answerCost):
+		return keptOf(rewrite.InsertsReturning(sql), values.MayTellInstant(sql))
+	case values.MayTell(sql) && s.tx.log.Keep(statements*answerCost):
 		return &keptAnswer{several: statements}
 	}
 	return nil
@@ -269,7 +270,7 @@ func (s *session) told() bool {
 // it gets them in the end is decided where it is sent: if not, the replay differs.
 
 // survey is what a logged text, which is the client's, does beside what is kept of its own answer.
-func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) (does rewrite.Survey) {
+func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) (does values.Survey) {
 	names := f.Note.names.Renewed(k.now)
 	pieces := s.srv.planner.Pieces(text)
 	for i, sql := range pieces[:min(int(f.Note.first), len(pieces))] {
@@ -277,17 +278,17 @@ func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) (doe
 			ok := true
 			sql = cmp.Or(k.time.atInstant(s.srv.planner, sql, &ok, func(timeValue) string { return "'T'" }), sql)
 		}
-		in := s.srv.planner.Timed(sql, names)
+		in := values.TimedOf(s.srv.planner, sql, names)
 		if in == nil {
-			does = does.Or(s.srv.planner.Survey(sql, names))
+			does = does.Or(values.SurveyOf(s.srv.planner, sql, names))
 			continue
 		}
-		var g rewrite.Given
+		var g values.Given
 		if k.tells {
 			g.Knows = k.time.knows
 		}
 		if kept := f.Note.kept.answer(i, len(pieces)); kept != nil && kept.whole {
-			g.Value = func(rewrite.Cell) string { return "told" }
+			g.Value = func(values.Cell) string { return "told" }
 		}
 		does = does.Or(in.Survey(g))
 	}
@@ -315,7 +316,7 @@ func (s *session) drawnBy(text string) schema.Fill {
 	if !rewrite.Generates([]byte(text)) {
 		return schema.Settled
 	}
-	return s.srv.planner.Draws(text)
+	return values.Draws(s.srv.planner, text)
 }
 
 // turnStands reports whether nothing of a settled turn is to be sent again: all that ran in

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
 // The time of a transaction that is committed in parts (parts.go). PostgreSQL has one now() in a transaction, and
@@ -47,7 +48,7 @@ func (s *session) partReadsClock() bool {
 		if f.Type != wire.Query && f.Type != wire.Bind || f.Note.fence {
 			continue
 		}
-		if f.Type == wire.Bind && parse.TimeText(s.payload(f)) || s.srv.planner.NamesTime(s.clientText(f), f.Note.names, nil) {
+		if f.Type == wire.Bind && parse.TimeText(s.payload(f)) || values.NamesTime(s.srv.planner, s.clientText(f), f.Note.names, nil) {
 			return true
 		}
 	}

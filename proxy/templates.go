@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
 // Texts as they are prepared: the template of a text, which all clients share, and its statement at the
@@ -103,7 +104,7 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.
 
 // newTemplate makes a template, whose texts count from now on.
 func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.Parsing) *template {
-	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql), inserts: rewrite.InsertsReturning(sql), tells: rewrite.MayTellInstant(sql)}
+	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql), inserts: rewrite.InsertsReturning(sql), tells: values.MayTellInstant(sql)}
 	return srv.texts.count(t, textCost(sql, oids))
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
+	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
 // The time of a transaction. A transaction that is run again has a later one, and a client that
@@ -24,7 +25,7 @@ import (
 //
 // So the time that was told is the time of the transaction wherever its time shows. An INSERT
 // whose columns are filled with the time is given the value that the client has seen of such a
-// column (rewrite.Given), when it is run again and when it comes later. Of an answer that is the
+// column (values.Given), when it is run again and when it comes later. Of an answer that is the
 // time alone (SELECT now()) nothing is run again. Where something else reads the clock, the time is
 // not kept: the replay answers otherwise and is refused. Behind a return to a savepoint that has
 // kept it, a statement that reads the clock otherwise is refused.
@@ -43,7 +44,7 @@ import (
 type toldTime struct {
 	values map[timeKey]timeValue
 	// instant is the time itself, where a column has it; without bytes: none does. It makes the value
-	// of any other (rewrite.AtTime).
+	// of any other (values.AtTime).
 	instant timeValue
 	// ofParts: it is that of parts that are committed. What reads the clock in a function, a view or DDL
 	// has the time of its own part then, and is not refused.
@@ -91,7 +92,7 @@ var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+
 func (s *session) toldOf(now *schema.Schema) (of *toldTime, tells bool) {
 	of = &toldTime{values: map[timeKey]timeValue{}}
 	asked := s.tx.asked.instant
-	var stored rewrite.StoredTimes
+	var stored values.StoredTimes
 	for f := range s.loggedFrames() {
 		n := &f.Note
 		if f.Type != wire.Query && f.Type != wire.Bind || n.fence || n.names == nil || n.first == 0 {
@@ -123,7 +124,7 @@ func (of *toldTime) noteAnswer(s *session, f *retry.Frame[logEntry], sql string,
 	if !kept.whole {
 		return tells
 	}
-	in := s.srv.planner.Insertion(sql, f.Note.names.Renewed(now))
+	in := values.InsertionOf(s.srv.planner, sql, f.Note.names.Renewed(now))
 	if in == nil || in.Width == 0 || !in.Same(f.Note.names) { // the column had another default
 		return tells
 	}
@@ -131,7 +132,7 @@ func (of *toldTime) noteAnswer(s *session, f *retry.Frame[logEntry], sql string,
 	if len(rows) != in.Rows {
 		return tells
 	}
-	in.Times(func(kind string, c rewrite.Cell) {
+	in.Times(func(kind string, c values.Cell) {
 		tells = true
 		of.note(timeKey{kind, under}, timeValue{format: formats(c.Column), bytes: rows[c.Row][c.Column]})
 	})
@@ -145,10 +146,10 @@ func (of *toldTime) noteFirst(s *session, sql string, k *keptAnswer, formats fun
 	if row == nil || !k.first && !k.whole {
 		return false
 	}
-	values := wire.Rows(row, wire.Columns(row))
-	for _, column := range s.srv.planner.Instants(sql) {
-		if len(values) == 1 && column < len(values[0]) && values[0][column] != nil {
-			of.note(timeKey{rewrite.InstantKind, timesUnder(k.reports)}, timeValue{format: formats(column), bytes: values[0][column]})
+	cells := wire.Rows(row, wire.Columns(row))
+	for _, column := range values.Instants(s.srv.planner, sql) {
+		if len(cells) == 1 && column < len(cells[0]) && cells[0][column] != nil {
+			of.note(timeKey{values.InstantKind, timesUnder(k.reports)}, timeValue{format: formats(column), bytes: cells[0][column]})
 			tells = true
 		}
 	}
@@ -170,7 +171,7 @@ func (of *toldTime) note(key timeKey, v timeValue) {
 	if key.kind == "" || key.under == "" || v.bytes == nil || v.format == 0 && !isoTime.Match(v.bytes) {
 		return
 	}
-	if v.instant = rewrite.Instant(key.kind); v.instant {
+	if v.instant = values.Instant(key.kind); v.instant {
 		of.instant = of.instant.and(v)
 	}
 	of.values[key] = of.values[key].and(v)
@@ -210,7 +211,7 @@ func (of *toldTime) atInstant(p *rewrite.Planner, sql string, ok *bool, write fu
 		return ""
 	}
 	text := ""
-	return p.AtInstant(sql, func() string {
+	return values.AtInstant(p, sql, func() string {
 		if text == "" { // once: an expression and the one that it is grouped by stay the same
 			text = write(of.instant)
 			*ok = *ok && text != ""
@@ -230,7 +231,7 @@ func (of *toldTime) written(under string, ok *bool, write func(timeValue) string
 		}
 		if of.instant.bytes != nil {
 			if text = write(of.instant); text != "" {
-				return rewrite.AtTime(kind, text)
+				return values.AtTime(kind, text)
 			}
 		}
 		*ok = false
@@ -285,18 +286,18 @@ func (s *session) pieceAtTime(sql string, names *schema.Names, value func(timeVa
 	of := s.timed()
 	ok = true
 	text = of.atInstant(s.srv.planner, sql, &ok, value)
-	in := s.srv.planner.Timed(cmp.Or(text, sql), names)
-	var survey rewrite.Survey
+	in := values.TimedOf(s.srv.planner, cmp.Or(text, sql), names)
+	var survey values.Survey
 	switch {
 	case of.ofParts:
-		survey.Time = s.srv.planner.NamesTime(cmp.Or(text, sql), names, in)
+		survey.Time = values.NamesTime(s.srv.planner, cmp.Or(text, sql), names, in)
 	case in != nil:
-		survey = in.Survey(rewrite.Given{Knows: of.knows})
+		survey = in.Survey(values.Given{Knows: of.knows})
 	default:
-		survey = s.srv.planner.Survey(cmp.Or(text, sql), names)
+		survey = values.SurveyOf(s.srv.planner, cmp.Or(text, sql), names)
 	}
 	if ok = ok && !survey.Time; ok && in != nil {
-		text = cmp.Or(in.With(rewrite.Given{Knows: of.knows, Time: of.written(s.timesUnder(), &ok, value)}), text)
+		text = cmp.Or(in.With(values.Given{Knows: of.knows, Time: of.written(s.timesUnder(), &ok, value)}), text)
 	}
 	return text, ok
 }

@@ -58,9 +58,7 @@
 // What users and clients may have otherwise than the configuration says is in choices.go: a planner
 // for each such set of rules, which share one cache.
 //
-// What a transaction that is run again may be given of what its client was told: an INSERT its keys (insertion.go,
-// given.go; unrolled.go has SQLAlchemy's form), and any statement the time (instant.go, timed.go). survey.go says what else
-// it does to either, and toldtimes.go and storedtimes.go which answers tell the time.
+// Package rewrite/values has what a transaction that is run again may be given. It reads texts by Planner.Statements.
 //
 // transaction.go has what a text asks of its transaction, cursor.go the query of a DECLARE, and copyin.go
 // the options of COPY FROM STDIN. What is only needed once the server has refused a text is made then:

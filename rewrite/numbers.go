@@ -26,7 +26,7 @@ type Run struct {
 // Names are looked up as they stand now: since the statements ran, neither search_path
 // nor the schema may have been changed by their session.
 func (p *Planner) OwnNumbers(text string, runs []Run) string {
-	statements := p.statements(text)
+	statements := p.Statements(text)
 	var all strings.Builder
 	for i, node := range statements {
 		asked, known := questions(node)
@@ -38,7 +38,7 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 		}
 		var drawn []string
 		for _, r := range runs {
-			if nodes := p.statements(r.Text); r.N < len(nodes) {
+			if nodes := p.Statements(r.Text); r.N < len(nodes) {
 				drawn = append(drawn, draws(nodes[r.N], r.Rows)...)
 			}
 		}
@@ -68,8 +68,8 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 		" WHERE p.proname IN ('nextval', 'pg_get_serial_sequence') AND n.nspname <> 'pg_catalog')" + all.String()
 }
 
-// statements are the trees of a text's statements; none where it cannot be read.
-func (p *Planner) statements(text string) (nodes []parse.Message) {
+// Statements returns the trees of a text's statements, in their order; none for a text that cannot be read.
+func (p *Planner) Statements(text string) (nodes []parse.Message) {
 	tree, ok := p.read(text, false)
 	if !ok {
 		return nil

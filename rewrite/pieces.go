@@ -23,10 +23,3 @@ func (p *Planner) Pieces(sql string) []string {
 	}
 	return append(pieces, sql[start:])
 }
-
-// MayTell reports whether a text of several statements may tell its client the time of its transaction, or what it
-// inserts: a quick look.
-func MayTell(sql []byte) bool {
-	named, _, returned := timeWords(sql)
-	return named || returned
-}

@@ -42,7 +42,7 @@ func TestPiecesAreTheText(t *testing.T) {
 			t.Fatalf("%q was cut into %q", text, pieces)
 		}
 		for i, piece := range pieces {
-			if !strings.Contains(piece, all[i]) || len(p.statements(piece)) != 1 {
+			if !strings.Contains(piece, all[i]) || len(p.Statements(piece)) != 1 {
 				t.Fatalf("piece %d of %q is %q", i, text, piece)
 			}
 		}

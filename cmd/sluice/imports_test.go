@@ -21,7 +21,7 @@ var layers = map[string][]string{
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
 	"cmd/sluice/inject":            {},                               // nor anything of a third party
 
-	"proxy":              {"proxy/account", "proxy/admission", "proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/database", "proxy/leftover", "proxy/outcome", "proxy/question", "proxy/remains", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/trip", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "rewrite/parse", "rewrite/schema", "metrics"},
+	"proxy":              {"proxy/account", "proxy/admission", "proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/database", "proxy/leftover", "proxy/outcome", "proxy/question", "proxy/remains", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/trip", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
 	"proxy/admission":    {"proxy/startup", "proxy/rawconn"},
 	"proxy/advisory":     {"proxy/wire", "rewrite"},
 	"proxy/block":        {"rewrite"},
@@ -46,6 +46,7 @@ var layers = map[string][]string{
 	"rewrite":            {"rewrite/parse", "rewrite/schema"},
 	"rewrite/lint":       {"rewrite", "rewrite/parse"},
 	"rewrite/schema":     {"rewrite/parse"},
+	"rewrite/values":     {"rewrite", "rewrite/parse", "rewrite/schema"},
 	"rewrite/parse":      {},
 	"retry":              {},
 	"metrics":            {},

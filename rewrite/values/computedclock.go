@@ -1,4 +1,4 @@
-package rewrite
+package values
 
 import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"

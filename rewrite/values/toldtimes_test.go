@@ -1,4 +1,4 @@
-package rewrite
+package values
 
 import (
 	"testing"
@@ -27,7 +27,7 @@ func TestHidesTime(t *testing.T) {
 		"SELECT now FROM plain AS t(now)": true, // by its words
 		"SELECT 1":                        false, "SELECT * FROM timed": false, "SET x = now": false, "": false, "SELECT 'now()'": false, "WITH x AS (INSERT INTO plain (v) VALUES ('x') RETURNING *) SELECT 1": false, "WITH x AS (INSERT INTO timed (v) VALUES ('x')) SELECT 1": false, "SELECT (": false,
 	} {
-		if got := p.HidesTime(sql, names); got != want {
+		if got := HidesTime(p, sql, names); got != want {
 			t.Errorf("%s: hides the time is %t", sql, got)
 		} else if got && !MayUseTime([]byte(sql)) {
 			t.Errorf("%s is not seen by the quick look", sql)

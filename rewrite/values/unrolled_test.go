@@ -1,4 +1,4 @@
-package rewrite
+package values
 
 import "testing"
 
@@ -37,7 +37,7 @@ func TestUnrolled(t *testing.T) {
 		"INSERT INTO t (a, b) SELECT p0, p1 FROM u WHERE p0 = 1 ORDER BY 1":                                                             "",
 		"INSERT INTO t (a, b) SELECT p0, p1 FROM (VALUES ('a', 1, 0))" + behind + " UNION ALL SELECT 1, 2":                              "",
 	} {
-		statements := p.statements(sql)
+		statements := p.Statements(sql)
 		if len(statements) != 1 {
 			continue // the grammar takes no such thing
 		}
@@ -45,7 +45,7 @@ func TestUnrolled(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)
 		}
-		if got != "" && len(p.statements(got)) != 1 {
+		if got != "" && len(p.Statements(got)) != 1 {
 			t.Errorf("%s: no statement", got)
 		}
 	}

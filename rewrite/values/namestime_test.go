@@ -1,4 +1,4 @@
-package rewrite
+package values
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func TestNamesTime(t *testing.T) {
 		"MERGE INTO public.log USING public.plain ON false WHEN NOT MATCHED THEN INSERT (n) VALUES (1)": true,
 		"CREATE TABLE c (at timestamptz DEFAULT now())":                                                 false, "DECLARE c CURSOR FOR SELECT now()": true, "WITH w AS (INSERT INTO public.log (n) SELECT 1 RETURNING n) SELECT n FROM w": true,
 	} {
-		if got := p.NamesTime(sql, names, nil); got != want {
+		if got := NamesTime(p, sql, names, nil); got != want {
 			t.Errorf("%s: %v", sql, got)
 		}
 	}
@@ -29,7 +29,7 @@ func TestNamesTime(t *testing.T) {
 		"INSERT INTO public.log (n) VALUES (1)": false, "INSERT INTO public.log (n) SELECT 1": false, "INSERT INTO public.log (n) VALUES (1) ON CONFLICT (n) DO UPDATE SET at = DEFAULT": true,
 		"WITH w AS (INSERT INTO public.log (n) VALUES (1) RETURNING n) INSERT INTO public.log (n) SELECT 1 UNION SELECT n FROM w": true,
 	} {
-		if got := p.NamesTime(sql, names, p.Timed(sql, names)); got != want {
+		if got := NamesTime(p, sql, names, TimedOf(p, sql, names)); got != want {
 			t.Errorf("%s, its defaults given: %v", sql, got)
 		}
 	}

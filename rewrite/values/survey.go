@@ -1,8 +1,9 @@
-package rewrite
+package values
 
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -29,9 +30,9 @@ func (s Survey) Or(t Survey) Survey {
 // all is what a text may do of which nobody knows.
 var all = Survey{Time: true, Numbers: true, Views: true}
 
-// Survey looks through a text. What cannot be read, or calls what nobody knows, may do all.
-func (p *Planner) Survey(sql string, names *schema.Names) Survey {
-	statements := p.statements(sql)
+// SurveyOf looks through a text. What cannot be read, or calls what nobody knows, may do all.
+func SurveyOf(p *rewrite.Planner, sql string, names *schema.Names) Survey {
+	statements := p.Statements(sql)
 	if names == nil || len(statements) == 0 && !blank(sql) {
 		return all
 	}
@@ -156,8 +157,8 @@ func (v *surveyor) relation(m parse.Message) {
 // that is not known: constants, what is drawn, and an INSERT of such values, since whether its key
 // is taken is no matter of its snapshot in PostgreSQL either. A change of the schema says nothing of
 // data. Without names nobody knows of defaults.
-func (p *Planner) Observes(sql string, names *schema.Names) bool {
-	statements := p.statements(sql)
+func Observes(p *rewrite.Planner, sql string, names *schema.Names) bool {
+	statements := p.Statements(sql)
 	if len(statements) == 0 {
 		return !blank(sql)
 	}
@@ -227,8 +228,8 @@ var numbers = parse.WordSet("currval lastval setval")
 // Draws reports what a text draws whose answer can stand for it when its transaction is run
 // again: Drawn, or Clock where the time is in it. Such a text is one SELECT that reads no
 // table, and of calls of what draws. Settled for any other.
-func (p *Planner) Draws(sql string) schema.Fill {
-	statements := p.statements(sql)
+func Draws(p *rewrite.Planner, sql string) schema.Fill {
+	statements := p.Statements(sql)
 	if len(statements) != 1 || !statements[0].Is("SelectStmt") {
 		return schema.Settled
 	}

@@ -1,4 +1,4 @@
-package rewrite
+package values
 
 import (
 	"flag"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/integration/sqltexts"
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -64,7 +65,7 @@ func TestSplicedExpressions(t *testing.T) {
 		if texts++; every > 1 && random.IntN(every) > 0 {
 			return
 		}
-		if _, err := parseDialect(sql); err != nil {
+		if len(r.planners[0].Statements(sql)) == 0 {
 			return
 		}
 		valid++
@@ -72,7 +73,7 @@ func TestSplicedExpressions(t *testing.T) {
 			t.Errorf("%q: %v", sql, err)
 		}
 	}
-	for _, sql := range sqltexts.ReadCorpus(t, "testdata/corpus/postgres.txt") {
+	for _, sql := range sqltexts.ReadCorpus(t, "../testdata/corpus/postgres.txt") {
 		splices(sql, try)
 	}
 	every = 1
@@ -102,9 +103,12 @@ func FuzzSplice(f *testing.F) {
 	})
 }
 
+// overlap is what a statement is refused with where two changes to it overlap.
+const overlap = "cannot rewrite the statement: two changes to it overlap"
+
 // textReaders are what reads texts of clients, in each configuration of rules.
 type textReaders struct {
-	planners []*Planner
+	planners []*rewrite.Planner
 	names    *schema.Names
 	given    Given
 }
@@ -116,7 +120,7 @@ func readersOfTexts(t testing.TB) *textReaders {
 		{ID: "3", Schema: "public", Name: "plain", Columns: []schema.Column{{Name: "a", Fill: schema.Drawn, Always: true}, {Name: "k"}}, Key: []string{"a"}},
 	}).In([]string{"public"})
 	return &textReaders{
-		planners: []*Planner{newPlanner(t), goldenPlanner(t), mappedPlanner(t, nil), mappedPlanner(t, func(r *Rules) { r.Bytea = ByteaHexCast })},
+		planners: []*rewrite.Planner{newPlanner(t), plannerBy(t, allRules), plannerBy(t, func(r *rewrite.Rules) { r.Bytea = rewrite.ByteaHex }), plannerBy(t, func(r *rewrite.Rules) { r.Bytea = rewrite.ByteaHexCast })},
 		names:    names,
 		given: Given{Knows: func(string) bool { return true }, Time: func(string) string { return "'T'" }, Clock: true,
 			Value: func(c Cell) string { return fmt.Sprintf("'%d of %d'", c.Column, c.Row) }},
@@ -134,7 +138,7 @@ func (r *textReaders) read(sql string) (err error) {
 		for _, names := range []*schema.Names{nil, r.names} {
 			plan := p.PlanIn([]byte(sql), names)
 			for _, st := range plan.Statements {
-				if st.Refusal != nil && *st.Refusal == *errOverlap {
+				if st.Refusal != nil && st.Refusal.Message == overlap {
 					return fmt.Errorf("planner %d: %s", i, st.Refusal.Message)
 				}
 			}
@@ -143,8 +147,8 @@ func (r *textReaders) read(sql string) (err error) {
 			if plan.Text == "" {
 				continue
 			}
-			if _, err := parseDialect(plan.Text); err != nil {
-				return fmt.Errorf("planner %d: became %q: %w", i, plan.Text, err)
+			if len(p.Statements(plan.Text)) == 0 {
+				return fmt.Errorf("planner %d: became %q, which is no text", i, plan.Text)
 			}
 		}
 		p.Linter().Read(sql)
@@ -156,24 +160,24 @@ func (r *textReaders) read(sql string) (err error) {
 func (r *textReaders) readTimes(sql string) error {
 	p := r.planners[0]
 	p.InSchema([]byte(sql), "x")
-	p.HidesTime(sql, r.names)
-	p.Instants(sql)
-	p.Survey(sql, r.names)
-	p.Observes(sql, r.names)
-	p.Draws(sql)
+	HidesTime(p, sql, r.names)
+	Instants(p, sql)
+	SurveyOf(p, sql, r.names)
+	Observes(p, sql, r.names)
+	Draws(p, sql)
 	p.Pieces(sql)
 	var stored StoredTimes
 	stored.Note(p, sql, r.names)
 	stored.Read(p, sql, r.names)
-	made := []string{p.AtInstant(sql, func() string { return "'T'" })}
-	if in := p.Timed(sql, r.names); in != nil {
+	made := []string{AtInstant(p, sql, func() string { return "'T'" })}
+	if in := TimedOf(p, sql, r.names); in != nil {
 		in.Survey(r.given)
 		in.GivesTime(r.given)
 		made = append(made, in.With(r.given))
 	}
 	for _, text := range made {
-		if _, err := parseDialect(text); err != nil {
-			return fmt.Errorf("given a time, it became %q: %w", text, err)
+		if text != "" && len(p.Statements(text)) == 0 {
+			return fmt.Errorf("given a time, it became %q, which is no text", text)
 		}
 	}
 	return nil

@@ -1,9 +1,10 @@
-package rewrite
+package values
 
 import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -44,15 +45,15 @@ type given struct {
 	period      string
 }
 
-// Insertion returns what the only statement of a text is, or nil where it is no INSERT that
+// InsertionOf returns what the only statement of a text is, or nil where it is no INSERT that
 // can be sent again so: one with ON CONFLICT DO UPDATE, a query, WITH, OVERRIDING USER VALUE.
-func (p *Planner) Insertion(sql string, names *schema.Names) *Insertion {
-	return p.insertion(sql, names, false)
+func InsertionOf(p *rewrite.Planner, sql string, names *schema.Names) *Insertion {
+	return insertionOf(p, sql, names, false)
 }
 
-// insertion is Insertion, which may also change the rows that are there already (ON CONFLICT DO UPDATE).
-func (p *Planner) insertion(sql string, names *schema.Names, updates bool) *Insertion {
-	statements := p.statements(sql)
+// insertionOf is InsertionOf, which may also change the rows that are there already (ON CONFLICT DO UPDATE).
+func insertionOf(p *rewrite.Planner, sql string, names *schema.Names, updates bool) *Insertion {
+	statements := p.Statements(sql)
 	if names == nil || len(statements) != 1 || !statements[0].Is("InsertStmt") {
 		return nil
 	}
@@ -69,7 +70,7 @@ func (p *Planner) insertion(sql string, names *schema.Names, updates bool) *Inse
 		return nil
 	case query.Shape != nil && query.Has("from_clause"):
 		if text := unrolled(sql, node); text != "" {
-			return p.insertion(text, names, updates)
+			return insertionOf(p, text, names, updates)
 		}
 		return nil
 	case query.Shape != nil && (!query.Has("values_lists") || query.Has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause")):

@@ -1,6 +1,7 @@
-package rewrite
+package values
 
 import (
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -20,22 +21,22 @@ type Timed interface {
 	Same(names *schema.Names) bool
 }
 
-// Timed returns what the only statement of a text is, or nil where it cannot be given the time.
-func (p *Planner) Timed(sql string, names *schema.Names) Timed {
-	if in := p.Insertion(sql, names); in != nil {
+// TimedOf returns what the only statement of a text is, or nil where it cannot be given the time.
+func TimedOf(p *rewrite.Planner, sql string, names *schema.Names) Timed {
+	if in := InsertionOf(p, sql, names); in != nil {
 		return in
 	}
-	if in := p.insertion(sql, names, true); in != nil {
+	if in := insertionOf(p, sql, names, true); in != nil {
 		return upsert{in}
 	}
-	statements := p.statements(sql)
+	statements := p.Statements(sql)
 	if names == nil || len(statements) != 1 {
 		return nil
 	}
 	if s := selectionOf(sql, statements[0], names); s != nil {
 		return s
 	}
-	if w := p.within(sql, statements[0], names); w != nil {
+	if w := withinOf(p, sql, statements[0], names); w != nil {
 		return w
 	}
 	return nil
@@ -110,7 +111,7 @@ func (s *selection) Survey(g Given) Survey {
 // within is a statement that inserts in its WITH queries, and may be an INSERT itself. What the client was told
 // of its rows is not given.
 type within struct {
-	p     *Planner
+	p     *rewrite.Planner
 	sql   string
 	names *schema.Names
 	parts []timedPart // in their order
@@ -122,8 +123,8 @@ type timedPart struct {
 	in         Timed
 }
 
-// within is such a statement; nil for any other.
-func (p *Planner) within(sql string, node parse.Message, names *schema.Names) *within {
+// withinOf is such a statement; nil for any other.
+func withinOf(p *rewrite.Planner, sql string, node parse.Message, names *schema.Names) *within {
 	switch node.Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
 	default:
@@ -163,7 +164,7 @@ func (p *Planner) within(sql string, node parse.Message, names *schema.Names) *w
 
 // add adds what stands there, if it can be given the time.
 func (w *within) add(start, end int, withs []string) {
-	in := w.p.Timed(w.sql[start:end], w.names)
+	in := TimedOf(w.p, w.sql[start:end], w.names)
 	switch in := in.(type) {
 	case *Insertion:
 		in.withs = withs
@@ -204,7 +205,7 @@ func (w *within) Survey(g Given) Survey {
 	if !ok {
 		return all
 	}
-	return s.Or(w.p.Survey(left, w.names))
+	return s.Or(SurveyOf(w.p, left, w.names))
 }
 
 func (w *within) GivesTime(g Given) bool {

@@ -1,8 +1,9 @@
-package rewrite
+package values
 
 import (
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -13,8 +14,8 @@ import (
 //
 // Survey is its opposite, which takes for the clock whatever it does not know. Functions, views and DDL are not
 // looked into: a default that DDL notes is not read.
-func (p *Planner) NamesTime(sql string, names *schema.Names, given Timed) bool {
-	for _, node := range p.statements(sql) {
+func NamesTime(p *rewrite.Planner, sql string, names *schema.Names, given Timed) bool {
+	for _, node := range p.Statements(sql) {
 		switch node.Name() {
 		case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "DeclareCursorStmt", "ExplainStmt", "CreateTableAsStmt":
 		default:

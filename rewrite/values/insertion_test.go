@@ -1,4 +1,4 @@
-package rewrite
+package values
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func TestInsertionWith(t *testing.T) {
 		"INSERT INTO t (v) VALUES (1) RETURNING at, x, twice":                               "",
 		"INSERT INTO t (id, u) OVERRIDING SYSTEM VALUE VALUES (1, 2) RETURNING id, u":       "",
 	} {
-		in := p.Insertion(sql, names)
+		in := InsertionOf(p, sql, names)
 		if in == nil {
 			t.Errorf("%s: no insertion", sql)
 			continue
@@ -49,7 +49,7 @@ func TestInsertionWith(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)
 		}
-		if len(p.statements(got)) != 1 && got != "" {
+		if len(p.Statements(got)) != 1 && got != "" {
 			t.Errorf("%s: no statement", got)
 		}
 	}
@@ -60,7 +60,7 @@ func TestInsertionWith(t *testing.T) {
 		"INSERT INTO t (v) VALUES (1) RETURNING id; SELECT 1", "UPDATE t SET v = 1 RETURNING id", "INSERT INTO t (v) VALUES (1) LIMIT 1 RETURNING id",
 		"INSERT INTO t (v[1]) VALUES (1) RETURNING id", "SELECT 1", "",
 	} {
-		if in := p.Insertion(sql, names); in != nil {
+		if in := InsertionOf(p, sql, names); in != nil {
 			t.Errorf("%s is taken for an insertion", sql)
 		}
 	}
@@ -81,7 +81,7 @@ func TestInsertionAndTheTime(t *testing.T) {
 		"INSERT INTO t (at, changed) VALUES ('x', 'y') RETURNING at":    {false, ""},
 		"INSERT INTO t (at, changed) VALUES (DEFAULT, 'y') RETURNING *": {false, `INSERT INTO t (at, changed, "id") VALUES ($1, 'y', $1) RETURNING *`},
 	} {
-		in := p.Insertion(sql, s.In([]string{"public"}))
+		in := InsertionOf(p, sql, s.In([]string{"public"}))
 		if in == nil {
 			t.Fatalf("%s: no insertion", sql)
 		}
@@ -124,7 +124,7 @@ func TestInsertionAtATime(t *testing.T) {
 		"INSERT INTO t (v, changed) VALUES (1, 'x') ON CONFLICT DO NOTHING":                          {false, `INSERT INTO t (v, changed, "at") VALUES (1, 'x', 'T') ON CONFLICT DO NOTHING`},
 		"INSERT INTO t (at, changed) VALUES ('today', 'x') RETURNING at AS now":                      {true, ""},
 	} {
-		in := p.Insertion(sql, s.In([]string{"public"}))
+		in := InsertionOf(p, sql, s.In([]string{"public"}))
 		if in == nil {
 			t.Fatalf("%s: no insertion", sql)
 		}

@@ -1,4 +1,4 @@
-package rewrite
+package values
 
 import (
 	"testing"
@@ -49,7 +49,7 @@ func TestTimed(t *testing.T) {
 		"WITH x AS (INSERT INTO t (v) VALUES (1) ON CONFLICT (v) DO UPDATE SET v = 2) SELECT 1":                {false, `WITH x AS (INSERT INTO t (v, "at") VALUES (1, 'T') ON CONFLICT (v) DO UPDATE SET v = 2) SELECT 1`},
 		"INSERT INTO t (v) VALUES (1) RETURNING v":                                                             {false, `INSERT INTO t (v, "at") VALUES (1, 'T') RETURNING v`},
 	} {
-		in := p.Timed(sql, names)
+		in := TimedOf(p, sql, names)
 		if in == nil {
 			t.Errorf("%s: cannot be given the time", sql)
 			continue
@@ -58,7 +58,7 @@ func TestTimed(t *testing.T) {
 		if in.Survey(given).Time != want.reads || got != want.with || in.GivesTime(given) != (want.with != "") || !in.Same(names) {
 			t.Errorf("%s: reads %v, gives %v, %s", sql, in.Survey(given).Time, in.GivesTime(given), got)
 		}
-		if got != "" && len(p.statements(got)) != 1 {
+		if got != "" && len(p.Statements(got)) != 1 {
 			t.Errorf("%s: no statement", got)
 		}
 	}
@@ -67,7 +67,7 @@ func TestTimed(t *testing.T) {
 		"INSERT INTO t (v) SELECT 1 UNION SELECT 2", "INSERT INTO t (v) SELECT DISTINCT v FROM plain", "INSERT INTO t (v) (SELECT 1)", "INSERT INTO t (v) TABLE plain", "INSERT INTO nowhere (v) SELECT 1", "WITH x AS (INSERT INTO nowhere VALUES (1)) SELECT 1",
 		"INSERT INTO t (v) VALUES (1); SELECT 1", "", "nonsense", "EXPLAIN WITH x AS (INSERT INTO t (v) VALUES (1)) SELECT 1",
 	} {
-		if in := p.Timed(sql, names); in != nil {
+		if in := TimedOf(p, sql, names); in != nil {
 			t.Errorf("%s is given the time: %s", sql, in.With(given))
 		}
 	}

@@ -1,8 +1,9 @@
-package rewrite
+package values
 
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -21,12 +22,12 @@ type storedTime struct {
 }
 
 // Note takes in what a text stores.
-func (t *StoredTimes) Note(p *Planner, sql string, names *schema.Names) {
+func (t *StoredTimes) Note(p *rewrite.Planner, sql string, names *schema.Names) {
 	timed, inserts, _ := timeWords([]byte(sql))
 	if !timed && !inserts {
 		return
 	}
-	for _, node := range p.statements(sql) {
+	for _, node := range p.Statements(sql) {
 		t.note(node, timed, names, 0)
 	}
 }
@@ -75,11 +76,11 @@ func (t *StoredTimes) add(s storedTime) {
 }
 
 // Read reports whether a text may read what was stored, and so tell its client the time.
-func (t *StoredTimes) Read(p *Planner, sql string, names *schema.Names) bool {
+func (t *StoredTimes) Read(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	if len(t.in) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(p.statements(sql), func(node parse.Message) bool {
+	return slices.ContainsFunc(p.Statements(sql), func(node parse.Message) bool {
 		r := timeReader{stored: t.in, names: names}
 		r.visit(node, 0)
 		return r.told()

@@ -1,6 +1,7 @@
-package rewrite
+package values
 
 import (
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -40,10 +41,10 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 // HidesTime reports whether the answer of a text may tell the time of its transaction, and that time cannot
 // be taken from it: it is told by an expression, or in rows of which there may be none. A text of several
 // statements is looked through as one.
-func (p *Planner) HidesTime(sql string, names *schema.Names) bool {
-	statements := p.statements(sql)
+func HidesTime(p *rewrite.Planner, sql string, names *schema.Names) bool {
+	statements := p.Statements(sql)
 	for _, node := range statements {
-		tells, shows := p.tellsTime(sql, node, names)
+		tells, shows := tellsTime(p, sql, node, names)
 		if tells && !(shows && len(statements) == 1) {
 			return true
 		}
@@ -53,17 +54,17 @@ func (p *Planner) HidesTime(sql string, names *schema.Names) bool {
 
 // tellsTime reports whether a statement may tell the time, and whether it surely shows the very time where that
 // is looked for: in the columns that an INSERT ... VALUES returns, or in the only row of a query without tables.
-func (p *Planner) tellsTime(sql string, node parse.Message, names *schema.Names) (tells, shows bool) {
+func tellsTime(p *rewrite.Planner, sql string, node parse.Message, names *schema.Names) (tells, shows bool) {
 	timed, _, _ := timeWords([]byte(sql))
 	switch node.Name() {
 	case "SelectStmt":
 		several := node.Has("from_clause", "where_clause", "having_clause", "limit_count", "limit_offset", "distinct_clause", "group_clause", "locking_clause")
-		return timed || returnsStored(node, names, 0), timed && !several && len(p.Instants(sql)) > 0
+		return timed || returnsStored(node, names, 0), timed && !several && len(Instants(p, sql)) > 0
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 		if !node.Has("returning_list") {
 			return false, false
 		}
-		in := p.Insertion(sql, names)
+		in := InsertionOf(p, sql, names)
 		if in == nil {
 			return timed || returnsStored(node, names, 0), false
 		}
@@ -86,4 +87,11 @@ func returnsStored(m parse.Message, names *schema.Names, depth int) bool {
 		}
 	}
 	return false
+}
+
+// MayTell reports whether a text of several statements may tell its client the time of its transaction, or what it
+// inserts: a quick look.
+func MayTell(sql []byte) bool {
+	named, _, returned := timeWords(sql)
+	return named || returned
 }

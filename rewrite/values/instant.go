@@ -1,9 +1,10 @@
-package rewrite
+package values
 
 import (
 	"bytes"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -67,11 +68,11 @@ var periodTypes = map[string]string{"now": "timestamptz", "transaction_timestamp
 // expression tells, stands in the place of the time of its transaction. It is "" where the text does not
 // name that time, or where a column would get another name and cannot be given its own, and where rows
 // are locked.
-func (p *Planner) AtInstant(sql string, instant func() string) string {
+func AtInstant(p *rewrite.Planner, sql string, instant func() string) string {
 	if !saysWord(sql, parse.Periods, false) {
 		return ""
 	}
-	statements := p.statements(sql)
+	statements := p.Statements(sql)
 	if len(statements) != 1 {
 		return ""
 	}
@@ -245,8 +246,8 @@ func MayTellInstant(sql []byte) bool {
 
 // Instants are the columns, from 0, of what a text returns that are the very time of its transaction. It
 // looks at a text of one statement, and there not behind a column that stands for several.
-func (p *Planner) Instants(sql string) (columns []int) {
-	statements := p.statements(sql)
+func Instants(p *rewrite.Planner, sql string) (columns []int) {
+	statements := p.Statements(sql)
 	if len(statements) != 1 {
 		return nil
 	}

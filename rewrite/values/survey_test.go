@@ -1,4 +1,4 @@
-package rewrite
+package values
 
 import (
 	"testing"
@@ -33,7 +33,7 @@ func TestSurvey(t *testing.T) {
 		"INSERT INTO odd DEFAULT VALUES": both, "SELECT setval('s', 1)": both, "SELECT mine()": both, "SELECT mine.lower('x')": both,
 		"TRUNCATE t": both, "CREATE SEQUENCE s": both, "DO $$ BEGIN END $$": both, "nonsense": both, "SELECT 1; ALTER SEQUENCE s RESTART": both,
 	} {
-		got := p.Survey(sql, names)
+		got := SurveyOf(p, sql, names)
 		if got.Time != (want&time != 0) || got.Numbers != (want == both) {
 			t.Errorf("%q: %+v", sql, got)
 		}
@@ -48,7 +48,7 @@ func TestSurveyOfViews(t *testing.T) {
 		"SELECT 1 FROM pg_class": {false, true}, "SELECT 1 FROM pg_catalog.pg_class": {}, "SELECT 1 FROM information_schema.tables": {}, "SELECT 1 FROM public.pg_class": {true, true},
 		"SELECT 1 FROM seen": {true, true}, "SELECT 1 FROM pg_catalog.pg_class, seen": {true, true}, "SELECT 1 FROM seen, pg_catalog.pg_class": {true, true},
 	} {
-		if got := [2]bool{p.Survey(sql, names).Views, p.Survey(sql, shadowed).Views}; got != want {
+		if got := [2]bool{SurveyOf(p, sql, names).Views, SurveyOf(p, sql, shadowed).Views}; got != want {
 			t.Errorf("%q: %v, want %v", sql, got, want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestDraws(t *testing.T) {
 		"SELECT nextval('s') UNION SELECT 1": schema.Settled, "SELECT nextval('s') WHERE random() > 0.5": schema.Settled, "SELECT nextval('s'), 1": schema.Settled, "SELECT DISTINCT nextval('s')": schema.Settled,
 		"SELECT nextval('s'); SELECT 1": schema.Settled, "SELECT nextval('s') INTO x": schema.Settled, "SELECT random()::mine": schema.Settled, "VALUES (random())": schema.Settled,
 	} {
-		if got := p.Draws(sql); got != want {
+		if got := Draws(p, sql); got != want {
 			t.Errorf("%s: %d, want %d", sql, got, want)
 		}
 	}
@@ -82,7 +82,7 @@ func TestObserves(t *testing.T) {
 		"INSERT INTO t (v) VALUES (1) ON CONFLICT DO NOTHING": true, "INSERT INTO t (v) VALUES ((SELECT 1 FROM t))": true, "INSERT INTO t (v) SELECT 1 FROM t": true, "INSERT INTO t (v) VALUES (mine())": true,
 		"WITH x AS (SELECT 1 FROM t) INSERT INTO t (v) VALUES (1)": true, "INSERT INTO t (v) VALUES (1) RETURNING (SELECT count(*) FROM t)": true, "FETCH 1 FROM c": true, "nonsense": true, "SELECT 1; SELECT v FROM t": true,
 	} {
-		if got := p.Observes(sql, names); got != want {
+		if got := Observes(p, sql, names); got != want {
 			t.Errorf("%s: %v, want %v", sql, got, want)
 		}
 	}
