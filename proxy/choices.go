@@ -100,12 +100,19 @@ func (s *session) freshBlock() bool {
 
 // notesRun is told for every session: what can be chosen is not looked up, and two branches cost less.
 // It is told of a text that is about to be sent, as its client wrote it. A choice may have a
-// place in the server's order: it is none of what the block has run.
+// place in the server's order: it is none of what the block has run. Behind an end another block begins.
 func (tx *transaction) notesRun(plan *rewrite.Plan) {
-	st := plan.Single()
-	begins := st != nil && st.Tx.Verb == rewrite.Begin
-	chooses := st != nil && len(st.Changes) == 1 && settings.IsOwn(st.Changes[0].Name)
-	tx.ran = tx.ran || !begins && !chooses
+	if len(plan.Statements) == 0 {
+		tx.ran = true
+	}
+	for i := range plan.Statements {
+		switch st := &plan.Statements[i]; {
+		case endsBlock(st.Tx.Verb):
+			tx.ran = false
+		case st.Tx.Verb != rewrite.Begin && (len(st.Changes) != 1 || !settings.IsOwn(st.Changes[0].Name)):
+			tx.ran = true
+		}
+	}
 }
 
 // partsOf is what a session knows of the block that it may begin, or has just begun; nil where it is

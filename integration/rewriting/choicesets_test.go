@@ -109,6 +109,8 @@ var chosenScripts = []struct {
 		{"COMMIT", "COMMIT / I"}, {"SHOW sluice.ddl.in_transactions", `row ["autocommit"]`}, {"RESET ALL", "RESET / I"},
 		{"BEGIN", "BEGIN / T"}, {"CREATE TABLE c (id int)", "CREATE TABLE / T"}, {"CREATE TABLE d (id int)", "error|0A000| / E"}, {"ROLLBACK", "ROLLBACK / I"},
 		{"BEGIN", "BEGIN / T"}, {"SELECT 1", `row ["1"] / SELECT 1 / T`}, {"SET LOCAL sluice.ddl.carry_out = 'all'", "error|25001|\"sluice.ddl.carry_out\" must be set before any other statement of the transaction / E"}, {"ROLLBACK", "ROLLBACK / I"},
+		{"BEGIN", "BEGIN / T"}, {"SELECT 1", `row ["1"] / SELECT 1 / T`}, {"COMMIT; BEGIN", "COMMIT / BEGIN / T"}, {"SET LOCAL sluice.ddl.carry_out = 'all'", "SET / NOTICE| / T"}, {"ROLLBACK", "ROLLBACK / I"},
+		{"BEGIN", "BEGIN / T"}, {"SELECT 1", `row ["1"] / SELECT 1 / T`}, {"ROLLBACK; BEGIN; SELECT 1", `ROLLBACK / BEGIN / row ["1"] / SELECT 1 / T`}, {"SET LOCAL sluice.ddl.carry_out = 'all'", "error|25001| / E"}, {"ROLLBACK", "ROLLBACK / I"},
 		{"BEGIN", "BEGIN / T"}, {"SAVEPOINT a", "SAVEPOINT / T"}, {"SET sluice.ddl.in_transactions = 'autocommit'", "error|25001| / E"}, {"ROLLBACK", "ROLLBACK / I"},
 		{"BEGIN READ ONLY", "BEGIN / T"}, {"SET sluice.ddl.in_transactions = 'autocommit'", "SET / NOTICE| / T"}, {"INSERT INTO kept VALUES (1)", "error|25006| / E"}, {"ROLLBACK", "ROLLBACK / I"},
 		{"BEGIN", "BEGIN / T"}, {"SET sluice.ddl.in_transactions = 'autocommit'", "SET / NOTICE| / T"}, {"RESET ALL", "RESET / T"}, {"COMMIT", "COMMIT / I"}, {"SHOW sluice.ddl.in_transactions", `row ["refuse"]`},
