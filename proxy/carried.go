@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -21,9 +22,27 @@ import (
 
 // errAlteredAlone is told where a frame other than Sync follows the Execute.
 func errAlteredAlone(st *rewrite.Statement) *wire.Error {
-	_, tag := st.Altered()
-	return &wire.Error{Code: retry.StateUnsupported, Message: tag + " cannot be carried out together with other statements",
+	return &wire.Error{Code: retry.StateUnsupported, Message: result.AlteredTag(st) + " cannot be carried out together with other statements",
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
+}
+
+// altersHere reports whether a statement may be carried out as things stand, alone or outside of its block.
+func altersHere(s *session, st *rewrite.Statement) bool {
+	return s.altersAlone() || s.altersOutside(st)
+}
+
+// queryAltering does a Query of such a statement. Outside of a block inParts has done it.
+func queryAltering(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error) {
+	if !s.altersAlone() {
+		return false, nil
+	}
+	return queryHere(s, plan, sql)
+}
+
+// executeAltering puts the statement off until the Sync shows that nothing else is in its group.
+func executeAltering(s *session, st *rewrite.Statement, _ string) error {
+	s.t.altering = st
+	return nil
 }
 
 // altersAlone reports whether an Alteration may be carried out as things stand.

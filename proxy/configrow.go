@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -72,7 +73,7 @@ func (s *session) performSeveral(st *rewrite.Statement) (frames [][]byte, err er
 			return nil, err
 		}
 	}
-	return [][]byte{dataRow(values...)}, nil
+	return [][]byte{result.Row(values...)}, nil
 }
 
 // setCarried gives a setting of the server's a value, which the server will show so. For the transaction
@@ -133,15 +134,8 @@ func valueParams(st *rewrite.Statement, oids string) ([]byte, error) {
 var errValueType = &wire.Error{Code: "42883", Message: "function set_config(unknown, ..., boolean) does not exist for the types of the parameters",
 	Hint: "Leave the types of the parameters out, or give text, one for each parameter."}
 
-// mayTakeValues is the error of a Parse of such a statement, which no server is asked about; nil for
-// any other. Behind it Describe can tell the types.
-func mayTakeValues(st *rewrite.Statement, oids string) error {
-	if st == nil || st.Values() == 0 {
-		return nil
-	}
-	_, err := valueParams(st, oids)
-	return err
-}
+// bindsHere reports whether a statement with parameters as values is carried out.
+func bindsHere(s *session, _ *rewrite.Statement) bool { return !s.t.ended }
 
 // bindValues makes a statement of constants of one whose parameters are values, in a Bind that is
 // unread, which it takes. What went before is answered first. Where t.skip is set behind it, or an

@@ -64,7 +64,7 @@ func (s *session) runsCursor(st *rewrite.Statement) bool {
 	case st.Cursor != nil:
 		return true
 	}
-	return st.Tag == closeAll && (len(s.portals) > 0 || len(s.stored) > 0) && s.status() != 'E'
+	return st.Does == rewrite.ClosesAll && (len(s.portals) > 0 || len(s.stored) > 0) && s.status() != 'E'
 }
 
 // cursorQuery is a simple Query of one such statement. With nil the turn is over. What fails on
@@ -342,7 +342,7 @@ func (s *session) closeCursors() error {
 			return err
 		}
 	}
-	return s.tell(wire.AppendCommand(nil, closeAll))
+	return s.tell(wire.AppendCommand(nil, "CLOSE CURSOR ALL"))
 }
 
 // cursorEnd is the end of FETCH or MOVE, o at the head of the queue, with the server's frame:

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -152,7 +153,7 @@ func (s *session) describeLocal(plan *rewrite.Plan, formats []byte) error {
 		return s.tell(s.stored[c.Name].Describe(formats))
 	}
 	if c == nil || c.Verb != rewrite.FetchCursor || s.portals[c.Name].cursor == nil || s.b == nil {
-		return s.tell(localDescription(plan)...)
+		return s.tell(result.Described(s.srv.handlers[plan.Single().Does].columns, plan.Single()))
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -50,13 +51,11 @@ func (s *session) describe(frame []byte) error {
 	case here:
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
 		params := declared(cs.tmpl)
-		if st := plan.Single(); st.Advisory != nil {
+		if st := plan.Single(); s.srv.handlers[st.Does].params != nil {
 			var err error
-			if params, err = lockParams(st.Advisory, cs.tmpl.oids); err != nil {
+			if params, err = s.srv.handlers[st.Does].params(st, cs.tmpl.oids); err != nil {
 				return err
 			}
-		} else if st.Values() > 0 {
-			params, _ = valueParams(st, cs.tmpl.oids) // its Parse has seen that they are right
 		}
 		if err := s.tell(params); err != nil {
 			return err
@@ -72,7 +71,7 @@ func (s *session) describePortal(name, frame []byte) error {
 	p := s.portalOf(name)
 	switch {
 	case p.local && p.plan.Single().Advisory != nil:
-		return s.tell(lockRow(p.plan.Single().Advisory, p.binary))
+		return s.tell(result.LockRow(p.plan.Single().Advisory, p.binary))
 	case p.local:
 		return s.describeLocal(p.plan, p.formats)
 	case !p.open && s.stored[string(name)] != nil:

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -31,7 +32,7 @@ func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
 		} else if err := refusesWrite(st, d.mode()); err != nil {
 			d.places[i] = place{err: err}
 		} else {
-			d.places[i] = d.of(st)
+			d.places[i] = s.srv.handlers[st.Does].place(&d, st)
 		}
 		d.follow(&plan.Statements[i], &d.places[i])
 	}
@@ -81,57 +82,72 @@ func (d *division) behind() bool {
 	return d.stands.In() || d.s.t.touched && d.stands.Ends() == d.ends
 }
 
-// of decides for one statement, by what those before it will have done. The zero place is a
+// The following decide for one statement, by what those before it will have done. The zero place is a
 // statement for the server.
-func (d *division) of(st *rewrite.Statement) place {
-	s := d.s
-	switch {
-	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
-		return place{err: errPortalsOpen} // else they end with the string
-	case st.Tag != "":
-		return d.tagged(st)
-	case st.Database != nil:
-		return place{err: errDatabaseInBlock(st.Database)} // such a string is a transaction
-	case st.Show != "":
-		return d.show(st)
-	case st.Asks != nil:
+
+// server decides for a statement that the server runs.
+func (d *division) server(st *rewrite.Statement) place {
+	if st.Asks != nil {
 		return d.ask(st)
-	case st.Does == rewrite.DeallocatesAll:
-		return place{here: !d.prepares}
-	case st.Deallocate != "":
-		return d.deallocate(st.Deallocate)
-	case st.Executes != "":
-		if !s.pinned && !d.prepared || s.b != nil && s.b.prepared.holds(st.Executes) {
-			return place{err: errNoStatement([]byte(st.Executes))}
-		}
-	case discardsAll(st):
-		return d.discard(st)
-	case s.answersSetting(st) && !(d.roled && resetsRole(st)):
-		return d.changes(st)
-	default:
-		return d.inPlace(st)
 	}
 	return place{}
 }
 
-// inPlace decides for a statement of the server's of whose answer some is Sluice's: a row in the
-// place of the tag, or a warning in front of it. Whether the value in the row can be told does not
-// depend on what stands before it in the string.
-func (d *division) inPlace(st *rewrite.Statement) place {
-	switch err := d.s.tellsNot(st); {
-	case st.Tx.Verb == rewrite.Begin && !d.open():
+// answered is the place of a statement that is done here.
+func answered(*division, *rewrite.Statement) place { return place{here: true} }
+
+// closesAll decides for CLOSE ALL. Portals that are open may end with the query.
+func (d *division) closesAll(*rewrite.Statement) place {
+	if len(d.s.portals) > 0 && (d.s.inBlock() || d.mayBegin()) {
+		return place{err: errPortalsOpen}
+	}
+	return place{here: true}
+}
+
+// executes decides for EXECUTE of a name that may be Sluice's.
+func (d *division) executes(st *rewrite.Statement) place {
+	s := d.s
+	if st.Asks == nil && (!s.pinned && !d.prepared || s.b != nil && s.b.prepared.holds(st.Executes)) {
+		return place{err: errNoStatement([]byte(st.Executes))}
+	}
+	return d.server(st)
+}
+
+// sets decides for SET and RESET. Where the server makes the change, a level that is taken for less is warned of.
+func (d *division) sets(st *rewrite.Statement) place {
+	if d.s.answersSetting(st) && !(d.roled && resetsRole(st)) {
+		return d.changes(st)
+	}
+	return place{warn: st.Weakened}
+}
+
+// configures decides for set_config. One call that the server gets as a SET has a row of Sluice's, whose
+// value does not depend on what stands before it.
+func (d *division) configures(st *rewrite.Statement) place {
+	if d.s.answersSetting(st) && !(d.roled && resetsRole(st)) {
+		return d.changes(st)
+	}
+	if err := d.s.tellsNot(st); err != nil || len(st.Told) != 1 {
+		return place{err: err}
+	}
+	return place{told: &told{}}
+}
+
+// begins decides for BEGIN.
+func (d *division) begins(st *rewrite.Statement) place {
+	if !d.open() {
 		return d.begin(st)
-	case st.Tx.Verb == rewrite.SetTransaction && d.folds > 0:
+	}
+	return place{warn: st.Weakened}
+}
+
+// setsModes decides for SET TRANSACTION, whose modes may be in the BEGIN in front of it.
+func (d *division) setsModes(st *rewrite.Statement) place {
+	if d.folds > 0 {
 		d.folds--
 		return place{here: true}
-	case st.Weakened:
-		return place{warn: true}
-	case err != nil:
-		return place{err: err}
-	case len(st.Told) == 1:
-		return place{told: &told{}}
 	}
-	return place{}
+	return place{warn: st.Weakened}
 }
 
 // begin decides for the BEGIN of a block, which is sent with the modes that it gets by the client's
@@ -161,14 +177,10 @@ func (d *division) begin(st *rewrite.Statement) place {
 	return p
 }
 
-// tagged decides for a statement that a rule has answered, or that the server looks at first: LOCK
-// TABLE, which PostgreSQL takes in a block only; a string of several is one. The query in its place
-// is the plan's, and its rows are masked as ever (maskedReply).
-func (d *division) tagged(st *rewrite.Statement) place {
-	switch {
-	case st.Does != rewrite.ChecksTables:
-		return lockPlace(st)
-	case len(d.places) == 1 && !d.behind():
+// checksTables decides for LOCK TABLE, which PostgreSQL takes in a block only; several statements are one. The
+// query in its place is the plan's, and its rows are masked as ever (maskedReply).
+func (d *division) checksTables(*rewrite.Statement) place {
+	if len(d.places) == 1 && !d.behind() {
 		return place{err: errLockOutside}
 	}
 	return place{}
@@ -204,10 +216,10 @@ func (d *division) change(c *rewrite.Change) *wire.Error {
 	return bad
 }
 
-// lockPlace decides for what a rule answers. A single lock comes here behind frames that no Sync
-// has ended, where it cannot be taken.
-func lockPlace(st *rewrite.Statement) place {
-	if st.Advisory != nil && st.Advisory.Verb != rewrite.UnlockAllAdvisory {
+// placeOfLock decides for an advisory lock. A single one comes here behind frames that no Sync has ended,
+// where it cannot be taken.
+func placeOfLock(_ *division, st *rewrite.Statement) place {
+	if st.Advisory.Verb != rewrite.UnlockAllAdvisory {
 		return place{err: errLockInBlock}
 	}
 	return place{here: true}
@@ -236,11 +248,11 @@ func (d *division) ask(st *rewrite.Statement) place {
 	return place{}
 }
 
-// deallocate decides for DEALLOCATE of one statement: of the client's by the protocol, of
+// deallocates decides for DEALLOCATE of one statement: of the client's by the protocol, of
 // its own in SQL at the server, and of nobody's. Names of Sluice's own are nobody's to the
 // client.
-func (d *division) deallocate(name string) place {
-	s := d.s
+func (d *division) deallocates(st *rewrite.Statement) place {
+	s, name := d.s, st.Deallocate
 	switch {
 	case s.stmts[name] != nil && !d.everything && !slices.Contains(d.gone, name):
 		return place{here: true}
@@ -250,9 +262,12 @@ func (d *division) deallocate(name string) place {
 	return place{}
 }
 
-// begins reports whether the string may leave a block behind, in which portals would stay
+// deallocatesAll decides for DEALLOCATE ALL.
+func (d *division) deallocatesAll(*rewrite.Statement) place { return place{here: !d.prepares} }
+
+// mayBegin reports whether the string may leave a block behind, in which portals would stay
 // open.
-func (d *division) begins() bool {
+func (d *division) mayBegin() bool {
 	return slices.ContainsFunc(d.plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }
 
@@ -332,7 +347,7 @@ func (d *division) resets() {
 			name := st.Changes[0].Name
 			if value, ok := s.settings.Startup.SQL[name]; ok && !settings.Merges(name, value) {
 				p.set = rewrite.Change{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}
-				p.sql, p.tag = setText(p.set), wire.AppendCommand(nil, resetTag(&st.Changes[0]))
+				p.sql, p.tag = setText(p.set), wire.AppendCommand(nil, result.ChangeTag(st))
 			}
 		}
 		follows = true

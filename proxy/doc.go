@@ -105,7 +105,7 @@
 //	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            copyinsert.go, copycolumns.go, copybatch.go, package copyrows,
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
-//	            local.go, localexecute.go, localanswer.go, told.go, configrow.go, schemaddl.go, carried.go, alteration.go,
+//	            handlers.go, local.go, localexecute.go, package result, told.go, configrow.go, schemaddl.go, carried.go, alteration.go,
 //	            commands.go, guarded.go, package constraint, indexwait.go, chunks.go, truncate.go, retag.go,
 //	            control.go, readonly.go, strung.go, division.go, strungreply.go, parts.go, partruns.go, parttime.go, parttold.go, partsaves.go, inside.go
 //	statements  prepared.go, templates.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,

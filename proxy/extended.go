@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
-	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -49,7 +48,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		return err
 	}
 	s.note(tmpl.plan)
-	if err := tmpl.mayPrepare(); err != nil {
+	if err := s.mayPrepare(tmpl); err != nil {
 		return err
 	}
 	if err := s.makeRoom(tmpl.plan, tmpl.sql, false); err != nil {
@@ -91,17 +90,15 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 
 // mayPrepare is the error of a text that no statement can be prepared of, wherever that is sent. So
 // every prepared statement has one statement, or none (rewrite.Plan.Single).
-func (t *template) mayPrepare() error {
+func (s *session) mayPrepare(t *template) error {
 	if len(t.plan.Statements) > 1 { // as in PostgreSQL it comes first
 		return errSeveral
 	}
-	st := t.plan.Single()
-	if st != nil && st.Advisory != nil {
-		if _, err := advisory.ParamTypes(st.Advisory, t.oids); err != nil {
-			return err
-		}
+	if st := t.plan.Single(); st != nil && s.srv.handlers[st.Does].params != nil {
+		_, err := s.srv.handlers[st.Does].params(st, t.oids)
+		return err
 	}
-	return mayTakeValues(st, t.oids)
+	return nil
 }
 
 // parseParts takes a Parse frame apart: the name, the text, and the parameter types with

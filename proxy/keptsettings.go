@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -76,7 +77,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	s.noteParsing(set)
 	o := s.t.owed.push(wire.Query)
 	o.plan, o.want = set, "set"
-	o.bytes = wire.AppendCommand(nil, resetTag(&st.Changes[0]))
+	o.bytes = wire.AppendCommand(nil, result.ChangeTag(st))
 	frame := wire.AppendStrings(nil, wire.Query, "SET "+settings.QuoteName(name)+" TO "+value)
 	s.logPlan(set)
 	s.logFrame(wire.Query, logEntry{plan: set, answered: &answeredHere{tag: o.bytes}, first: 1}, frame[wire.HeaderLen:])

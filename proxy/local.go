@@ -6,17 +6,16 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Statements that Sluice answers, alone in a Query (answerLocally) or by a portal
-// (executeLocal): settings that no server keeps, DEALLOCATE, what a rule of package rewrite
-// answers. query.go asks for the former, extended.go for the latter. Strings of several are
-// in strung.go, BEGIN and the ends of blocks in control.go, the frames of answers in
-// localanswer.go.
+// Statements that Sluice answers, alone in a Query (answerLocally) or by a portal (executeLocal), by the table
+// in handlers.go: settings that no server keeps, DEALLOCATE, what a rule of package rewrite answers. strung.go
+// has multi-statement queries, control.go BEGIN and the ends of blocks, package result the frames.
 
 // answerLocally answers a simple Query that no server need see. done is false when one
 // must; else the turn is over, unless the error is for the client.
@@ -36,51 +35,37 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if t.touched {
 		return false, nil
 	}
-	switch plan.Kind {
-	case rewrite.Empty:
+	st := plan.Single()
+	switch {
+	case plan.Kind == rewrite.Empty:
 		s.srv.metrics.LocalAnswer(metrics.LocalEmpty)
 		if err := s.tell(wire.FrameEmptyQuery); err != nil {
 			return true, err
 		}
 		return true, s.ready()
-	case rewrite.Control:
-		return s.controlLocally(plan, sql)
-	case rewrite.Setting, rewrite.Read, rewrite.DDL:
-		st := plan.Single()
-		switch {
-		case st == nil && plan.Substitutable():
-			return s.stringLocally(plan, sql)
-		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && (st.Tag == "" || st.Does == rewrite.ChecksTables) || plan.Kind == rewrite.DDL && !s.carriesOut(st):
-			return false, nil
-		case !s.localStatement(st):
-			return s.resetLocally(plan)
+	case st != nil:
+		if query := s.srv.handlers[st.Does].query; query != nil {
+			return query(s, plan, sql)
 		}
-		if err := s.runLocal(st, true, false); err != nil {
-			return true, err
-		}
-		return true, s.ready()
+	case (plan.Kind <= rewrite.Setting || plan.Kind == rewrite.DDL) && plan.Substitutable():
+		return s.stringLocally(plan, sql)
 	}
 	return false, nil
 }
 
-// maybeLocal reports whether a statement of that plan is answered locally at least
-// sometimes, so that its Parse is: a server accepts any such text, but a SHOW of a parameter that it
-// does not know. Whether it is this time is decided at its Bind or Describe (localNow).
+// maybeLocal reports whether Sluice answers the Parse of a plan's statement.
 func (s *session) maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (s.holdsBegin(st) || s.foldsModes(st) || plan.Kind == rewrite.Setting || s.shows(st) || st.Tag != "" && st.Does != rewrite.ChecksTables ||
-		st.Database != nil || st.Alters() || st.Cursor != nil || st.CopyIn != nil)
+	if st == nil {
+		return false
+	}
+	parses := s.srv.handlers[st.Does].parses
+	return parses != nil && parses(s, st)
 }
 
 // shows reports whether a statement is a SHOW of a parameter whose value Sluice knows.
 func (s *session) shows(st *rewrite.Statement) bool {
-	return st.Show != "" && (s.settings.Shows(st.Show) || s.tellsMode(st.Show))
-}
-
-// carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
-// of its own, as things stand.
-func (s *session) carriesOut(st *rewrite.Statement) bool {
-	return st.Database != nil || st.Alters() && s.altersAlone()
+	return s.settings.Shows(st.Show) || s.tellsMode(st.Show)
 }
 
 // localNow reports whether the single statement of a plan is answered locally as things
@@ -92,30 +77,17 @@ func (s *session) localNow(plan *rewrite.Plan) bool {
 // localStatement decides for one statement. In a failed block nothing is answered here: the
 // server has to refuse it.
 func (s *session) localStatement(st *rewrite.Statement) bool {
-	if s.status() == 'E' {
-		return false
-	}
+	here := s.srv.handlers[st.Does].here
+	return here != nil && s.status() != 'E' && here(s, st)
+}
+
+// changesHere reports whether changes of settings are made here as things stand. A reset outside a
+// transaction only changes what the next backend will be given.
+func changesHere(s *session, st *rewrite.Statement) bool {
 	switch {
-	case st.Tag != "", st.Database != nil, st.Cursor != nil:
-		return st.Does != rewrite.ChecksTables
-	case st.Values() > 0: // by a Query they come to nobody
-		return !s.t.ended
-	case st.CopyIn != nil:
-		return s.carriesCopy(st)
-	case st.Alters():
-		return s.altersAlone() || s.altersOutside(st)
-	case s.foldsModes(st):
-		return s.foldsNow(st)
-	case s.holdsBegin(st):
-		return s.state == idle && !s.t.touched
-	case st.Show != "":
-		return s.shows(st)
-	case st.Does == rewrite.DeallocatesAll, st.Deallocate != "":
-		return s.deallocatesHere(st)
 	case s.answersSetting(st), s.answersDiscard(st), s.setsSeveral(st):
 		return true
-	// A reset outside a transaction only changes what the next backend will be given.
-	case st.Kind != rewrite.Setting || len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
+	case len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
 		return false
 	}
 	return s.resetsCarried(st)
@@ -124,11 +96,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 // deallocatesHere reports whether a DEALLOCATE is about statements of Sluice's. Those that a pinned
 // session has prepared in SQL are on its backend. Those that it has prepared by the protocol
 // are Sluice's, and names of Sluice's own are nobody's.
-func (s *session) deallocatesHere(st *rewrite.Statement) bool {
-	if st.Does == rewrite.DeallocatesAll {
-		return !s.pinned
-	}
-	return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
+func deallocatesHere(s *session, st *rewrite.Statement) bool {
+	return !s.pinned || st.Does == rewrite.Deallocates && (s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate))
 }
 
 // resetsCarried reports whether a statement does nothing but reset settings that go with
@@ -218,7 +187,7 @@ func ofRole(c *rewrite.Change) bool { return c.Name == "role" || c.Name == "sess
 // that others stand in its string. An error is for the client. The answer stands behind all
 // that is owed.
 func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error {
-	if st.Tag == closeAll && len(s.portals) > 0 {
+	if st.Does == rewrite.ClosesAll && len(s.portals) > 0 {
 		return errPortalsOpen
 	}
 	frames, err := s.perform(st, describe, several)
@@ -240,58 +209,61 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 			return nil, err
 		}
 	}
-	switch {
-	case st.Database != nil, st.Alters(), st.Advisory != nil:
-		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-		if frames, err = s.carryOut(st); err != nil {
-			return nil, err
-		}
-		s.srv.metrics.OperationSucceeded(st.Operation)
-	case st.Tag != "":
-		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-		if frames, err = s.performTag(st, several); err != nil {
-			return nil, err
-		}
-	case st.Show != "":
-		s.srv.metrics.LocalAnswer(metrics.LocalShow)
-		value, bad := s.shown(st.Show)
-		if bad != nil {
-			return nil, bad
-		}
-		frames = [][]byte{dataRow(value)}
-	case st.Does == rewrite.DeallocatesAll:
-		s.forgetStatements()
-	case st.Deallocate != "":
-		if err := s.deallocate(st.Deallocate); err != nil {
-			return nil, err
-		}
-	default:
-		if frames, err = s.performChanges(st, several); err != nil {
-			return nil, err
-		}
-	}
-	if row := rowOf(st); row != nil && describe {
-		frames = append([][]byte{row}, frames...)
-	}
-	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
-}
-
-// performTag does a statement that a rule has answered, and returns what goes in front of its tag.
-func (s *session) performTag(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	if err := s.resetHere(st.Tag); err != nil {
+	h := &s.srv.handlers[st.Does]
+	if frames, err = h.run(s, st, several); err != nil {
 		return nil, err
 	}
+	if h.columns != nil && describe {
+		frames = append([][]byte{h.columns(st)}, frames...)
+	}
+	return append(frames, wire.AppendCommand(nil, h.tag(st))), nil
+}
+
+// runTag answers a statement of which a rule has said the tag, with its notices and warnings.
+func runTag(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 	frames = s.noticesOf(st)
-	outside := st.OfBlock && !several && !s.inBlock() // where it has no effect
 	switch {
-	case st.Does == rewrite.AnswersVoid:
-		frames = [][]byte{dataRow("")}
-	case outside:
+	case st.OfBlock && !several && !s.inBlock():
 		frames = append(frames, warnModesOutside.AppendNotice(nil, "WARNING"))
 	case st.Weakened:
 		frames = append(frames, s.warnsWeakened())
 	}
 	return frames, nil
+}
+
+// runVoid answers a query of a function that returns void.
+func runVoid(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, err error) {
+	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
+	return [][]byte{result.Row("")}, nil
+}
+
+// runCloseAll and runDiscardSequences free what the session holds here. A rollback undoes none of it, as in
+// PostgreSQL. An error is a bug.
+func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	s.dropAllStored()
+	return runTag(s, st, several)
+}
+
+func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	s.discardedSequences(false)
+	if s.void && s.state == inTransaction && s.b.status == 'I' {
+		s.leaveKept()
+		if err := s.move(settledIdle); err != nil {
+			return nil, err
+		}
+	}
+	return runTag(s, st, several)
+}
+
+// runShow answers with the value of a setting.
+func runShow(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
+	s.srv.metrics.LocalAnswer(metrics.LocalShow)
+	value, bad := s.shown(st.Show)
+	if bad != nil {
+		return nil, bad
+	}
+	return [][]byte{result.Row(value)}, nil
 }
 
 // performChanges makes a statement's changes of settings, and returns warnings, or the row that
@@ -306,7 +278,7 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 		if len(st.Told) == 0 {
 			return nil, nil
 		}
-		return [][]byte{dataRow(st.Told[0].Value)}, nil
+		return [][]byte{result.Row(st.Told[0].Value)}, nil
 	}
 	if len(st.Told) > 1 && !s.answersSetting(st) {
 		return s.performSeveral(st)
@@ -329,50 +301,23 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 		}
 	}
 	if st.Told != nil {
-		frames = append(frames, dataRow(values...))
+		frames = append(frames, result.Row(values...))
 	}
 	return frames, nil
 }
 
-// resetHere is told of a statement of that tag that is answered: what of the session it frees here.
-// None of this is undone by a rollback, as in PostgreSQL. An error is a bug.
-func (s *session) resetHere(tag string) error {
-	switch tag {
-	case closeAll:
-		s.dropAllStored()
-	case "DISCARD SEQUENCES":
-		s.discardedSequences(false)
-		if s.void && s.state == inTransaction && s.b.status == 'I' {
-			s.leaveKept()
-			return s.move(settledIdle)
-		}
-	}
-	return nil
-}
-
-// carryOut carries out a statement of DDL, or about an advisory lock, and returns what goes in
-// front of its tag.
-func (s *session) carryOut(st *rewrite.Statement) (frames [][]byte, err error) {
-	switch {
-	case st.Advisory != nil:
-		return s.performLock(st.Advisory, s.t.call)
-	case st.Database != nil:
-		return s.changeDatabase(st)
-	}
-	return s.alterTable(st)
-}
-
-// deallocate forgets one of the client's statements. An error is for the client.
-func (s *session) deallocate(name string) error {
+// runDeallocate forgets one of the client's statements. An error is for the client.
+func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
+	name := st.Deallocate
 	if s.stmts[name] == nil {
-		return errNoStatement([]byte(name))
+		return nil, errNoStatement([]byte(name))
 	}
-	// When the string is run again the name has to be there once more.
+	// When the multi-statement query is run again the name has to be there once more.
 	if was := s.t.atString; was != nil {
 		was.gone = append(was.gone, undo{name: name, prev: s.stmts[name]})
 	}
 	s.setStatement(name, nil)
-	return nil
+	return nil, nil
 }
 
 // change makes one change of a setting, or DISCARD ALL; frame is what goes in front of the
@@ -406,9 +351,40 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	return nil, err
 }
 
-// closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too. Sluice closes
-// cursors of its own for it (closeCursors), and refuses it while there are others.
-const closeAll = "CLOSE CURSOR ALL"
-
+// errPortalsOpen refuses CLOSE ALL, which closes the portals of the protocol too.
 var errPortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
 	Hint: "Close them one by one, or end the transaction."}
+
+// noticesOf are what the client is told in front of the tag of a statement that is answered.
+func (s *session) noticesOf(st *rewrite.Statement) (frames [][]byte) {
+	if len(st.Notices) == 0 || !s.hearsNotices() {
+		return nil
+	}
+	for _, n := range st.Notices {
+		e := wire.Error{Code: codeNotice, Message: n.Message, Detail: n.Detail}
+		frames = append(frames, e.AppendNotice(nil, "NOTICE"))
+	}
+	return frames
+}
+
+// hearsNotices reports whether the client wants messages of the level NOTICE. Where the server
+// keeps the setting, nobody here knows, and it is taken for the default.
+func (s *session) hearsNotices() bool {
+	level := s.leastMessages()
+	return level != "warning" && level != "error"
+}
+
+// hearsWarnings is hearsNotices for messages of the level WARNING.
+func (s *session) hearsWarnings() bool { return s.leastMessages() != "error" }
+
+// leastMessages is the client's client_min_messages; "" where nobody here knows.
+func (s *session) leastMessages() string {
+	const level = "client_min_messages"
+	if !s.settings.Shows(level) {
+		return ""
+	}
+	return strings.ToLower(s.settings.Shown(level))
+}
+
+// codeNotice is the SQLSTATE of a notice that has none of its own, as PostgreSQL gives it.
+const codeNotice = "00000"

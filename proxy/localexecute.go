@@ -14,6 +14,7 @@ import (
 // not have run.
 func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	st := p.plan.Single()
+	h := &s.srv.handlers[st.Does]
 	switch {
 	case s.status() == 'E' && !s.endsFailed(p.plan):
 		return s.errInFailed(p.plan)
@@ -22,58 +23,37 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	}
 	// With a limit of one row the server would suspend a SHOW, which makes nothing visible:
 	// see counter.go.
-	if st.Show == "" || limit != 1 {
+	if !h.reads || limit != 1 {
 		s.increment()
 	}
 	if done, err := s.executeLogged(name, p, limit); done {
 		return err
 	}
-	if st.Show == "" && !s.t.owed.empty() { // an error of what went before would skip this
+	if !h.reads && !s.t.owed.empty() { // an error of what went before would skip this
 		if err := s.makeAnswer(); err != nil || s.t.skip {
 			return err
 		}
 	}
-	if st.Show == "" && s.t.logs {
+	if !h.reads && s.t.logs {
 		s.tx.log.Refuse(retry.Pinned) // what it changes here is not undone
 	}
 	p.done = true
 	s.keepPortal(name, p)
-	if discardsAll(st) {
-		return s.executeDiscard(st)
-	}
-	if done, err := s.executeOwn(st, p.text); done {
-		return err
+	if h.execute != nil {
+		return h.execute(s, st, p.text)
 	}
 	// From now on a DISCARD ALL of the group comes behind another statement.
 	s.t.ranLocal = true
 	s.t.call = &p
 	defer func() { s.t.call = nil }()
-	if limit == 1 && rowOf(st) != nil { // as PostgreSQL, which does not look for a second
+	if limit == 1 && h.columns != nil { // as PostgreSQL, which does not look for a second
 		frames, err := s.perform(st, false, false)
 		if err != nil {
 			return err
 		}
 		return s.tell(append(frames[:len(frames)-1], wire.FramePortalSuspended)...)
 	}
-	if st.Kind == rewrite.Control {
-		return s.executeControl(st, p.text)
-	}
 	return s.runLocal(st, false, false)
-}
-
-// executeOwn is Execute of what is carried out by statements of Sluice's own, which must be alone
-// in its group. done is false for any other statement.
-func (s *session) executeOwn(st *rewrite.Statement, sql string) (done bool, err error) {
-	switch {
-	case st.Database != nil:
-		return true, s.runLocal(st, false, false)
-	case st.CopyIn != nil:
-		return true, s.executeCopy(st, sql)
-	case st.Alters():
-		s.t.altering = st // until the Sync shows that nothing else is in the group
-		return true, nil
-	}
-	return false, nil
 }
 
 // executeLogged is Execute of what a replay does again, and what is undone with its transaction:
@@ -95,7 +75,7 @@ func (s *session) executeLogged(name []byte, p portal, limit uint32) (done bool,
 
 // executeDiscard is Execute of DISCARD ALL, which PostgreSQL runs in a transaction of its
 // own: it commits at once, and what follows in the group is the first statement of another.
-func (s *session) executeDiscard(st *rewrite.Statement) error {
+func executeDiscard(s *session, st *rewrite.Statement, _ string) error {
 	if err := s.runLocal(st, false, false); err != nil {
 		return err
 	}
@@ -108,13 +88,10 @@ func (s *session) executeDiscard(st *rewrite.Statement) error {
 // executeAgain is Execute of a portal that has run: of one row there is none left. Any
 // statement without rows cannot be run again, as at the server.
 func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
-	switch {
-	case st.Cursor != nil && st.Cursor.Verb == rewrite.FetchCursor:
-		return s.tell(wire.AppendCommand(nil, "FETCH 0"))
-	case st.Show != "" && st.Column == "":
-		return s.tell(wire.AppendCommand(nil, "SHOW"))
-	case st.Column != "" || st.Told != nil || st.Advisory != nil:
-		return s.tell(wire.AppendCommand(nil, "SELECT 0"))
+	if again := s.srv.handlers[st.Does].again; again != nil {
+		if tag := again(st); tag != "" {
+			return s.tell(wire.AppendCommand(nil, tag))
+		}
 	}
 	return errPortalDone(name)
 }
@@ -122,6 +99,7 @@ func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
 // executeControl ends a block that has failed and that no backend knows. A portal that was
 // bound in such a block, and is run behind its end, is there no more.
 func (s *session) executeControl(st *rewrite.Statement, sql string) error {
+	s.t.ranLocal = true
 	switch {
 	case s.state == idle && s.holdsBegin(st):
 		return s.beginHeldBack(st, []byte(sql))

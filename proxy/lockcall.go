@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -18,8 +19,8 @@ func lockMoment() time.Time { return time.Now().Add(lockEnd) }
 
 // lockParams is the ParameterDescription of a statement, which the server would give: a client that
 // has named no types is told those of the function.
-func lockParams(a *rewrite.Advisory, oids string) ([]byte, error) {
-	types, err := advisory.ParamTypes(a, oids)
+func lockParams(st *rewrite.Statement, oids string) ([]byte, error) {
+	types, err := advisory.ParamTypes(st.Advisory, oids)
 	if err != nil {
 		return nil, err
 	}
@@ -52,18 +53,8 @@ func (p *portal) bindLock(a *rewrite.Advisory, oids string, statement, rest []by
 	return err
 }
 
-// lockRow describes the column of the answer: OID and size of void, or of boolean. Of a portal it
-// says in which form the answer comes.
-func lockRow(a *rewrite.Advisory, binaryForm bool) []byte {
-	const void, boolean = 2278, 16
-	row := columnDescription(void, 4, a.Column)
-	if a.Verb == rewrite.TryAdvisory || a.Verb == rewrite.UnlockAdvisory {
-		row = columnDescription(boolean, 1, a.Column)
-	}
-	if binaryForm {
-		row[len(row)-1] = 1
-	}
-	return row
+func runLock(s *session, st *rewrite.Statement) ([][]byte, error) {
+	return s.performLock(st.Advisory, s.t.call)
 }
 
 // performLock does a statement about advisory locks, with the key of the portal at hand where
@@ -82,22 +73,15 @@ func (s *session) performLock(a *rewrite.Advisory, p *portal) (frames [][]byte, 
 	}
 	switch {
 	case key == nil && a.Verb != rewrite.UnlockAllAdvisory:
-		return append(frames, rowOfNull()), nil
+		return append(frames, result.Null()), nil
 	case a.Verb == rewrite.LockAdvisory, a.Verb == rewrite.UnlockAllAdvisory:
-		return append(frames, dataRow("")), nil
+		return append(frames, result.Row("")), nil
 	case binaryForm && ok:
-		return append(frames, dataRow("\x01")), nil
+		return append(frames, result.Row("\x01")), nil
 	case binaryForm:
-		return append(frames, dataRow("\x00")), nil
+		return append(frames, result.Row("\x00")), nil
 	case ok:
-		return append(frames, dataRow("t")), nil
+		return append(frames, result.Row("t")), nil
 	}
-	return append(frames, dataRow("f")), nil
-}
-
-// rowOfNull is a DataRow with one NULL: the functions are strict, and do nothing then. A key that is
-// NULL comes of a client's mistake, and PostgreSQL says as little.
-func rowOfNull() []byte {
-	b := wire.AppendHeader(nil, wire.DataRow, 2+4)
-	return append(b, 0, 1, 0xff, 0xff, 0xff, 0xff)
+	return append(frames, result.Row("f")), nil
 }

@@ -25,6 +25,11 @@ func (s *session) holdsBegin(st *rewrite.Statement) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.DeferrableBegin()
 }
 
+// beginsHere reports whether such a BEGIN is held back as things stand.
+func beginsHere(s *session, st *rewrite.Statement) bool {
+	return s.holdsBegin(st) && s.state == idle && !s.t.touched
+}
+
 // altersOutside is stepsOutside for a portal: it is run at the Sync, with nothing else in its
 // group but the BEGIN in front of it.
 func (s *session) altersOutside(st *rewrite.Statement) bool {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -15,22 +16,19 @@ import (
 // Sluice sends the statements that make or drop the schema, each a transaction of its own,
 // on the session's backend. perform (local.go) calls changeDatabase.
 
-// databaseVerb is the statement's name, and its tag.
-func databaseVerb(d *rewrite.Database) string {
-	if d.Drop {
-		return "DROP DATABASE"
-	}
-	return "CREATE DATABASE"
+// databaseRefused decides for the statement in a multi-statement query, which is a transaction.
+func databaseRefused(_ *division, st *rewrite.Statement) place {
+	return place{err: errDatabaseInBlock(st)}
 }
 
 // errDatabaseInBlock is PostgreSQL's refusal of the statement inside a transaction.
-func errDatabaseInBlock(d *rewrite.Database) *wire.Error {
-	return &wire.Error{Code: "25001", Message: databaseVerb(d) + " cannot run inside a transaction block"}
+func errDatabaseInBlock(st *rewrite.Statement) *wire.Error {
+	return &wire.Error{Code: "25001", Message: result.DatabaseTag(st) + " cannot run inside a transaction block"}
 }
 
 // errDatabaseInPipeline likewise refuses it behind other statements of its pipeline.
-func errDatabaseInPipeline(d *rewrite.Database) *wire.Error {
-	return &wire.Error{Code: "25001", Message: databaseVerb(d) + " cannot be executed within a pipeline"}
+func errDatabaseInPipeline(st *rewrite.Statement) *wire.Error {
+	return &wire.Error{Code: "25001", Message: result.DatabaseTag(st) + " cannot be executed within a pipeline"}
 }
 
 // changeDatabase makes or drops the schema of a statement, and returns the notices that go in
@@ -40,9 +38,9 @@ func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err e
 	c := schemaDDL{s: s, Database: st.Database}
 	switch {
 	case s.inBlock():
-		return nil, errDatabaseInBlock(st.Database)
+		return nil, errDatabaseInBlock(st)
 	case s.t.touched, s.t.executed, s.t.ranLocal:
-		return nil, errDatabaseInPipeline(st.Database)
+		return nil, errDatabaseInPipeline(st)
 	}
 	s.startWaiting()
 	if c.Drop { // no backend is held meanwhile: the others may need it to come to their end

@@ -52,6 +52,7 @@ type Server struct {
 	backends *reservoir.Reservoir
 	names    database.Names
 	planner  *rewrite.Planner
+	handlers *[rewrite.DoesCount]handler
 	users    map[string]*rewrite.Choices // Config.Users
 	// choosesParts: clients may choose whether their transactions are committed in parts.
 	choosesParts bool
@@ -143,6 +144,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	} else {
 		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
+	srv.handlers = &handlers
 	srv.locks = newLockTable(cfg.Locks, cfg.LockClock)
 	srv.accounts = newAccounts(cfg)
 	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -95,7 +96,7 @@ func (o *owed) tells(plan *rewrite.Plan) {
 	}
 	o.told, o.masks = &told{}, true
 	if o.kind == wire.Describe {
-		o.told.frames = rowOf(st)
+		o.told.frames = result.ConfigColumns(st)
 	}
 }
 
@@ -120,7 +121,7 @@ func (s *session) toldReply(o *owed, a answer, typ byte, frame []byte) error {
 			if o.told.one {
 				*frames = append(*frames, wire.FramePortalSuspended...)
 			} else {
-				*frames = wire.AppendCommand(*frames, localTag(st))
+				*frames = wire.AppendCommand(*frames, "SELECT 1")
 			}
 		}
 	}
@@ -135,7 +136,7 @@ func (s *session) toldReply(o *owed, a answer, typ byte, frame []byte) error {
 // toldRow is the row of such a statement, whose value was found to be known (tellsNot).
 func (s *session) toldRow(st *rewrite.Statement) []byte {
 	value, _ := settings.Told(st.Told[0].Name, st.Told[0].Value)
-	return dataRow(value)
+	return result.Row(value)
 }
 
 // toldInString is the answer to such a statement in a string, at the server's tag: in a Query the
@@ -148,7 +149,7 @@ func (s *session) toldInString(o *owed, p *place) error {
 		return s.synthesize(p.told.frames)
 	}
 	st := &o.strung.plan.Statements[o.at-1]
-	row, tag := append(rowOf(st), s.toldRow(st)...), wire.AppendCommand(nil, localTag(st))
+	row, tag := append(result.ConfigColumns(st), s.toldRow(st)...), wire.AppendCommand(nil, "SELECT 1")
 	p.told.frames = slices.Concat(row, tag)
 	return s.tellTagged(o, row, tag)
 }
@@ -160,7 +161,7 @@ func (o *owed) describedFirst(payload []byte) []byte {
 		return nil
 	}
 	if st := &o.strung.plan.Statements[o.at]; st.Told != nil && (o.strung.places[o.at].told != nil || o.strung.places[o.at].err != nil) {
-		return rowOf(st)
+		return result.ConfigColumns(st)
 	}
 	return nil
 }
@@ -170,7 +171,7 @@ func (s *session) describeFailed(st *rewrite.Statement) error {
 	if st.Told == nil {
 		return nil
 	}
-	return s.tell(rowOf(st))
+	return s.tell(result.ConfigColumns(st))
 }
 
 // warnsOfSet reports a warning about SET LOCAL outside of a block, where the client has sent none:

@@ -1,0 +1,35 @@
+package proxy
+
+import (
+	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// TestHandlers holds that each value of rewrite.Does is either the server's, or has what it takes to be done
+// here.
+func TestHandlers(t *testing.T) {
+	t.Parallel()
+	for does := range rewrite.DoesCount {
+		h := &handlers[does]
+		if ours := h.here != nil || h.query != nil || h.execute != nil; ours == h.server {
+			t.Errorf("value %d: the server's %v, done here %v", does, h.server, ours)
+		}
+		for _, must := range []struct {
+			ok   bool
+			what string
+		}{
+			{h.place != nil, "no place in a multi-statement query"},
+			{(h.parses != nil) == (h.here != nil), "parsed here without being done here, or the reverse"},
+			{(h.run != nil) == (h.tag != nil), "an answer without a tag, or the reverse"},
+			{h.here == nil || h.run != nil || h.execute != nil || does == rewrite.UsesCursor, "done here by nothing"}, // executeLogged
+			{h.columns == nil || h.run != nil && h.again != nil, "columns of no answer, or no tag behind the row"},
+			{!h.reads || h.columns != nil, "reads nothing"},
+			{h.params == nil || h.here != nil, "parameters of the server's"},
+		} {
+			if !must.ok {
+				t.Errorf("value %d: %s", does, must.what)
+			}
+		}
+	}
+}

@@ -1,0 +1,58 @@
+// Package result makes the frames of statements that are answered without a server: tags, descriptions and
+// rows. They are PostgreSQL's, byte for byte, so that no client can tell the two apart.
+//
+// It is pure: the caller owns the frames that it gets.
+package result
+
+import (
+	"encoding/binary"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+)
+
+// OIDs of types.
+const boolean, text, void = 16, 25, 2278
+
+// columnSize is the length of a column in a RowDescription, behind its name: a zero byte, OID of the table,
+// number of the column, OID of the type, its size, its modifier and the format.
+const columnSize = 1 + 4 + 2 + 4 + 2 + 4 + 2
+
+// Columns returns the RowDescription of columns of one type, by its OID and its size in bytes, -1 for a
+// variable one. The columns belong to no table, have no type modifier, and come as text.
+func Columns(typ uint32, size int16, names ...string) []byte {
+	n := 2
+	for _, name := range names {
+		n += len(name) + columnSize
+	}
+	b := wire.AppendHeader(nil, wire.RowDescription, n)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(names)))
+	for _, name := range names {
+		b = append(b, name...)
+		b = append(b, 0, 0, 0, 0, 0, 0, 0)
+		b = binary.BigEndian.AppendUint32(b, typ)
+		b = binary.BigEndian.AppendUint16(b, uint16(size))
+		b = append(b, 0xff, 0xff, 0xff, 0xff, 0, 0)
+	}
+	return b
+}
+
+// Row returns a DataRow of values as text, none of which is NULL.
+func Row(values ...string) []byte {
+	n := 2
+	for _, value := range values {
+		n += 4 + len(value)
+	}
+	b := wire.AppendHeader(nil, wire.DataRow, n)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(values)))
+	for _, value := range values {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
+		b = append(b, value...)
+	}
+	return b
+}
+
+// Null returns a DataRow with one NULL.
+func Null() []byte {
+	b := wire.AppendHeader(nil, wire.DataRow, 2+4)
+	return append(b, 0, 1, 0xff, 0xff, 0xff, 0xff)
+}
