@@ -79,6 +79,19 @@ func TestRowLimitWhileFaultsArePlanned(t *testing.T) {
 	}
 }
 
+// A Query that has a parameter fails as at PostgreSQL, also where it writes.
+func TestParametersInAQuery(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil).raw(t)
+	w.ask(1, &pgproto3.Query{String: "CREATE TABLE parameters (a int)"})
+	for _, sql := range []string{"SELECT $1::int", "SELECT $1::int; SELECT 1; DELETE FROM parameters", "DELETE FROM parameters WHERE a = $1"} {
+		const want = "E 42P02,Z I"
+		if got := strings.Join(w.ask(1, &pgproto3.Query{String: sql}), ","); got != want {
+			t.Errorf("%s: %s, want %s", sql, got, want)
+		}
+	}
+}
+
 // Several statements in one message count together, and a COMMIT among them does
 // not save what is too much.
 func TestRowLimitOfSeveral(t *testing.T) {

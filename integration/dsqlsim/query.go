@@ -124,7 +124,7 @@ func (s *session) queryOne(f *frame, sql string, text *dialect.Text) error {
 	if err := s.openBlock(); err != nil {
 		return err
 	}
-	if failed == nil {
+	if failed == nil && !st.Parameters {
 		failed, err = s.setUp(st, capture{plan: s.server.plans.of(st), values: noValues})
 		if err != nil {
 			return err

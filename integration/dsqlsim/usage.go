@@ -202,11 +202,15 @@ func (q *replyQueue) mayExceed(l *Limits) bool {
 }
 
 // commitsItself tells whether a Query is a transaction that writes: then PostgreSQL
-// would have committed before the rows are counted.
+// would have committed before the rows are counted. A Query with parameters fails.
 func (s *session) commitsItself(text *dialect.Text) bool {
 	writes := false
 	for i := range text.Statements {
-		switch st := &text.Statements[i]; st.Kind {
+		st := &text.Statements[i]
+		if st.Parameters {
+			return false
+		}
+		switch st.Kind {
 		case dialect.DML:
 			writes = writes || len(text.Statements) > 1 || mayExceed(st, &s.server.config.Limits)
 		case dialect.Begin, dialect.Commit, dialect.Rollback, dialect.Copy:

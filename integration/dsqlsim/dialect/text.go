@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
@@ -42,6 +43,8 @@ type Statement struct {
 	Job bool
 	// Listed: an INSERT whose rows stand in VALUES.
 	Listed bool
+	// Parameters: it has parameters, which no Query can give.
+	Parameters bool
 	// Waits: a CALL that waits for a job.
 	Waits bool
 	// Locked are the tables whose rows it locks, with Options.OldLocking: a
@@ -102,7 +105,7 @@ func (d *Dialect) Read(sql string) *Text {
 	}
 	if kind, ok := o.plain(sql); ok && (!d.options.WithoutEncode || o.clues&sawEncode == 0) {
 		listed := kind == DML && o.clues&(sawValues|sawSelect) == sawValues
-		return &Text{SQL: sql, Statements: []Statement{{Kind: kind, Verb: o.verb(sql), Source: sql, SQL: sql, Listed: listed}}}
+		return &Text{SQL: sql, Statements: []Statement{{Kind: kind, Verb: o.verb(sql), Source: sql, SQL: sql, Listed: listed, Parameters: hasParameters(sql)}}}
 	}
 	if t := d.seen.find(sql); t != nil {
 		return t
@@ -173,6 +176,7 @@ func (d *Dialect) parse(sql string, o *outline) *Text {
 		}
 		s := d.statement(raw.Stmt, sql[start:end], start, o)
 		s.Source = source[start:end]
+		s.Parameters = hasParameters(s.Source)
 		edited = edited || s.SQL != sql[start:end]
 		t.Statements = append(t.Statements, s)
 	}
@@ -180,6 +184,15 @@ func (d *Dialect) parse(sql string, o *outline) *Text {
 		t.SQL = join(t.Statements)
 	}
 	return t
+}
+
+// hasParameters reports whether a text has a parameter such as $1.
+func hasParameters(sql string) bool {
+	if !strings.Contains(sql, "$") {
+		return false
+	}
+	scanned, err := pg.Scan(sql)
+	return err == nil && slices.ContainsFunc(scanned.Tokens, func(t *pg.ScanToken) bool { return t.Token == pg.Token_PARAM })
 }
 
 // statement judges one statement. text is sql[offset:offset+len(text)]; the
