@@ -51,9 +51,6 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if err := s.mayPrepare(tmpl); err != nil {
 		return err
 	}
-	if err := s.makeRoom(tmpl.plan, tmpl.sql, false); err != nil {
-		return err
-	}
 	// A failed block takes nothing but what ends it. An empty text it takes.
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
 	if refused && (s.state == failed || s.chainsInFailed(tmpl.plan)) {
@@ -88,17 +85,18 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	return nil
 }
 
-// mayPrepare is the error of a text that no statement can be prepared of, wherever that is sent. So
-// every prepared statement has one statement, or none (rewrite.Plan.Single).
+// mayPrepare makes room for a text, or returns the error of one that no statement can be prepared of, wherever
+// that is sent. So every prepared statement has one statement, or none (rewrite.Plan.Single).
 func (s *session) mayPrepare(t *template) error {
 	if len(t.plan.Statements) > 1 { // as in PostgreSQL it comes first
 		return errSeveral
 	}
 	if st := t.plan.Single(); st != nil && s.srv.handlers[st.Does].params != nil {
-		_, err := s.srv.handlers[st.Does].params(st, t.oids)
-		return err
+		if _, err := s.srv.handlers[st.Does].params(st, t.oids); err != nil {
+			return err
+		}
 	}
-	return nil
+	return s.makeRoom(t.plan, t.sql, false)
 }
 
 // parseParts takes a Parse frame apart: the name, the text, and the parameter types with
