@@ -19,7 +19,10 @@ import (
 //
 //	look    read the CHECKs of the domain
 //	one     done if it has the value. Otherwise add a CHECK with the value, under the next name
-//	more    a statement of this kind is running, or was interrupted: drop all but the last. One of the others may have a value that the last lacks, because it was based on a CHECK that was gone by then. Its statement starts again
+//	more    a statement of this kind is running, or was interrupted: drop all but the last
+//
+// With more than one, a dropped CHECK may have a value that the last one lacks, because it was based
+// on a CHECK that was gone by then. The statement with that value then starts again.
 //
 // This repeats until there is one CHECK. Of two statements based on the same CHECK, one is refused,
 // because both use the same next name. If others finish between a slow statement's look and its ADD

@@ -53,7 +53,8 @@ func ReadsClock(typ Message) bool {
 	return TypeReadsClock(names[len(names)-1])
 }
 
-// TypeReadsClock reports whether the input of a type may read the clock. name is the type's in pg_catalog, in lower case.
+// TypeReadsClock reports whether the input of a type may read the clock. name is the type's in
+// pg_catalog, in lower case.
 func TypeReadsClock(name string) bool {
 	by, known := readers[name]
 	return !settledTypes[name] && (!known || by != 0)
