@@ -96,8 +96,25 @@ func (s *session) runQuery(q *simple) error {
 	return s.sendQuery(q)
 }
 
-// readQuery plans the text. It is done when Sluice has answered it: then the turn is over,
-// save for an error to be told. Else q has the plan of what is to be sent.
+// readQuery plans the text. It is done when Sluice has answered it: then the turn is over, save for an error for
+// the client. Else q has the plan of the text to send. Each step sees the text and plan that those before it left:
+//
+//	own schema     ofOwnSchema    names of databases that stand for schemas
+//	plan           plan
+//	end of block   queryBehindEnd ends a failed block in front of the other statements
+//	options        chooses        settings of Sluice's own, which plan what is behind them
+//	time           queryAtTime    the time of a transaction that may be replayed
+//	findings       note           counts what the rules say of the text
+//	memory         mayRemember    bounds what a replay has to hold
+//	opt-out        optOut         the comment that turns replay off, also of a statement that is answered here
+//	read only      judgesMode     a transaction that begins READ ONLY
+//	COPY           copyQuery      COPY FROM by INSERTs
+//	parts          inParts        a block with DDL, and partAtTime
+//	cursors        storeRest      rows that a COMMIT would end
+//	local answers  answerLocally  the table of handlers
+//	form           inMode         what the server gets of several statements
+//
+// The steps are calls: a table of functions would move q to the heap, for each Query.
 func (s *session) readQuery(q *simple) (done bool, err error) {
 	sql := q.frame[wire.HeaderLen : len(q.frame)-1]
 	if own, changed := s.ofOwnSchema(sql); changed {
