@@ -40,10 +40,7 @@ func isRefusal(err error) bool {
 
 // parseStatement is parse for a frame that was taken apart.
 func (s *session) parseStatement(name, sql, oids []byte) error {
-	tmpl, err := s.namesNothingParsed(name, sql, oids), error(nil)
-	if tmpl == nil {
-		tmpl, err = s.template(sql, oids)
-	}
+	tmpl, err := s.parsedTemplate(name, sql, oids)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,14 @@ func (s *session) namesNothingParsed(name, sql, oids []byte) *template {
 	return s.srv.template(&s.t.scratch, sql, oids, s.parsing(), 0, plan.Choosable(s.planner()), plan).inForce()
 }
 
+// parsedTemplate is the template of a Parse. The error is that of template.
+func (s *session) parsedTemplate(name, sql, oids []byte) (*template, error) {
+	if t := s.namesNothingParsed(name, sql, oids); t != nil {
+		return t, nil
+	}
+	return s.template(sql, oids)
+}
+
 // namesNothingBound reports whether a statement, which is bound or described next, reads literals alone, as
 // namesNothingParsed has it. No schema makes another plan of it.
 func (s *session) namesNothingBound(cs *clientStatement) bool {
