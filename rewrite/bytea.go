@@ -9,7 +9,7 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // mapper is the mapping of one statement.
 type mapper struct {
-	r  *rewriter
+	r  *Mapping
 	ph parse.Phrase
 	// pairs has for each parenthesis and bracket among the tokens the one that belongs to it.
 	pairs []int32
@@ -30,7 +30,7 @@ type mapper struct {
 	// wholes are names by which that query may read whole rows.
 	wholes map[string]bool
 
-	refusal *Refusal
+	refusal *Refused
 	// unsaid says what has no form in which columns are converted where they stand; a
 	// query that only reads may still be written over derived tables.
 	unsaid string
@@ -46,103 +46,74 @@ func asks(node parse.Message) bool {
 	return false
 }
 
-// mapQuery rewrites a statement that reads or writes rows.
-func (r *rewriter) mapQuery(p *part) {
-	if !r.touches(p.node) {
-		return
+// mapQuery maps a statement that reads or writes rows. What has no form in place, derived tables may have.
+func (m *Mapping) mapQuery(node parse.Message, start, end int) Form {
+	if !m.touches(node) {
+		return Form{}
 	}
-	r.maps = true
-	m := r.mapper(p, false)
-	m.statement(p.node)
-	r.settle(m, p)
+	q := m.mapper(start, end, false)
+	q.statement(node)
+	derived := q.unsaid != "" && q.refusal == nil
+	if derived {
+		why := q.unsaid
+		q = m.mapper(start, end, false)
+		q.derive(node, why)
+	}
+	if q.refusal != nil {
+		return Form{Maps: true, Refusal: q.refusal}
+	}
+	if len(q.edits) == 0 {
+		return Form{Maps: true}
+	}
+	return Form{Maps: true, Derived: derived, Edits: q.edits, Meant: q.meant}
 }
 
-// settle takes over what a mapper has made of a statement. What it could not say, derived
-// tables may.
-func (r *rewriter) settle(m *mapper, p *part) {
-	action, severity, feature := mappedAction, Info, ByteaKey
-	if m.unsaid != "" && m.refusal == nil {
-		why := m.unsaid
-		m = r.mapper(p, false)
-		m.derive(p.node, why)
-		action, severity, feature = derivedAction, Warning, ByteaFollowed
+// Again maps a statement that only reads or writes rows in another form: with columns read as bytea everywhere, or
+// else over derived tables. means reports whether the text of a form means what was intended. ok is false where no form
+// does, and for any other statement.
+func (m *Mapping) Again(node parse.Message, start, end int, means func(text string, meant parse.Intents) bool) (made Form, ok bool) {
+	if !asks(node) || !m.touches(node) {
+		return Form{}, false
 	}
-	if m.refusal != nil {
-		p.st.Refusal = m.refusal
-		return
+	plain := m.mapper(start, end, true)
+	plain.statement(node)
+	derived := m.mapper(start, end, false)
+	derived.derive(node, "The text that was made does not mean what was intended.")
+	for i, q := range []*mapper{plain, derived} {
+		if q.refusal != nil || q.unsaid != "" {
+			continue
+		}
+		edits := make([]parse.Edit, len(q.edits))
+		for j, e := range q.edits {
+			edits[j] = parse.Edit{Start: e.Start - start, End: e.End - start, Text: e.Text}
+		}
+		text, ok := parse.Apply(string(m.Text[start:end]), edits)
+		if ok && means(text, q.meant) {
+			return Form{Maps: true, Again: true, Derived: i > 0, Edits: q.edits, Meant: q.meant}, true
+		}
 	}
-	if len(m.edits) == 0 {
-		return
-	}
-	r.edits = append(r.edits, m.edits...)
-	for node, changes := range m.meant {
-		r.meant[node] = append(r.meant[node], changes...)
-	}
-	r.find(handled(feature, Rewritten, severity, action, p.st.Start))
+	return Form{}, false
 }
 
-const derivedAction = "rewritten to read derived tables in the place of those with mapped columns: no index over these serves it"
-
-// again maps a statement whose first form does not mean what was intended: with columns read
-// as bytea everywhere, or else over derived tables. It reports whether one of these does.
-func (r *rewriter) again(planner *Planner, p *part, held bool) bool {
-	if r.names == nil || !asks(p.node) || len(p.locked) > 0 || !r.touches(p.node) {
-		return false
-	}
-	plain := r.mapper(p, true)
-	plain.statement(p.node)
-	derived := r.mapper(p, false)
-	derived.derive(p.node, "The text that was made does not mean what was intended.")
-	for i, m := range []*mapper{plain, derived} {
-		if m.refusal != nil || m.unsaid != "" {
-			continue
-		}
-		edits := make([]parse.Edit, len(m.edits))
-		for j, e := range m.edits {
-			edits[j] = parse.Edit{Start: e.Start - p.st.Start, End: e.End - p.st.Start, Text: e.Text}
-		}
-		text, ok := parse.Apply(string(r.text[p.st.Start:p.st.End]), edits)
-		if !ok {
-			continue
-		}
-		made, ok := planner.read(text, held)
-		if !ok || len(made.Values("stmts")) != 1 || !m.meant.Equal(p.raw, made.Child("stmts")) {
-			continue
-		}
-		r.maps, r.mapped = true, true
-		r.edits = append(r.edits, m.edits...)
-		for node, changes := range m.meant {
-			r.meant[node] = append(r.meant[node], changes...)
-		}
-		if i == 0 {
-			r.find(handled(ByteaKey, Rewritten, Info, mappedAction, p.st.Start))
-		} else {
-			r.find(handled(ByteaFollowed, Rewritten, Warning, derivedAction, p.st.Start))
-		}
-		return true
-	}
-	return false
-}
-
-func (r *rewriter) mapper(p *part, plainly bool) *mapper {
-	m := &mapper{r: r, ph: r.phrase(p), meant: parse.Intents{}, plainly: plainly}
-	m.pairs = m.ph.Pairs()
-	m.repeats = m.again()
-	return m
+func (m *Mapping) mapper(start, end int, plainly bool) *mapper {
+	q := &mapper{r: m, ph: m.Tokens.Of(m.Text, start, end), meant: parse.Intents{}, plainly: plainly}
+	q.pairs = q.ph.Pairs()
+	q.repeats = q.again()
+	return q
 }
 
 // touches reports whether a relation with mapped columns is named in a tree, or one of which
 // nobody knows whether it is such.
-func (r *rewriter) touches(node parse.Message) bool {
+func (m *Mapping) touches(node parse.Message) bool {
 	if node.Shape == nil {
 		return false
 	}
 	if node.Is("RangeVar") {
-		rel, known := r.names.Find(node.Text("schemaname"), node.Text("relname"))
+		rel, known := m.Names.Find(node.Text("schemaname"), node.Text("relname"))
 		return !known || rel != nil && rel.Maps()
 	}
 	for child := range node.Nodes() {
-		if child.Shape != nil && r.touches(child) {
+		if child.Shape != nil && m.touches(child) {
 			return true
 		}
 	}
@@ -184,7 +155,7 @@ func (m *mapper) query(node parse.Message, outer *scope) outputs {
 // refuse has the statement refused; the first reason stays.
 func (m *mapper) refuse(detail string) {
 	if m.refusal == nil {
-		m.refusal = errUnmapped(detail)
+		m.refusal = refusedFor(detail)
 	}
 }
 

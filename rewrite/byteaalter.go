@@ -74,7 +74,7 @@ func (d *ddl) alterCommand(t *table, cmd parse.Message, i, end int) {
 
 // keepCheck refuses to take away, or to rename, the CHECK by which a mapped column is known.
 func (d *ddl) keepCheck(t *table, constraint string) {
-	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.maps(name) && d.r.rules.ByteaCheck {
+	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.maps(name) && d.r.Check {
 		d.refuse("By this CHECK the column is known to hold the hexadecimal digits of a bytea.")
 	}
 }

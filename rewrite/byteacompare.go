@@ -253,7 +253,7 @@ func (m *mapper) digitsOf(n parse.Message, first, last int) {
 		// No cast: that converts what is of another type.
 		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
 	}
-	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.conversion().hex("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
+	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.By.Hex("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
 	m.edit(first, last, made)
 	for target := range m.parsed("SELECT " + made).List("target_list") {
 		m.meant.Replace(n, target.Node("val"))

@@ -29,10 +29,10 @@ func TestConversions(t *testing.T) {
 		}
 		return string(results[0].Rows[0][0])
 	}
-	for how, by := range conversions {
+	for how, by := range map[string]*Conversion{"functions": Functions, "casts": Casts} {
 		for _, output := range []string{"hex", "escape"} {
 			ask("set_config('bytea_output', '" + output + "', false)")
-			refused := how == ByteaHexCast && output == "escape"
+			refused := by == Casts && output == "escape"
 			for value, want := range map[string]string{
 				"'\\x00ffAB'": "00ffab", "'\\x'": "", "''": "", "NULL": "NULL", "NULL::bytea": "NULL", "'\\xzz'": "22023",
 				"'zzabcd'": "7a7a61626364", "'\\x61'::bytea || 'b'": "6162", "'a'::text": "42883", "1": "42883", "ARRAY['a']": "42883", "now()": "42883",
@@ -40,12 +40,12 @@ func TestConversions(t *testing.T) {
 				if refused && want != "NULL" && !strings.HasPrefix(want, "42") && want != "22023" {
 					want = "22P02"
 				}
-				if got := ask(by.hex(value)); got != want {
+				if got := ask(by.Hex(value)); got != want {
 					t.Errorf("%s with bytea_output %s: the digits of %s are %q, want %q", how, output, value, got, want)
 				}
 			}
 			for digits, want := range map[string]string{"'00ff'::text": "00ff", "''::text": "", "NULL::text": "NULL"} {
-				if got := ask("encode(" + by.bytea(digits) + ", 'hex')"); got != want {
+				if got := ask("encode(" + by.Bytea(digits) + ", 'hex')"); got != want {
 					t.Errorf("%s with bytea_output %s: %s are the digits of %q, want %q", how, output, digits, got, want)
 				}
 			}

@@ -7,37 +7,26 @@ import (
 
 // ddl is the mapping of one statement that changes the schema.
 type ddl struct {
-	r       *rewriter
-	p       *part
-	ph      parse.Phrase
-	refusal *Refusal
+	r          *Mapping
+	node       parse.Message
+	start, end int
+	ph         parse.Phrase
+	edits      []parse.Edit
+	meant      parse.Intents
+	refusal    *Refused
 	// created are the tables with mapped columns that this CREATE SCHEMA makes.
 	created map[string]bool
 }
 
-// mapDDL rewrites a statement that changes the schema.
-func (r *rewriter) mapDDL(p *part) {
-	edits, meant := len(r.edits), r.meant
-	r.meant = parse.Intents{}
-	d := &ddl{r: r, p: p, created: map[string]bool{}}
-	d.statement(p.node)
+// mapDDL maps a statement that changes the schema.
+func (m *Mapping) mapDDL(node parse.Message, start, end int) Form {
+	d := &ddl{r: m, node: node, start: start, end: end, meant: parse.Intents{}, created: map[string]bool{}}
+	d.statement(node)
 	if d.refusal != nil {
-		p.st.Refusal = d.refusal
-		r.edits, r.maps = r.edits[:edits], true
-	} else {
-		for node, changes := range r.meant {
-			meant[node] = append(meant[node], changes...)
-		}
+		return Form{Maps: true, Refusal: d.refusal}
 	}
-	if len(r.edits) > edits {
-		r.maps = true
-		r.find(handled(ByteaKey, Rewritten, Info, mappedAction, p.st.Start))
-	}
-	r.meant = meant
+	return Form{Maps: len(d.edits) > 0, Edits: d.edits, Meant: d.meant}
 }
-
-// mappedAction says what becomes of a bytea column of a key.
-const mappedAction = "mapped to text of hexadecimal digits, in a column of its name with " + schema.MappedSuffix + " behind it"
 
 func (d *ddl) statement(node parse.Message) {
 	switch node.Name() {
@@ -82,7 +71,7 @@ func (d *ddl) leaves(node parse.Message) {
 // refuse has the statement refused; the first reason stays.
 func (d *ddl) refuse(detail string) {
 	if d.refusal == nil {
-		d.refusal = errUnmapped(detail)
+		d.refusal = refusedFor(detail)
 	}
 }
 
@@ -97,7 +86,7 @@ func (d *ddl) named(schema, name string) *schema.Relation {
 		d.refuse("The statement makes a table and names it again.")
 		return nil
 	}
-	rel, known := d.r.names.Find(schema, name)
+	rel, known := d.r.Names.Find(schema, name)
 	if !known {
 		d.refuse("The search path is not known, so that nobody can tell which table the name stands for.")
 	}
@@ -107,7 +96,7 @@ func (d *ddl) named(schema, name string) *schema.Relation {
 // phrase are the statement's tokens.
 func (d *ddl) phrase() *parse.Phrase {
 	if d.ph.Tokens == nil {
-		d.ph = d.r.phrase(d.p)
+		d.ph = d.r.Tokens.Of(d.r.Text, d.start, d.end)
 	}
 	return &d.ph
 }
@@ -128,14 +117,16 @@ func (d *ddl) write(i int, name string) {
 		d.refuse("The place of a name was not found in the text.")
 		return
 	}
-	d.r.edit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: parse.Written(name)})
+	d.edit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[i].End), Text: parse.Written(name)})
 }
+
+func (d *ddl) edit(e parse.Edit) { d.edits = append(d.edits, e) }
 
 // before puts text in front of token i.
 func (d *ddl) before(i int, text string) {
 	if ph := d.phrase(); i >= 0 && i < len(ph.Tokens) {
 		at := int(ph.Tokens[i].Start)
-		d.r.edit(parse.Edit{Start: at, End: at, Text: text})
+		d.edit(parse.Edit{Start: at, End: at, Text: text})
 	}
 }
 
@@ -143,7 +134,7 @@ func (d *ddl) before(i int, text string) {
 func (d *ddl) behind(i int, text string) {
 	if ph := d.phrase(); i >= 0 && i < len(ph.Tokens) {
 		at := int(ph.Tokens[i].End)
-		d.r.edit(parse.Edit{Start: at, End: at, Text: text})
+		d.edit(parse.Edit{Start: at, End: at, Text: text})
 	}
 }
 
@@ -170,7 +161,7 @@ func (d *ddl) renameList(node parse.Message, field string, open int, mapped func
 // rewriteName writes another name, which a field of a node has, in the place of token i.
 func (d *ddl) rewriteName(node parse.Message, field string, i int, name string) {
 	d.write(i, name)
-	d.r.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
+	d.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
 }
 
 // isBytea reports whether a type is bytea, as a column's definition has it.

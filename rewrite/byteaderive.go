@@ -130,7 +130,7 @@ func (m *mapper) deriveIn(node parse.Message, hidden map[string]bool) {
 func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
 	name := node.Text("relname")
 	unqualified := node.Text("schemaname") == ""
-	rel, known := m.r.names.Find(node.Text("schemaname"), name)
+	rel, known := m.r.Names.Find(node.Text("schemaname"), name)
 	if known && (rel == nil || !rel.Maps()) {
 		return
 	}
@@ -147,7 +147,7 @@ func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
 	if m.ph.Word(at-1, "only") {
 		first--
 	}
-	text, as := m.r.conversion().naturally(node, columns), ""
+	text, as := m.r.By.naturally(node, columns), ""
 	alias := node.Values("alias")
 	if len(alias) == 0 {
 		as = " AS " + parse.Identifier(name)
@@ -176,7 +176,7 @@ func (m *mapper) deriveName(ref parse.Message) {
 	if len(fields) != 3 || len(names) < 2 {
 		return
 	}
-	if rel, _ := m.r.names.Find(names[0], names[1]); rel == nil || !rel.Maps() {
+	if rel, _ := m.r.Names.Find(names[0], names[1]); rel == nil || !rel.Maps() {
 		return
 	}
 	if m.aliases[names[1]] { // without its schema the name could mean what has the alias

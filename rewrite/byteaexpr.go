@@ -75,7 +75,7 @@ func (m *mapper) row(s *scope, node parse.Message) {
 			for _, c := range columns {
 				text := c.written()
 				if c.mapped {
-					text = m.r.conversion().bytea(text)
+					text = m.r.By.Bytea(text)
 				}
 				texts = append(texts, text)
 			}
@@ -153,7 +153,7 @@ func (m *mapper) readField(n, node, field parse.Message, c attribute) {
 		first = m.pair(last)
 		last++
 	}
-	by := m.r.conversion()
+	by := m.r.By
 	m.before(first, by.toBytea.open)
 	if c.name != c.server {
 		m.rename(field, "sval", last+1, c.server)
@@ -197,7 +197,7 @@ func (m *mapper) bare(s *scope, n parse.Message) (attribute, bool) {
 
 // read has a reference read a mapped column as bytea.
 func (m *mapper) read(n, ref parse.Message, c attribute) {
-	at, by := m.token(ref), m.r.conversion()
+	at, by := m.token(ref), m.r.By
 	m.before(at, by.toBytea.open)
 	m.renameRef(ref, c)
 	m.behind(m.lastOf(at), by.toBytea.close)
@@ -233,7 +233,7 @@ func (m *mapper) value(s *scope, n parse.Message, first, last int) {
 		m.renameRef(n.Kind(), c)
 		return
 	}
-	by := m.r.conversion()
+	by := m.r.By
 	m.before(first, by.toHex.open)
 	m.expr(s, n)
 	m.behind(last, by.toHex.close)

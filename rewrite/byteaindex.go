@@ -2,10 +2,6 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// unmappedIndex is the hint for an index that the server refuses: a column of type bytea that
-// was in no key when its table was made is stored as it is.
-const unmappedIndex = "To index a column of type bytea, name it in " + byteaColumnsKey + " and create the table anew."
-
 // createIndex rewrites CREATE INDEX over mapped columns.
 func (d *ddl) createIndex(index parse.Message) {
 	rel := d.find(index.Child("relation"))
@@ -30,7 +26,7 @@ func (d *ddl) createIndex(index parse.Message) {
 	if touched && index.Text("idxname") == "" {
 		name := newChooser().choose(t.name, d.indexColumns(index), "idx")
 		d.before(at, parse.Written(name)+" ")
-		d.r.meant.Set(index, "idxname", parse.Value{Bytes: []byte(name)})
+		d.meant.Set(index, "idxname", parse.Value{Bytes: []byte(name)})
 	}
 }
 
@@ -51,9 +47,9 @@ func (d *ddl) indexElements(t *table, index parse.Message, field string, open in
 				touched = true
 			}
 		case expr.Shape != nil:
-			edits := len(d.r.edits)
+			edits := len(d.edits)
 			d.natural(t, element, "expr")
-			touched = touched || len(d.r.edits) > edits
+			touched = touched || len(d.edits) > edits
 		}
 		i = ph.Ends(i) + 2
 	}

@@ -154,7 +154,7 @@ func (m *mapper) around(s *scope, node, query parse.Message, head int, wanted []
 		name := "c" + strconv.Itoa(i+1)
 		names = append(names, name)
 		if i < len(wanted) && wanted[i] && !made.digits[i] {
-			name = m.r.conversion().hex(name)
+			name = m.r.By.Hex(name)
 		}
 		targets = append(targets, name)
 	}

@@ -134,7 +134,7 @@ func (d *ddl) constraintToken(constraint parse.Message) int {
 func (d *ddl) constraint(t *table, constraint parse.Message, keys []string, given givenNames) {
 	if name, ok := given[&constraint.Wire[0]]; ok {
 		d.before(d.token(constraint.Integer("location")), "CONSTRAINT "+parse.Written(name)+" ")
-		d.r.meant.Set(constraint, "conname", parse.Value{Bytes: []byte(name)})
+		d.meant.Set(constraint, "conname", parse.Value{Bytes: []byte(name)})
 	}
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE:

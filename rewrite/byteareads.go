@@ -9,7 +9,7 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // around is the expression of a sample with a Node in the place of NULL.
 func (d *ddl) around(sample parse.Message, operand parse.Value) parse.Value {
 	made := parse.Converted(sample)
-	d.r.meant.Replace(parse.Hole(made), parse.Message{Shape: made.Shape, Wire: operand.Bytes})
+	d.meant.Replace(parse.Hole(made), parse.Message{Shape: made.Shape, Wire: operand.Bytes})
 	return parse.Value{Bytes: made.Wire}
 }
 
@@ -23,7 +23,7 @@ func (d *ddl) natural(t *table, node parse.Message, field string) {
 		}
 	}
 	if changed {
-		d.r.meant.Set(node, field, all...)
+		d.meant.Set(node, field, all...)
 	}
 }
 
@@ -55,7 +55,7 @@ func (d *ddl) reads(t *table, node parse.Message) (made parse.Value, ok bool) {
 		return parse.Value{}, false
 	}
 	last := ph.Qualified(i) - 1
-	by := d.r.conversion()
+	by := d.r.By
 	d.before(i, by.toBytea.open)
 	d.rewriteName(path, "sval", last, physicalName(name))
 	d.behind(last, by.toBytea.close)
@@ -80,12 +80,12 @@ func (d *ddl) wrap(t *table, node parse.Message, field string, first, last int) 
 		d.refuse("The place of an expression was not found in the text.")
 		return
 	}
-	by := d.r.conversion()
+	by := d.r.By
 	d.before(first, by.toHex.open)
 	expr := node.Values(field)[0]
 	if made, ok := d.reads(t, parse.Message{Shape: parse.Shapes()["Node"], Wire: expr.Bytes}); ok {
 		expr = made
 	}
 	d.behind(last, by.toHex.close)
-	d.r.meant.Set(node, field, d.around(by.hexed(), expr))
+	d.meant.Set(node, field, d.around(by.hexed(), expr))
 }

@@ -160,7 +160,7 @@ func (m *mapper) unqualified(s *scope, name string) (attribute, bool) {
 // meaning.
 func (m *mapper) ambiguous(name string) {
 	if m.refusal == nil {
-		m.refusal = &Refusal{Code: "42702", Message: "column reference \"" + name + "\" is ambiguous",
+		m.refusal = &Refused{Code: "42702", Message: "column reference \"" + name + "\" is ambiguous",
 			Hint: "Write the table before the column."}
 	}
 }
@@ -221,7 +221,7 @@ func (m *mapper) wholeRow(s *scope, table []string) {
 func (m *mapper) relation(node parse.Message) view {
 	schema, name := node.Text("schemaname"), node.Text("relname")
 	it := &item{schema: schema, name: name}
-	rel, known := m.r.names.Find(schema, name)
+	rel, known := m.r.Names.Find(schema, name)
 	switch {
 	case !known:
 		m.refuse("The search path is not known, so that nobody can tell which table the name " + parse.Written(name) + " stands for.")

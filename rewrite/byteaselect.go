@@ -240,9 +240,9 @@ func (m *mapper) spelt(s *scope, ref parse.Message, columns []attribute, before 
 		text := c.written()
 		switch {
 		case c.mapped && !digits:
-			text = m.r.conversion().bytea(text) + " AS " + parse.Written(c.name)
+			text = m.r.By.Bytea(text) + " AS " + parse.Written(c.name)
 		case digits && !c.mapped:
-			text = m.r.conversion().hex(text)
+			text = m.r.By.Hex(text)
 		}
 		all = append(all, text)
 	}

@@ -32,7 +32,7 @@ func tableOf(rel *schema.Relation) *table {
 // tableMade is the table that a CREATE TABLE makes, with the columns that are mapped: those
 // of type bytea that are in a key, refer to a mapped column, or are named by the
 // configuration. None are where the server refuses the table anyway.
-func (r *rewriter) tableMade(create parse.Message) *table {
+func (m *Mapping) tableMade(create parse.Message) *table {
 	relation := create.Child("relation")
 	t := &table{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
 	for _, field := range []string{"partspec", "partbound", "inh_relations", "of_typename"} {
@@ -48,7 +48,7 @@ func (r *rewriter) tableMade(create parse.Message) *table {
 		if column.Is("ColumnDef") && isBytea(column.Child("type_name")) {
 			name := column.Text("colname")
 			bytea[name] = true
-			if slices.Contains(r.rules.ByteaColumns, t.name+"."+name) {
+			if slices.Contains(m.Columns, t.name+"."+name) {
 				t.mapped[name] = true
 			}
 		}
@@ -69,7 +69,7 @@ func (r *rewriter) tableMade(create parse.Message) *table {
 		if !parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) {
 			continue
 		}
-		for i, to := range r.referred(t, constraint) {
+		for i, to := range m.referred(t, constraint) {
 			if i < len(keys) && to.Mapped && bytea[keys[i]] {
 				t.mapped[keys[i]] = true
 			}
@@ -78,12 +78,12 @@ func (r *rewriter) tableMade(create parse.Message) *table {
 	return t
 }
 
-// relationMade is the relation that a CREATE TABLE makes.
-func (r *rewriter) relationMade(create parse.Message) *schema.Relation {
-	t := r.tableMade(create)
+// relationMade is the relation that a CREATE TABLE makes. One without a schema in the text is in within.
+func (m *Mapping) relationMade(create parse.Message, within string) *schema.Relation {
+	t := m.tableMade(create)
 	rel := &schema.Relation{Schema: t.schema, Name: t.name, Key: t.key}
 	if rel.Schema == "" {
-		rel.Schema = lintSchema
+		rel.Schema = within
 	}
 	for column := range create.List("table_elts") {
 		if column.Is("ColumnDef") {
@@ -125,12 +125,12 @@ func keysOf(constraint parse.Message) []string {
 
 // referred are the columns that a FOREIGN KEY of a table refers to; none where nobody knows
 // them.
-func (r *rewriter) referred(t *table, constraint parse.Message) []schema.Column {
+func (m *Mapping) referred(t *table, constraint parse.Message) []schema.Column {
 	to := constraint.Child("pktable")
 	name := to.Text("relname")
 	other := t
 	if within := to.Text("schemaname"); name != t.name || within != t.schema {
-		rel, _ := r.names.Find(within, name)
+		rel, _ := m.Names.Find(within, name)
 		if rel == nil {
 			return nil
 		}
@@ -167,7 +167,7 @@ func (d *ddl) createTable(create parse.Message) {
 			d.constraint(t, element, keysOf(element), given)
 		}
 	}
-	if len(t.mapped) > 0 && d.p.node.Is("CreateSchemaStmt") {
+	if len(t.mapped) > 0 && d.node.Is("CreateSchemaStmt") {
 		d.created[t.name] = true
 	}
 }
@@ -207,21 +207,21 @@ func (d *ddl) column(t *table, column parse.Message, given givenNames) {
 				last = d.token(constraints[n+1].Integer("location")) - 1
 			}
 			d.wrap(t, constraint, "raw_expr", d.constraintToken(constraint)+1, last)
-		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) && d.r.conversion().unsteady:
+		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) && d.r.By.unsteady:
 			d.refuse("The digits of a generated column would depend on a setting (bytea_output) where they are made by casts.")
 		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED):
 			open := d.constraintToken(constraint) + 3 // GENERATED ALWAYS AS (
 			d.wrap(t, constraint, "raw_expr", open+1, ph.Closing(open)-1)
 		}
 	}
-	if !d.r.rules.ByteaCheck {
+	if !d.r.Check {
 		return
 	}
-	text := d.r.conversion().checkOf(physicalName(name))
+	text := d.r.By.CheckOf(physicalName(name))
 	d.behind(end, " "+text)
 	all := append(column.Values("constraints"), d.parsed("CREATE TABLE t (c text "+text+")").
 		Child("stmts").Child("stmt").Child("table_elts").Values("constraints")...)
-	d.r.meant.Set(column, "constraints", all...)
+	d.meant.Set(column, "constraints", all...)
 }
 
 // sampleText has a column of type text.
@@ -235,14 +235,14 @@ func (d *ddl) textColumn(column parse.Message) {
 		return
 	}
 	last := ph.Qualified(i) - 1
-	d.r.edit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[last].End), Text: "text"})
-	d.r.meant.Set(column, "type_name", sampleText().Child("stmts").Child("stmt").Child("table_elts").Values("type_name")...)
+	d.edit(parse.Edit{Start: int(ph.Tokens[i].Start), End: int(ph.Tokens[last].End), Text: "text"})
+	d.meant.Set(column, "type_name", sampleText().Child("stmts").Child("stmt").Child("table_elts").Values("type_name")...)
 }
 
-// checkOf is the CHECK of a mapped column: it holds lower-case hexadecimal digits, two for
+// CheckOf is the CHECK of a mapped column: it holds lower-case hexadecimal digits, two for
 // each byte. Its name, which is the column's when the table is made, tells such a column
 // from one of the client's.
-func (by *conversion) checkOf(physical string) string {
+func (by *Conversion) CheckOf(physical string) string {
 	c := parse.Written(physical)
 	return "CONSTRAINT " + c + " CHECK (" + strings.ReplaceAll(by.check, "%c", c) + ")"
 }

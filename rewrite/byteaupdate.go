@@ -99,7 +99,7 @@ func (m *mapper) copyTo(node parse.Message) {
 		return
 	}
 	if node.Flag("is_from") {
-		if m.refusal = errUnmapped("COPY writes to the columns as they are stored."); m.refusal != nil {
+		if m.refusal = refusedFor("COPY writes to the columns as they are stored."); m.refusal != nil {
 			m.refusal.Hint = "Write the rows by INSERT."
 		}
 		return
@@ -124,7 +124,7 @@ func (m *mapper) copyTo(node parse.Message) {
 	if node.Has("attlist") {
 		last = m.pair(last + 1)
 	}
-	text := m.r.conversion().naturally(relation, columns)
+	text := m.r.By.naturally(relation, columns)
 	m.edit(first, last, "("+text+")")
 	tree, err := parse.Tree(text)
 	if err != nil {
@@ -137,11 +137,11 @@ func (m *mapper) copyTo(node parse.Message) {
 }
 
 // naturally is a query for columns of a table as clients know them.
-func (by *conversion) naturally(relation parse.Message, columns []attribute) string {
+func (by *Conversion) naturally(relation parse.Message, columns []attribute) string {
 	var all []string
 	for _, c := range columns {
 		if c.mapped {
-			all = append(all, by.bytea(parse.Written(c.server))+" AS "+parse.Written(c.name))
+			all = append(all, by.Bytea(parse.Written(c.server))+" AS "+parse.Written(c.name))
 		} else {
 			all = append(all, parse.Identifier(c.server))
 		}

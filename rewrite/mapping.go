@@ -1,54 +1,81 @@
 package rewrite
 
-import "github.com/sluice-proxy/sluice/rewrite/parse"
+import (
+	"github.com/sluice-proxy/sluice/rewrite/parse"
+	"github.com/sluice-proxy/sluice/rewrite/schema"
+)
+
+// conversions are those of the mappings. They read and write the same columns.
+var conversions = map[ByteaMapping]*Conversion{ByteaHex: Functions, ByteaHexCast: Casts}
+
+// Hex is the text of the digits of an operand that is bytea, as the server makes them.
+func (how ByteaMapping) Hex(operand string) string { return conversions[how].Hex(operand) }
+
+// Bytea is the text of the bytea that an operand's digits stand for.
+func (how ByteaMapping) Bytea(operand string) string { return conversions[how].Bytea(operand) }
+
+// Check is the CHECK of a mapped column of a new table, by its physical name.
+func (how ByteaMapping) Check(physical string) string { return conversions[how].CheckOf(physical) }
+
+// unmappedIndex is the hint for an index that the server refuses: a column of type bytea that
+// was in no key when its table was made is stored as it is.
+const unmappedIndex = "To index a column of type bytea, name it in " + byteaColumnsKey + " and create the table anew."
+
+// What becomes of a bytea column of a key, and of a statement that has no form in which an index serves.
+const (
+	mappedAction  = "mapped to text of hexadecimal digits, in a column of its name with " + schema.MappedSuffix + " behind it"
+	derivedAction = "rewritten to read derived tables in the place of those with mapped columns: no index over these serves it"
+)
+
+// columns returns what maps the text's statements.
+func (r *rewriter) columns() *Mapping {
+	r.mapper = Mapping{Names: r.names, By: conversions[r.rules.Bytea], Check: r.rules.ByteaCheck, Columns: r.rules.ByteaColumns, Text: r.text, Tokens: &r.tokens}
+	return &r.mapper
+}
 
 // mapping has the statements that read or write rows, and those that change the schema, say
-// to the server what they mean where columns are mapped (MappedSuffix). It goes first: its
+// to the server what they mean where columns are mapped (schema.MappedSuffix). It goes first: its
 // edits and those of the other rules do not overlap.
 func (r *rewriter) mapping(p *part) {
-	switch {
-	case r.rowTyped(p.node):
-		p.st.Refusal = errUnmapped("It names the type of a mapped table's rows, which has the columns as they are stored.")
-	case asks(p.node):
-		r.mapQuery(p)
-	default:
-		r.mapDDL(p)
+	made := r.columns().Map(p.node, p.st.Start, p.st.End)
+	r.maps = r.maps || made.Maps
+	if made.Refusal == nil {
+		r.mapTo(p, made)
+		return
 	}
-	if p.st.Refusal != nil {
-		f := handled(ByteaKey, Rejected, Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start)
-		f.Remedy = "name the columns, qualified by their table, and write the statement in a simpler way"
-		r.find(f)
+	p.st.Refusal = (*Refusal)(made.Refusal)
+	f := handled(ByteaKey, Rejected, Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start)
+	f.Remedy = "name the columns, qualified by their table, and write the statement in a simpler way"
+	r.find(f)
+}
+
+// mapTo takes over what was made of a statement.
+func (r *rewriter) mapTo(p *part, made Form) {
+	r.edits = append(r.edits, made.Edits...)
+	for node, changes := range made.Meant {
+		r.meant[node] = append(r.meant[node], changes...)
+	}
+	switch {
+	case len(made.Edits) == 0 && !made.Again:
+	case made.Derived:
+		r.find(handled(ByteaFollowed, Rewritten, Warning, derivedAction, p.st.Start))
+	default:
+		r.find(handled(ByteaKey, Rewritten, Info, mappedAction, p.st.Start))
 	}
 }
 
-// rowTyped reports whether a tree names the type of the rows of a table with mapped columns.
-func (r *rewriter) rowTyped(node parse.Message) bool {
-	if node.Is("TypeName") && !node.Flag("pct_type") {
-		switch names := node.Names("names"); {
-		case len(names) == 1 && !typeNames[names[0]]:
-			rel, known := r.names.Find("", names[0])
-			return !known || rel != nil && rel.Maps()
-		case len(names) > 1 && names[len(names)-2] != "pg_catalog":
-			rel, _ := r.names.Find(names[len(names)-2], names[len(names)-1])
-			return rel != nil && rel.Maps()
-		}
+// mapAgain maps a statement whose first form does not mean what was intended. It reports whether another form does.
+func (r *rewriter) mapAgain(planner *Planner, p *part, held bool) bool {
+	if r.names == nil || len(p.locked) > 0 {
 		return false
 	}
-	for child := range node.Nodes() {
-		if child.Shape != nil && r.rowTyped(child) {
-			return true
-		}
+	made, ok := r.columns().Again(p.node, p.st.Start, p.st.End, func(text string, meant parse.Intents) bool {
+		tree, ok := planner.read(text, held)
+		return ok && len(tree.Values("stmts")) == 1 && meant.Equal(p.raw, tree.Child("stmts"))
+	})
+	if ok {
+		r.maps, r.mapped = true, true
+		r.mapTo(p, made)
 	}
-	return false
-}
-
-// typeNames are types of PostgreSQL that a table may be called as. Their schema comes first in
-// each search path that does not name it.
-var typeNames = parse.WordSet(`text bytea name date uuid json jsonb path point box circle line lseg polygon money oid char inet cidr xml
-	record void any bit varbit xid tid cid regclass regtype regproc tsvector tsquery`)
-
-// errUnmapped refuses a statement over mapped columns that cannot be said to the server.
-func errUnmapped(detail string) *Refusal {
-	return &Refusal{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of the statement", Detail: detail,
-		Hint: "A bytea column of a key is stored as text (rewrite.bytea). Name the columns, qualified by their table, and write the statement in a simpler way."}
+	return ok
 }

@@ -185,7 +185,7 @@ func (r *rewriter) refusedTable(p *part) {
 	}
 	types, made := map[string]string{}, &table{}
 	if r.names != nil {
-		made = r.tableMade(m)
+		made = r.columns().tableMade(m)
 	}
 	for column := range m.List("table_elts") {
 		if !column.Is("ColumnDef") {

@@ -41,8 +41,8 @@ type rewriter struct {
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
-	tokens parse.Phrase // of the statement lexed
-	lexed  *Statement
+	tokens parse.Tokens // of the statement at hand
+	mapper Mapping      // see columns
 
 	numbering *numbering // of a CREATE TABLE alone; else nil
 	widens    []string   // columns of the statement at hand that are wider than declared
@@ -110,7 +110,7 @@ func (p *Planner) run(sql string, parts []part, names *schema.Names, passes func
 	}
 	for i := range parts {
 		if passes != nil && passes(i) {
-			if !again || !r.again(p, &parts[i], len(sql) >= heavyBytes) {
+			if !again || !r.mapAgain(p, &parts[i], len(sql) >= heavyBytes) {
 				r.unverified(&parts[i])
 			}
 		} else {
@@ -201,7 +201,7 @@ func (r *rewriter) unverified(p *part) {
 	alone.statement(p)
 	*p.st = unchanged
 	if alone.maps {
-		p.st.Refusal = errUnmapped("The text that was made does not mean what was intended.")
+		p.st.Refusal = (*Refusal)(refusedFor("The text that was made does not mean what was intended."))
 	}
 	for _, f := range alone.findings {
 		if f.Outcome == Rewritten || f.Outcome == Answered {
@@ -354,10 +354,7 @@ func (r *rewriter) edit(e ...parse.Edit) { r.edits = append(r.edits, e...) }
 
 // phrase reads a statement's tokens, once for all that is within it.
 func (r *rewriter) phrase(p *part) parse.Phrase {
-	if r.lexed != p.st {
-		r.lexed, r.tokens = p.st, parse.LexPhrase(r.text, p.st.Start, p.st.End)
-	}
-	return r.tokens
+	return r.tokens.Of(r.text, p.st.Start, p.st.End)
 }
 
 // answer makes a statement one that Sluice answers: in its place a query goes to

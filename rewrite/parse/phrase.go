@@ -30,6 +30,21 @@ func LexPhrase(text []byte, start, end int) Phrase {
 	}
 }
 
+// Tokens has the tokens of one statement, for all who read it one after another. The zero value has none.
+type Tokens struct {
+	start, end int
+	phrase     Phrase
+}
+
+// Of returns the tokens of the statement of a text between two offsets. It lexes where the last call was for another
+// statement. All calls are for one text.
+func (t *Tokens) Of(text []byte, start, end int) Phrase {
+	if t.phrase.Text == nil || t.start != start || t.end != end {
+		t.start, t.end, t.phrase = start, end, LexPhrase(text, start, end)
+	}
+	return t.phrase
+}
+
 // Lexeme returns the text of token i, nil beyond the end.
 func (p *Phrase) Lexeme(i int) []byte {
 	if i < 0 || i >= len(p.Tokens) {
