@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/sluice-proxy/sluice/rewrite/bytea"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -238,7 +239,7 @@ func isLasting(m parse.Message) bool {
 	case m.Is("A_Const"):
 		return !Momentary([]byte(m.Child("sval").Text("sval")))
 	case m.Is("FuncCall"):
-		operand, ok := hexOperand(m)
+		operand, ok := bytea.HexOperand(m)
 		return ok && !operand.Kind().Is("FuncCall") && isLasting(operand.Kind())
 	}
 	return false

@@ -329,13 +329,13 @@ func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
 			a.Keys = []string{span.column}
 			a.body = "FOREIGN KEY (" + parse.Identifier(span.column) + ") " + a.body
 		}
-		a.Referred, a.MatchFull, a.second = regclass(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", joined(a.Keys)
+		a.Referred, a.MatchFull, a.second = regclass(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", parse.JoinedNames(a.Keys)
 		if constraint.Child("pktable").Text("catalogname") != "" {
 			return false
 		}
 	case parse.CONSTR_CHECK:
 		a.Kind = Check
-		if columns := columnsIn(constraint.Child("raw_expr"), nil); len(columns) == 1 {
+		if columns := parse.ColumnsIn(constraint.Child("raw_expr"), nil); len(columns) == 1 {
 			a.second = columns[0]
 		}
 	default:
@@ -378,7 +378,7 @@ func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintS
 	case span.deferrable:
 		a.timing = " DEFERRABLE"
 	}
-	a.second = joined(distinct(append(slices.Clone(a.Keys), a.Including...)))
+	a.second = parse.JoinedNames(parse.DistinctNames(append(slices.Clone(a.Keys), a.Including...)))
 	if made := r.made(a.UsingIndex("n", "n")); !made.Is("Constraint") || made.Text("conname") != "n" {
 		return false
 	}
@@ -414,7 +414,7 @@ func (a *Addition) Candidate(pass int) string {
 	if pass > 0 {
 		label += strconv.Itoa(pass)
 	}
-	return objectName(a.relation, a.second, label)
+	return parse.ObjectName(a.relation, a.second, label)
 }
 
 // Hidden is the name that it has, or its index, until it holds: one that only Sluice gives, so that nothing of the
@@ -425,9 +425,9 @@ func (a *Addition) Hidden(pass int) string {
 		label += strconv.Itoa(pass)
 	}
 	if a.Name != "" {
-		return objectName(a.Name, "", label)
+		return parse.ObjectName(a.Name, "", label)
 	}
-	return objectName(a.relation, a.second, label)
+	return parse.ObjectName(a.relation, a.second, label)
 }
 
 // Chooses reports whether a constraint's name may be one of Candidate, of any table and column:

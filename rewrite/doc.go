@@ -30,12 +30,7 @@
 // Where bytea keys are mapped (Rules.Bytea), plans also depend on what names stand for:
 // a snapshot of the relations and a search path (package schema). The rule goes
 // first (mapping.go); a text that it changes and that cannot be verified is refused.
-// Queries are in bytea.go and its like. Statements that change the schema
-// (byteaddl.go) are CREATE TABLE (byteatable.go), its constraints (byteakeys.go) and
-// the names that they get (byteanames.go), CREATE INDEX (byteaindex.go), ALTER TABLE
-// and what else names columns (byteaalter.go); byteaconvert.go
-// has how the server converts, by functions or by casts; byteareads.go has the expressions that
-// a table's definition computes.
+// Package rewrite/bytea makes the form of each statement.
 //
 // What a session changes of itself is in control.go, settings.go, role.go and session.go; readonly.go says what
 // a transaction that is READ ONLY does not take; setconfig.go has

@@ -156,7 +156,7 @@ func (l *Linter) learn(parts []part) {
 	r := &rewriter{rules: &l.planner.config.Rules, names: l.names()}
 	for i := range parts {
 		if parts[i].node.Is("CreateStmt") {
-			l.tables.Add(r.columns().relationMade(parts[i].node, lintSchema))
+			l.tables.Add(r.columns().RelationMade(parts[i].node, lintSchema))
 		}
 	}
 }

@@ -1,12 +1,13 @@
 package rewrite
 
 import (
+	"github.com/sluice-proxy/sluice/rewrite/bytea"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // conversions are those of the mappings. They read and write the same columns.
-var conversions = map[ByteaMapping]*Conversion{ByteaHex: Functions, ByteaHexCast: Casts}
+var conversions = map[ByteaMapping]*bytea.Conversion{ByteaHex: bytea.Functions, ByteaHexCast: bytea.Casts}
 
 // Hex is the text of the digits of an operand that is bytea, as the server makes them.
 func (how ByteaMapping) Hex(operand string) string { return conversions[how].Hex(operand) }
@@ -19,7 +20,7 @@ func (how ByteaMapping) Check(physical string) string { return conversions[how].
 
 // unmappedIndex is the hint for an index that the server refuses: a column of type bytea that
 // was in no key when its table was made is stored as it is.
-const unmappedIndex = "To index a column of type bytea, name it in " + byteaColumnsKey + " and create the table anew."
+const unmappedIndex = "To index a column of type bytea, name it in " + bytea.ColumnsKey + " and create the table anew."
 
 // What becomes of a bytea column of a key, and of a statement that has no form in which an index serves.
 const (
@@ -28,8 +29,8 @@ const (
 )
 
 // columns returns what maps the text's statements.
-func (r *rewriter) columns() *Mapping {
-	r.mapper = Mapping{Names: r.names, By: conversions[r.rules.Bytea], Check: r.rules.ByteaCheck, Columns: r.rules.ByteaColumns, Text: r.text, Tokens: &r.tokens}
+func (r *rewriter) columns() *bytea.Mapping {
+	r.mapper = bytea.Mapping{Names: r.names, By: conversions[r.rules.Bytea], Check: r.rules.ByteaCheck, Columns: r.rules.ByteaColumns, Text: r.text, Tokens: &r.tokens}
 	return &r.mapper
 }
 
@@ -50,7 +51,7 @@ func (r *rewriter) mapping(p *part) {
 }
 
 // mapTo takes over what was made of a statement.
-func (r *rewriter) mapTo(p *part, made Form) {
+func (r *rewriter) mapTo(p *part, made bytea.Form) {
 	r.edits = append(r.edits, made.Edits...)
 	for node, changes := range made.Meant {
 		r.meant[node] = append(r.meant[node], changes...)

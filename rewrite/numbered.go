@@ -184,7 +184,7 @@ func (n *numbering) narrow(r *rewriter, p *part) {
 			columns[column.Text("colname")] = column
 		}
 	}
-	for constraint, keys := range constraintsOf(p.node) {
+	for constraint, keys := range parse.ConstraintsOf(p.node) {
 		if !parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) || constraint.Child("pktable").Text("catalogname") != "" {
 			continue
 		}
@@ -211,7 +211,7 @@ func (n *numbering) own(p *part, to parse.Message, refers *ReferredKey) bool {
 		return false
 	}
 	if refers.Column == "" {
-		for constraint, keys := range constraintsOf(p.node) {
+		for constraint, keys := range parse.ConstraintsOf(p.node) {
 			if parse.ConstraintIs(constraint, parse.CONSTR_PRIMARY) && refers.Nth <= len(keys) {
 				refers.Column = keys[refers.Nth-1]
 			}

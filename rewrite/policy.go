@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/bytea"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -161,9 +162,6 @@ const SerializableKey = "rewrite.serializable"
 // policiesKey is the configuration key of Policies.
 const policiesKey = "rewrite.locking_policies"
 
-// byteaColumnsKey is the configuration key of ByteaColumns.
-const byteaColumnsKey = "rewrite.bytea_columns"
-
 // validate reports every bad policy and column at once.
 func (r *Rules) validate() error {
 	var errs []error
@@ -175,9 +173,9 @@ func (r *Rules) validate() error {
 	for _, column := range r.ByteaColumns {
 		table, name, _ := strings.Cut(column, ".")
 		if table == "" || name == "" || strings.Contains(name, ".") {
-			errs = append(errs, fmt.Errorf("%s: %q: want table.column", byteaColumnsKey, column))
-		} else if len(name) > maxMapped {
-			errs = append(errs, fmt.Errorf("%s: %q: want a column's name of at most %d bytes: %s is put behind it", byteaColumnsKey, column, maxMapped, schema.MappedSuffix))
+			errs = append(errs, fmt.Errorf("%s: %q: want table.column", bytea.ColumnsKey, column))
+		} else if len(name) > bytea.MaxMapped {
+			errs = append(errs, fmt.Errorf("%s: %q: want a column's name of at most %d bytes: %s is put behind it", bytea.ColumnsKey, column, bytea.MaxMapped, schema.MappedSuffix))
 		}
 	}
 	if size := r.SequenceCache; (size != 0 || r.Serial) && !fitsCache(size) {
@@ -198,9 +196,6 @@ func patternProblems(patterns []string) (bad []string) {
 	}
 	return bad
 }
-
-// maxMapped bounds the name of a mapped column, so that its physical name is one.
-const maxMapped = parse.MaxName - len(schema.MappedSuffix)
 
 func (p *LockPolicy) problems() []string {
 	var bad []string

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/bytea"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
@@ -183,16 +184,16 @@ func (r *rewriter) refusedTable(p *part) {
 	if m.Text("tablespacename") != "" {
 		r.find(found(Tablespace, at))
 	}
-	types, made := map[string]string{}, &table{}
+	types, made := map[string]string{}, &bytea.Table{}
 	if r.names != nil {
-		made = r.columns().tableMade(m)
+		made = r.columns().TableMade(m)
 	}
 	for column := range m.List("table_elts") {
 		if !column.Is("ColumnDef") {
 			continue
 		}
 		kind := typeOf(column)
-		if name := column.Text("colname"); !made.maps(name) {
+		if name := column.Text("colname"); !made.Maps(name) {
 			types[name] = kind
 		}
 		r.refusedColumn(column, kind)

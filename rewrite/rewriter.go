@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/rewrite/bytea"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
@@ -41,8 +42,8 @@ type rewriter struct {
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
-	tokens parse.Tokens // of the statement at hand
-	mapper Mapping      // see columns
+	tokens parse.Tokens  // of the statement at hand
+	mapper bytea.Mapping // see columns
 
 	numbering *numbering // of a CREATE TABLE alone; else nil
 	widens    []string   // columns of the statement at hand that are wider than declared
@@ -201,7 +202,7 @@ func (r *rewriter) unverified(p *part) {
 	alone.statement(p)
 	*p.st = unchanged
 	if alone.maps {
-		p.st.Refusal = (*Refusal)(refusedFor("The text that was made does not mean what was intended."))
+		p.st.Refusal = (*Refusal)(bytea.RefusedFor("The text that was made does not mean what was intended."))
 	}
 	for _, f := range alone.findings {
 		if f.Outcome == Rewritten || f.Outcome == Answered {

@@ -44,7 +44,8 @@ var layers = map[string][]string{
 	"reservoir":          {"lease", "metrics"},
 	"reservoir/fleetsim": {"lease"}, // tests only
 	"lease":              {"metrics"},
-	"rewrite":            {"rewrite/parse", "rewrite/schema"},
+	"rewrite":            {"rewrite/bytea", "rewrite/parse", "rewrite/schema"},
+	"rewrite/bytea":      {"rewrite/parse", "rewrite/schema"},
 	"rewrite/lint":       {"rewrite", "rewrite/parse"},
 	"rewrite/schema":     {"rewrite/parse"},
 	"rewrite/values":     {"rewrite", "rewrite/parse", "rewrite/schema"},

@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
@@ -41,8 +41,8 @@ func converting(hexOpen, hexClose, byteaOpen, byteaClose, check string, unsteady
 func (c *Conversion) Hex(operand string) string   { return c.toHex.open + operand + c.toHex.close }
 func (c *Conversion) Bytea(operand string) string { return c.toBytea.open + operand + c.toBytea.close }
 
-// hexOperand is what an expression makes digits of, a Node, if it is of a conversion's form.
-func hexOperand(m parse.Message) (operand parse.Message, ok bool) {
+// HexOperand is what an expression makes digits of, a Node, if it is of a conversion's form.
+func HexOperand(m parse.Message) (operand parse.Message, ok bool) {
 	for _, c := range [...]*Conversion{Functions, Casts} {
 		made := parse.Converted(c.hexed())
 		operand := c.operand(m)

@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
@@ -14,7 +14,7 @@ func (d *ddl) around(sample parse.Message, operand parse.Value) parse.Value {
 }
 
 // natural has the expressions in a field of a node read a table's mapped columns as bytea.
-func (d *ddl) natural(t *table, node parse.Message, field string) {
+func (d *ddl) natural(t *Table, node parse.Message, field string) {
 	all := node.Values(field)
 	changed := false
 	for i, expr := range all {
@@ -29,7 +29,7 @@ func (d *ddl) natural(t *table, node parse.Message, field string) {
 
 // reads makes an expression read mapped columns as bytea; ok where it is one itself, and
 // another expression stands in its place.
-func (d *ddl) reads(t *table, node parse.Message) (made parse.Value, ok bool) {
+func (d *ddl) reads(t *Table, node parse.Message) (made parse.Value, ok bool) {
 	expr := node.Inner()
 	if expr.Shape == nil {
 		return parse.Value{}, false
@@ -42,12 +42,12 @@ func (d *ddl) reads(t *table, node parse.Message) (made parse.Value, ok bool) {
 		}
 		return parse.Value{}, false
 	}
-	name, path := column(expr)
+	name, path := parse.LastName(expr)
 	switch {
-	case name == t.name && len(t.mapped) > 0 && !t.maps(name), name == "" && len(t.mapped) > 0:
+	case name == t.name && len(t.mapped) > 0 && !t.Maps(name), name == "" && len(t.mapped) > 0:
 		d.refuse("An expression reads a whole row.")
 		return parse.Value{}, false
-	case !t.maps(name):
+	case !t.Maps(name):
 		return parse.Value{}, false
 	}
 	ph, i := d.phrase(), d.token(expr.Integer("location"))
@@ -62,20 +62,9 @@ func (d *ddl) reads(t *table, node parse.Message) (made parse.Value, ok bool) {
 	return d.around(by.unhexed(), parse.Value{Bytes: node.Wire}), true
 }
 
-// column is the last name of a reference, with its node; "" where that is a star.
-func column(ref parse.Message) (name string, node parse.Message) {
-	for field := range ref.List("fields") {
-		node = field
-	}
-	if !node.Is("String") {
-		return "", node
-	}
-	return node.Text("sval"), node
-}
-
 // wrap has the expression in a field of a node, from token first to token last, made
 // hexadecimal digits, of the bytea columns that it reads.
-func (d *ddl) wrap(t *table, node parse.Message, field string, first, last int) {
+func (d *ddl) wrap(t *Table, node parse.Message, field string, first, last int) {
 	if last < first {
 		d.refuse("The place of an expression was not found in the text.")
 		return

@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import (
 	"slices"
@@ -41,11 +41,11 @@ var columnCommands = []parse.AlterTableType{
 }
 
 // alterCommand rewrites a command of ALTER TABLE that stands from token i to token end.
-func (d *ddl) alterCommand(t *table, cmd parse.Message, i, end int) {
+func (d *ddl) alterCommand(t *Table, cmd parse.Message, i, end int) {
 	ph := d.phrase()
 	name, kind := cmd.Text("name"), parse.AlterTableType(cmd.Integer("subtype"))
 	switch {
-	case slices.Contains(columnCommands, kind) && t.maps(name):
+	case slices.Contains(columnCommands, kind) && t.Maps(name):
 		at := ph.ColumnToken(i)
 		d.rewriteName(cmd, "name", at, physicalName(name))
 		if kind == parse.AT_ColumnDefault && cmd.Child("def").Shape != nil {
@@ -53,19 +53,19 @@ func (d *ddl) alterCommand(t *table, cmd parse.Message, i, end int) {
 		}
 	case kind == parse.AT_AddColumn:
 		// A column that clients know by the name is there: the server must find it.
-		if name := cmd.Child("def").Text("colname"); t.maps(name) {
+		if name := cmd.Child("def").Text("colname"); t.Maps(name) {
 			d.rewriteName(cmd.Child("def"), "colname", ph.ColumnToken(i), physicalName(name))
 		}
 	case kind == parse.AT_AddConstraint:
 		constraint := cmd.Child("def")
 		given := givenNames{}
 		if constraint.Text("conname") == "" && constraint.Text("indexname") == "" {
-			d.nameConstraint(t, constraint, keysOf(constraint), newChooser(), given)
+			d.nameConstraint(t, constraint, parse.KeysOf(constraint), newChooser(), given)
 		}
-		d.constraint(t, constraint, keysOf(constraint), given)
-	case kind == parse.AT_AlterColumnType && t.maps(name):
+		d.constraint(t, constraint, parse.KeysOf(constraint), given)
+	case kind == parse.AT_AlterColumnType && t.Maps(name):
 		d.refuse("The column is stored as text, and its type is bytea to clients: create the table anew.")
-	case kind == parse.AT_SetExpression && t.maps(name):
+	case kind == parse.AT_SetExpression && t.Maps(name):
 		d.refuse("A bytea column in a key is generated.")
 	case kind == parse.AT_DropConstraint:
 		d.keepCheck(t, name)
@@ -73,8 +73,8 @@ func (d *ddl) alterCommand(t *table, cmd parse.Message, i, end int) {
 }
 
 // keepCheck refuses to take away, or to rename, the CHECK by which a mapped column is known.
-func (d *ddl) keepCheck(t *table, constraint string) {
-	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.maps(name) && d.r.Check {
+func (d *ddl) keepCheck(t *Table, constraint string) {
+	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.Maps(name) && d.r.Check {
 		d.refuse("By this CHECK the column is known to hold the hexadecimal digits of a bytea.")
 	}
 }
@@ -104,7 +104,7 @@ func (d *ddl) rename(node parse.Message) {
 	case taken && to.Mapped:
 		d.rewriteName(node, "newname", last, to.Physical())
 	case !taken && from.Mapped:
-		if len(node.Text("newname")) > maxMapped {
+		if len(node.Text("newname")) > MaxMapped {
 			d.refuse(tooLongName)
 			return
 		}
@@ -132,7 +132,7 @@ func (d *ddl) comment(node parse.Message) {
 		schema = path[len(path)-3].Text("sval")
 	}
 	rel := d.named(schema, path[len(path)-2].Text("sval"))
-	if rel == nil || !tableOf(rel).maps(column.Text("sval")) {
+	if rel == nil || !tableOf(rel).Maps(column.Text("sval")) {
 		return
 	}
 	d.rewriteName(column, "sval", d.phrase().Qualified(3)-1, physicalName(column.Text("sval"))) // COMMENT ON COLUMN a.b.c
@@ -143,7 +143,7 @@ func (d *ddl) grant(node parse.Message) {
 	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
 	}
-	var tables []*table
+	var tables []*Table
 	objects := map[*schema.Relation]bool{}
 	for object := range node.List("objects") {
 		if !object.Is("RangeVar") {
@@ -158,7 +158,7 @@ func (d *ddl) grant(node parse.Message) {
 	mapped := func(name string) bool {
 		n := 0
 		for _, t := range tables {
-			if t.maps(name) {
+			if t.Maps(name) {
 				n++
 			}
 		}
@@ -189,6 +189,6 @@ func (d *ddl) analyze(node parse.Message) {
 		if rel == nil || !rel.Maps() || target.Child("va_cols").Shape == nil {
 			continue
 		}
-		d.renameList(target, "va_cols", ph.Qualified(d.token(target.Child("relation").Integer("location"))), tableOf(rel).maps)
+		d.renameList(target, "va_cols", ph.Qualified(d.token(target.Child("relation").Integer("location"))), tableOf(rel).Maps)
 	}
 }

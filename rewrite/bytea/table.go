@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import (
 	"slices"
@@ -8,19 +8,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// table is a table whose constraints are rewritten: one that CREATE TABLE makes, or one
+// Table is a table whose constraints are rewritten: one that CREATE TABLE makes, or one
 // that is there.
-type table struct {
+type Table struct {
 	schema, name string
 	mapped       map[string]bool
 	key          []string // of its primary key
 }
 
-func (t *table) maps(name string) bool { return t.mapped[name] }
+func (t *Table) Maps(name string) bool { return t.mapped[name] }
 
 // tableOf is a relation that is there.
-func tableOf(rel *schema.Relation) *table {
-	t := &table{schema: rel.Schema, name: rel.Name, mapped: map[string]bool{}, key: rel.Key}
+func tableOf(rel *schema.Relation) *Table {
+	t := &Table{schema: rel.Schema, name: rel.Name, mapped: map[string]bool{}, key: rel.Key}
 	for _, c := range rel.Columns {
 		if c.Mapped {
 			t.mapped[c.Name] = true
@@ -29,12 +29,12 @@ func tableOf(rel *schema.Relation) *table {
 	return t
 }
 
-// tableMade is the table that a CREATE TABLE makes, with the columns that are mapped: those
+// TableMade is the table that a CREATE TABLE makes, with the columns that are mapped: those
 // of type bytea that are in a key, refer to a mapped column, or are named by the
 // configuration. None are where the server refuses the table anyway.
-func (m *Mapping) tableMade(create parse.Message) *table {
+func (m *Mapping) TableMade(create parse.Message) *Table {
 	relation := create.Child("relation")
-	t := &table{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
+	t := &Table{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
 	for _, field := range []string{"partspec", "partbound", "inh_relations", "of_typename"} {
 		if create.Child(field).Shape != nil {
 			return t
@@ -53,7 +53,7 @@ func (m *Mapping) tableMade(create parse.Message) *table {
 			}
 		}
 	}
-	for constraint, keys := range constraintsOf(create) {
+	for constraint, keys := range parse.ConstraintsOf(create) {
 		if parse.ConstraintIs(constraint, parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE) {
 			for _, key := range keys {
 				if bytea[key] {
@@ -65,7 +65,7 @@ func (m *Mapping) tableMade(create parse.Message) *table {
 			t.key = keys
 		}
 	}
-	for constraint, keys := range constraintsOf(create) {
+	for constraint, keys := range parse.ConstraintsOf(create) {
 		if !parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) {
 			continue
 		}
@@ -78,9 +78,9 @@ func (m *Mapping) tableMade(create parse.Message) *table {
 	return t
 }
 
-// relationMade is the relation that a CREATE TABLE makes. One without a schema in the text is in within.
-func (m *Mapping) relationMade(create parse.Message, within string) *schema.Relation {
-	t := m.tableMade(create)
+// RelationMade is the relation that a CREATE TABLE makes. One without a schema in the text is in within.
+func (m *Mapping) RelationMade(create parse.Message, within string) *schema.Relation {
+	t := m.TableMade(create)
 	rel := &schema.Relation{Schema: t.schema, Name: t.name, Key: t.key}
 	if rel.Schema == "" {
 		rel.Schema = within
@@ -88,44 +88,15 @@ func (m *Mapping) relationMade(create parse.Message, within string) *schema.Rela
 	for column := range create.List("table_elts") {
 		if column.Is("ColumnDef") {
 			name := column.Text("colname")
-			rel.Columns = append(rel.Columns, schema.Column{Name: name, Mapped: t.maps(name)})
+			rel.Columns = append(rel.Columns, schema.Column{Name: name, Mapped: t.Maps(name)})
 		}
 	}
 	return rel
 }
 
-// constraintsOf yields the constraints of a CREATE TABLE in their order, each with the
-// columns that it is over.
-func constraintsOf(create parse.Message) func(yield func(constraint parse.Message, keys []string) bool) {
-	return func(yield func(parse.Message, []string) bool) {
-		for element := range create.List("table_elts") {
-			if element.Is("Constraint") && !yield(element, keysOf(element)) {
-				return
-			}
-			if !element.Is("ColumnDef") {
-				continue
-			}
-			keys := []string{element.Text("colname")}
-			for constraint := range element.List("constraints") {
-				if !yield(constraint, keys) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// keysOf are the columns that a table's constraint is over.
-func keysOf(constraint parse.Message) []string {
-	if parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) {
-		return constraint.Names("fk_attrs")
-	}
-	return constraint.Names("keys")
-}
-
 // referred are the columns that a FOREIGN KEY of a table refers to; none where nobody knows
 // them.
-func (m *Mapping) referred(t *table, constraint parse.Message) []schema.Column {
+func (m *Mapping) referred(t *Table, constraint parse.Message) []schema.Column {
 	to := constraint.Child("pktable")
 	name := to.Text("relname")
 	other := t
@@ -157,14 +128,14 @@ func (d *ddl) createTable(create parse.Message) {
 			d.refuse("LIKE would copy a table that has such columns.")
 		}
 	}
-	t := d.r.tableMade(create)
+	t := d.r.TableMade(create)
 	given := d.constraintNames(t, create)
 	for element := range create.List("table_elts") {
 		switch {
 		case element.Is("ColumnDef"):
 			d.column(t, element, given)
 		case element.Is("Constraint"):
-			d.constraint(t, element, keysOf(element), given)
+			d.constraint(t, element, parse.KeysOf(element), given)
 		}
 	}
 	if len(t.mapped) > 0 && d.node.Is("CreateSchemaStmt") {
@@ -173,9 +144,9 @@ func (d *ddl) createTable(create parse.Message) {
 }
 
 // column rewrites a column's definition in CREATE TABLE.
-func (d *ddl) column(t *table, column parse.Message, given givenNames) {
+func (d *ddl) column(t *Table, column parse.Message, given givenNames) {
 	name := column.Text("colname")
-	if !t.maps(name) {
+	if !t.Maps(name) {
 		for constraint := range column.List("constraints") {
 			d.constraint(t, constraint, []string{name}, given)
 			if parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) {
@@ -184,7 +155,7 @@ func (d *ddl) column(t *table, column parse.Message, given givenNames) {
 		}
 		return
 	}
-	if len(name) > maxMapped {
+	if len(name) > MaxMapped {
 		d.refuse(tooLongName)
 		return
 	}

@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
@@ -35,7 +35,7 @@ type attribute struct {
 	of           *item // nil for one that JOIN USING has merged
 }
 
-// maps reports whether some column is mapped.
+// Maps reports whether some column is mapped.
 func (v *view) maps() bool { return mapsAny(v.columns) }
 
 func mapsAny(columns []attribute) bool {

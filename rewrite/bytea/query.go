@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
@@ -16,7 +16,7 @@ type mapper struct {
 
 	edits []parse.Edit
 	meant parse.Intents
-	// table is the word of a TABLE t, which is read; -1 for none.
+	// Table is the word of a TABLE t, which is read; -1 for none.
 	table int
 	// plainly: columns are read as bytea wherever that is right, and no comparison is
 	// changed: it is slow, and needs the ends of no operand.
@@ -155,7 +155,7 @@ func (m *mapper) query(node parse.Message, outer *scope) outputs {
 // refuse has the statement refused; the first reason stays.
 func (m *mapper) refuse(detail string) {
 	if m.refusal == nil {
-		m.refusal = refusedFor(detail)
+		m.refusal = RefusedFor(detail)
 	}
 }
 

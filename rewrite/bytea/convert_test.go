@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 

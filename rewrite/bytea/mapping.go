@@ -1,9 +1,15 @@
-package rewrite
+package bytea
 
 import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
+
+// ColumnsKey is the configuration key of Mapping.Columns.
+const ColumnsKey = "rewrite.bytea_columns"
+
+// MaxMapped is the length of the longest name that a mapped column may have for clients, in bytes.
+const MaxMapped = parse.MaxName - len(schema.MappedSuffix)
 
 // Mapping maps the statements of one text.
 type Mapping struct {
@@ -41,7 +47,7 @@ type Refused struct {
 func (m *Mapping) Map(node parse.Message, start, end int) Form {
 	switch {
 	case m.rowTyped(node):
-		return Form{Refusal: refusedFor("It names the type of a mapped table's rows, which has the columns as they are stored.")}
+		return Form{Refusal: RefusedFor("It names the type of a mapped table's rows, which has the columns as they are stored.")}
 	case asks(node):
 		return m.mapQuery(node, start, end)
 	}
@@ -74,8 +80,8 @@ func (m *Mapping) rowTyped(node parse.Message) bool {
 var typeNames = parse.WordSet(`text bytea name date uuid json jsonb path point box circle line lseg polygon money oid char inet cidr xml
 	record void any bit varbit xid tid cid regclass regtype regproc tsvector tsquery`)
 
-// refusedFor refuses a statement over mapped columns that cannot be said to the server.
-func refusedFor(detail string) *Refused {
+// RefusedFor refuses a statement over mapped columns that cannot be said to the server.
+func RefusedFor(detail string) *Refused {
 	return &Refused{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of the statement", Detail: detail,
 		Hint: "A bytea column of a key is stored as text (rewrite.bytea). Name the columns, qualified by their table, and write the statement in a simpler way."}
 }

@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -71,7 +71,7 @@ func (d *ddl) leaves(node parse.Message) {
 // refuse has the statement refused; the first reason stays.
 func (d *ddl) refuse(detail string) {
 	if d.refusal == nil {
-		d.refusal = refusedFor(detail)
+		d.refusal = RefusedFor(detail)
 	}
 }
 

@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
@@ -131,7 +131,7 @@ func (m *mapper) isMapped(s *scope, n parse.Message) bool {
 // unsettled refuses a statement that writes such a parameter.
 func (m *mapper) unsettled() {
 	if m.refusal == nil {
-		m.refusal = refusedFor("A parameter becomes a mapped column and stands in another place too, which may give it another type.")
+		m.refusal = RefusedFor("A parameter becomes a mapped column and stands in another place too, which may give it another type.")
 		m.refusal.Hint = "Write the type behind the parameter where it becomes the column, as in $1::bytea."
 	}
 }

@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import (
 	"strings"
@@ -99,7 +99,7 @@ func (m *mapper) copyTo(node parse.Message) {
 		return
 	}
 	if node.Flag("is_from") {
-		if m.refusal = refusedFor("COPY writes to the columns as they are stored."); m.refusal != nil {
+		if m.refusal = RefusedFor("COPY writes to the columns as they are stored."); m.refusal != nil {
 			m.refusal.Hint = "Write the rows by INSERT."
 		}
 		return

@@ -1,4 +1,4 @@
-package rewrite
+package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
@@ -32,17 +32,17 @@ func (d *ddl) createIndex(index parse.Message) {
 
 // indexElements writes the columns of an index, in parentheses that open at token open. It
 // reports whether one of them is mapped.
-func (d *ddl) indexElements(t *table, index parse.Message, field string, open int) (touched bool) {
+func (d *ddl) indexElements(t *Table, index parse.Message, field string, open int) (touched bool) {
 	ph := d.phrase()
 	i := open + 1
 	for element := range index.List(field) {
 		name := element.Text("name")
 		switch expr := element.Child("expr"); {
-		case t.maps(name):
+		case t.Maps(name):
 			d.rewriteName(element, "name", i, physicalName(name))
 			touched = true
 		case expr.Is("ColumnRef"): // in parentheses: the column itself
-			if name, path := column(expr); t.maps(name) {
+			if name, path := parse.LastName(expr); t.Maps(name) {
 				d.rewriteName(path, "sval", ph.Qualified(d.token(expr.Integer("location")))-1, physicalName(name))
 				touched = true
 			}
@@ -63,7 +63,7 @@ func (d *ddl) indexColumns(index parse.Message) []string {
 		for element := range index.List(field) {
 			name := element.Text("name")
 			if expr := element.Child("expr"); expr.Is("ColumnRef") {
-				name, _ = column(expr)
+				name, _ = parse.LastName(expr)
 			}
 			if name == "" {
 				d.refuse("An index over such a column and an expression has no name: give it one.")
@@ -71,5 +71,5 @@ func (d *ddl) indexColumns(index parse.Message) []string {
 			columns = append(columns, name)
 		}
 	}
-	return distinct(columns)
+	return parse.DistinctNames(columns)
 }

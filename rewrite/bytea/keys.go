@@ -1,7 +1,6 @@
-package rewrite
+package bytea
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -13,7 +12,7 @@ type givenNames map[*byte]string
 // constraintNames are the names that PostgreSQL would give a table's unnamed constraints
 // over mapped columns, if these had their own names: clients read them in errors, and write
 // them in ON CONFLICT ON CONSTRAINT.
-func (d *ddl) constraintNames(t *table, create parse.Message) givenNames {
+func (d *ddl) constraintNames(t *Table, create parse.Message) givenNames {
 	given := givenNames{}
 	if len(t.mapped) == 0 {
 		return given
@@ -21,7 +20,7 @@ func (d *ddl) constraintNames(t *table, create parse.Message) givenNames {
 	taken := newChooser()
 	for _, kind := range []parse.ConstrType{parse.CONSTR_CHECK, parse.CONSTR_UNIQUE, parse.CONSTR_FOREIGN} {
 		same := merged(create)
-		for constraint, keys := range constraintsOf(create) {
+		for constraint, keys := range parse.ConstraintsOf(create) {
 			switch name := constraint.Text("conname"); {
 			case !parse.ConstraintIs(constraint, kind):
 			case name != "":
@@ -40,7 +39,7 @@ func merged(create parse.Message) map[*byte]bool {
 	said, same := map[string]bool{}, map[*byte]bool{}
 	deferred := deferrals(create)
 	for _, kind := range []parse.ConstrType{parse.CONSTR_PRIMARY, parse.CONSTR_UNIQUE} {
-		for constraint, keys := range constraintsOf(create) {
+		for constraint, keys := range parse.ConstraintsOf(create) {
 			if !parse.ConstraintIs(constraint, kind) {
 				continue
 			}
@@ -61,7 +60,7 @@ func merged(create parse.Message) map[*byte]bool {
 func deferrals(create parse.Message) map[*byte]string {
 	all := map[*byte]string{}
 	var last *byte
-	for constraint := range constraintsOf(create) {
+	for constraint := range parse.ConstraintsOf(create) {
 		switch parse.ConstrType(constraint.Integer("contype")) {
 		case parse.CONSTR_ATTR_DEFERRABLE:
 			all[last] = "D" + strings.TrimPrefix(all[last], "D")
@@ -83,42 +82,26 @@ func deferrals(create parse.Message) map[*byte]string {
 
 // nameConstraint chooses the name of a constraint, and gives it where it is over a mapped
 // column.
-func (d *ddl) nameConstraint(t *table, constraint parse.Message, keys []string, taken chooser, given givenNames) {
+func (d *ddl) nameConstraint(t *Table, constraint parse.Message, keys []string, taken chooser, given givenNames) {
 	var columns []string
 	label := "check"
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_CHECK:
-		if columns = columnsIn(constraint.Child("raw_expr"), nil); len(columns) > 1 { // then none of them is in the name
+		if columns = parse.ColumnsIn(constraint.Child("raw_expr"), nil); len(columns) > 1 { // then none of them is in the name
 			columns = nil
 		}
 	case parse.CONSTR_UNIQUE:
 		columns, label = append(columns, keys...), "key"
-		columns = distinct(append(columns, constraint.Names("including")...))
+		columns = parse.DistinctNames(append(columns, constraint.Names("including")...))
 	case parse.CONSTR_FOREIGN:
 		columns, label = keys, "fkey"
 	}
 	name := taken.choose(t.name, columns, label)
 	for _, column := range columns { // a number is behind one that is there twice, too
-		if t.maps(column) {
+		if t.Maps(column) {
 			given[&constraint.Wire[0]] = name
 		}
 	}
-}
-
-// columnsIn adds the names of the columns in an expression, each once, up to a second.
-func columnsIn(expr parse.Message, columns []string) []string {
-	if expr.Is("ColumnRef") {
-		if name, _ := column(expr); name != "" && !slices.Contains(columns, name) {
-			columns = append(columns, name)
-		}
-		return columns
-	}
-	for child := range expr.Nodes() {
-		if columns = columnsIn(child, columns); len(columns) > 1 {
-			break
-		}
-	}
-	return columns
 }
 
 // constraintToken is the first token of a constraint behind its name.
@@ -131,7 +114,7 @@ func (d *ddl) constraintToken(constraint parse.Message) int {
 }
 
 // constraint rewrites a constraint of a table, or of a column of it, which is over keys.
-func (d *ddl) constraint(t *table, constraint parse.Message, keys []string, given givenNames) {
+func (d *ddl) constraint(t *Table, constraint parse.Message, keys []string, given givenNames) {
 	if name, ok := given[&constraint.Wire[0]]; ok {
 		d.before(d.token(constraint.Integer("location")), "CONSTRAINT "+parse.Written(name)+" ")
 		d.meant.Set(constraint, "conname", parse.Value{Bytes: []byte(name)})
@@ -151,7 +134,7 @@ func (d *ddl) constraint(t *table, constraint parse.Message, keys []string, give
 }
 
 // keyColumns writes the columns of PRIMARY KEY and UNIQUE of a table.
-func (d *ddl) keyColumns(t *table, constraint parse.Message) {
+func (d *ddl) keyColumns(t *Table, constraint parse.Message) {
 	if constraint.Child("keys").Shape == nil || len(t.mapped) == 0 {
 		return // a column's, or USING INDEX
 	}
@@ -160,12 +143,12 @@ func (d *ddl) keyColumns(t *table, constraint parse.Message) {
 	for open < len(ph.Tokens) && !ph.Punct(open, '(') {
 		open++
 	}
-	d.renameList(constraint, "keys", open, t.maps)
-	d.renameList(constraint, "including", ph.Closing(open)+2, t.maps)
+	d.renameList(constraint, "keys", open, t.Maps)
+	d.renameList(constraint, "including", ph.Closing(open)+2, t.Maps)
 }
 
 // foreignKey writes the columns of FOREIGN KEY and REFERENCES, on both sides.
-func (d *ddl) foreignKey(t *table, constraint parse.Message, keys []string) {
+func (d *ddl) foreignKey(t *Table, constraint parse.Message, keys []string) {
 	to := constraint.Child("pktable")
 	if to.Text("relname") != t.name || to.Text("schemaname") != t.schema {
 		d.find(to) // it must be known which it is
@@ -174,13 +157,13 @@ func (d *ddl) foreignKey(t *table, constraint parse.Message, keys []string) {
 	ph := d.phrase()
 	i := d.constraintToken(constraint)
 	for n, name := range keys {
-		if n < len(referred) && referred[n].Mapped != t.maps(name) {
+		if n < len(referred) && referred[n].Mapped != t.Maps(name) {
 			d.refuse("A FOREIGN KEY pairs a bytea column that is stored as text with a column that is not: " +
-				"create the table anew with the column of type bytea, and name both in " + byteaColumnsKey + ".")
+				"create the table anew with the column of type bytea, and name both in " + ColumnsKey + ".")
 		}
 	}
 	if ph.Words(i, "foreign", "key") {
-		d.renameList(constraint, "fk_attrs", i+2, t.maps)
+		d.renameList(constraint, "fk_attrs", i+2, t.Maps)
 		if constraint.Child("fk_del_set_cols").Shape != nil && len(t.mapped) > 0 {
 			d.refuse("ON DELETE SET has a list of columns.")
 		}

@@ -1,0 +1,73 @@
+package parse
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// DistinctNames are the names of an index's columns with a number behind each that is there twice,
+// as PostgreSQL's ChooseIndexColumnNames has them. More than have room in a name are left out.
+func DistinctNames(columns []string) []string {
+	columns = columns[:min(len(columns), MaxName)]
+	taken := make(map[string]bool, len(columns))
+	all := make([]string, 0, len(columns))
+	for _, column := range columns {
+		name := column
+		for i := 1; taken[name]; i++ {
+			number := strconv.Itoa(i)
+			name = clipped(column, min(len(column), MaxName-len(number))) + number
+		}
+		taken[name] = true
+		all = append(all, name)
+	}
+	return all
+}
+
+// JoinedNames are names of columns with _ between them, as far as PostgreSQL writes them.
+func JoinedNames(columns []string) string {
+	var b strings.Builder
+	for _, column := range columns {
+		if b.Len() > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteString(column)
+		if b.Len() > MaxName {
+			break
+		}
+	}
+	return b.String()
+}
+
+// ObjectName is PostgreSQL's makeObjectName: the longer one of both names is cut until
+// the whole fits.
+func ObjectName(first, second, label string) string {
+	room := MaxName - len(label) - 1
+	if second != "" {
+		room--
+	}
+	a, b := len(first), len(second)
+	for a+b > room {
+		if a > b {
+			a--
+		} else {
+			b--
+		}
+	}
+	name := clipped(first, a)
+	if second != "" {
+		name += "_" + clipped(second, b)
+	}
+	return name + "_" + label
+}
+
+// clipped are the first n bytes of a text without a part of a character at their end.
+func clipped(s string, n int) string {
+	if n == len(s) {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
