@@ -9,7 +9,7 @@ type Admin struct{ closed prometheus.Counter }
 func NewAdmin(reg prometheus.Registerer) *Admin {
 	a := &Admin{closed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "dsql_admin_connections_closed_total",
-		Help: "Connections of the admin address that were closed since too many were open.",
+		Help: "Connections of the admin address that were closed because too many were open.",
 	})}
 	reg.MustRegister(a.closed)
 	return a

@@ -18,7 +18,7 @@ type InjectorCounts struct {
 // concurrent use.
 func NewInjector(version string, read func() InjectorCounts) *prometheus.Registry {
 	counts := &pulled[InjectorCounts]{}
-	pods := prometheus.NewDesc("dsql_inject_pods_total", "Pods that sluice inject was asked about, by outcome.", []string{"outcome"}, nil)
+	pods := prometheus.NewDesc("dsql_inject_pods_total", "Requests to sluice inject about a pod, by outcome.", []string{"outcome"}, nil)
 	outcome := func(name string, value func(InjectorCounts) uint64) row[InjectorCounts] {
 		return row[InjectorCounts]{desc: pods, kind: prometheus.CounterValue, labels: []string{name},
 			value: func(c InjectorCounts) float64 { return float64(value(c)) }}
@@ -28,11 +28,11 @@ func NewInjector(version string, read func() InjectorCounts) *prometheus.Registr
 		outcome("present", func(c InjectorCounts) uint64 { return c.Present }),
 		outcome("refused", func(c InjectorCounts) uint64 { return c.Refused }),
 		outcome("skipped", func(c InjectorCounts) uint64 { return c.Skipped }),
-		counter("dsql_inject_malformed_total", "Requests to sluice inject that were no AdmissionReview, or too many at once.",
+		counter("dsql_inject_malformed_total", "Requests that sluice inject refused: no AdmissionReview, or too many at once.",
 			func(c InjectorCounts) float64 { return float64(c.Malformed) }),
 		counter("dsql_inject_reload_failures_total", "Changes of the certificate of sluice inject that could not be read; the old one stays in use.",
 			func(c InjectorCounts) float64 { return float64(c.ReloadFailures) }),
-		gauge("dsql_inject_certificate_expiry_timestamp_seconds", "When the certificate of sluice inject stops to be valid, in Unix time.",
+		gauge("dsql_inject_certificate_expiry_timestamp_seconds", "Unix time of the end of the certificate of sluice inject.",
 			func(c InjectorCounts) float64 { return float64(c.CertificateExpires.Unix()) }),
 	}
 	counts.connect(read)

@@ -89,7 +89,7 @@ func newLease(reg prometheus.Registerer) *Lease {
 		duration: make(map[string]prometheus.Observer, len(callKinds)),
 	}
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "dsql_lease_call_seconds", Help: "Time of calls of the lease table, by kind.", Buckets: dialBuckets,
+		Name: "dsql_lease_call_seconds", Help: "Duration of calls of the lease table, by kind.", Buckets: dialBuckets,
 	}, []string{"kind"})
 	for _, kind := range callKinds {
 		l.duration[kind] = duration.WithLabelValues(kind)
@@ -128,43 +128,43 @@ func leaseRows() []row[LeaseGauges] {
 		integer("dsql_lease_held_slots", "Slots of the cluster's connection count held here.", func(g LeaseGauges) int { return g.Held }),
 		integer("dsql_lease_used_slots", "Held slots that a backend uses.", func(g LeaseGauges) int { return g.InUse }),
 		integer("dsql_lease_waiting_dials", "Dials that wait for a slot.", func(g LeaseGauges) int { return g.Waiting }),
-		integer("dsql_lease_excess_backends", "Backends that must close: others are owed their slots, or the lease runs out.",
+		integer("dsql_lease_excess_backends", "Backends that must close because other sidecars have a right to their slots, or because the lease ends.",
 			func(g LeaseGauges) int { return g.Excess }),
-		integer("dsql_lease_limit_slots", "Slots of the whole cluster, as the table has it.", func(g LeaseGauges) int { return g.Limit }),
-		integer("dsql_lease_fair_slots", "This process's fair share, as estimated.", func(g LeaseGauges) int { return g.Fair }),
+		integer("dsql_lease_limit_slots", "Slots of the whole cluster, from the table.", func(g LeaseGauges) int { return g.Limit }),
+		integer("dsql_lease_fair_slots", "This process's fair share, an estimate.", func(g LeaseGauges) int { return g.Fair }),
 		gauge("dsql_lease_age_seconds", "Time since the lease was renewed.", func(g LeaseGauges) float64 { return g.Age.Seconds() }),
 		count("dsql_lease_granted_slots_total", "Slots taken from the table.", func(g LeaseGauges) uint64 { return g.Granted }),
 		count("dsql_lease_returned_slots_total", "Slots given back to the table.", func(g LeaseGauges) uint64 { return g.Returned }),
 		count("dsql_lease_given_slots_total", "Slots given back because others waited below their fair share.",
 			func(g LeaseGauges) uint64 { return g.GivenBack }),
-		count("dsql_lease_refused_changes_total", "Changes of the table whose condition did not hold.", func(g LeaseGauges) uint64 { return g.Refused }),
-		count("dsql_lease_resolved_changes_total", "Changes whose outcome was unknown for a while.", func(g LeaseGauges) uint64 { return g.Resolved }),
-		count("dsql_lease_reaped_records_total", "Records of dead sidecars whose slots were freed from here.", func(g LeaseGauges) uint64 { return g.Reaped }),
-		count("dsql_lease_predecessor_records_total", "Records of predecessors whose process was proved gone, given back from here.", func(g LeaseGauges) uint64 { return g.Buried }),
+		count("dsql_lease_refused_changes_total", "Changes of the table that failed by their condition.", func(g LeaseGauges) uint64 { return g.Refused }),
+		count("dsql_lease_resolved_changes_total", "Changes with an outcome that was unknown for a while.", func(g LeaseGauges) uint64 { return g.Resolved }),
+		count("dsql_lease_reaped_records_total", "Records of dead sidecars that this process freed.", func(g LeaseGauges) uint64 { return g.Reaped }),
+		count("dsql_lease_predecessor_records_total", "Records that this process gave back for a predecessor that has certainly ended.", func(g LeaseGauges) uint64 { return g.Buried }),
 		gauge("dsql_lease_file", "1 while distributed.conn_lease_file is locked and names this process's records.", func(g LeaseGauges) float64 { return truth(g.Testified) }),
-		count("dsql_lease_lost_reaps_total", "Records that others freed first.", func(g LeaseGauges) uint64 { return g.ReapsLost }),
-		count("dsql_lease_reaped_self_total", "Records of this process that others took away.", func(g LeaseGauges) uint64 { return g.ReapedSelf }),
+		count("dsql_lease_lost_reaps_total", "Records of dead sidecars that another sidecar freed first.", func(g LeaseGauges) uint64 { return g.ReapsLost }),
+		count("dsql_lease_reaped_self_total", "Records of this process that other sidecars removed.", func(g LeaseGauges) uint64 { return g.ReapedSelf }),
 		count("dsql_lease_lapsed_total", "Times that the lease was not renewed in time and everything closed.", func(g LeaseGauges) uint64 { return g.Lapsed }),
-		count("dsql_lease_drifts_total", "Sights of a shard whose numbers disagree. Must stay 0.", func(g LeaseGauges) uint64 { return g.Drifts }),
+		count("dsql_lease_drifts_total", "Reads of a shard with numbers that disagree. Must stay 0.", func(g LeaseGauges) uint64 { return g.Drifts }),
 		count("dsql_rate_tickets_total", "Tickets reserved from the cluster's connection rate.", func(g LeaseGauges) uint64 { return g.Tickets }),
 		count("dsql_rate_stale_tickets_total", "Tickets that were not used in time.", func(g LeaseGauges) uint64 { return g.Stale }),
-		count("dsql_rate_local_dials_total", "Dials by the share for sidecars that cannot reach the table.", func(g LeaseGauges) uint64 { return g.LocalDials }),
-		count("dsql_rate_resets_total", "Ticket times that could not be right and were set back.", func(g LeaseGauges) uint64 { return g.Resets }),
-		gauge("dsql_rate_queue_seconds", "How far ahead the cluster's tickets were given out, when last seen.",
+		count("dsql_rate_local_dials_total", "Dials by the local share, for sidecars that cannot reach the table.", func(g LeaseGauges) uint64 { return g.LocalDials }),
+		count("dsql_rate_resets_total", "Impossible ticket times that were set back.", func(g LeaseGauges) uint64 { return g.Resets }),
+		gauge("dsql_rate_queue_seconds", "Time between now and the cluster's latest ticket, at the last read of the table.",
 			func(g LeaseGauges) float64 { return g.Queue.Seconds() }),
-		gauge("dsql_rate_local", "1 while dials go by the local share.", func(g LeaseGauges) float64 { return truth(g.Local) }),
+		gauge("dsql_rate_local", "1 while dials use the local share of the rate.", func(g LeaseGauges) float64 { return truth(g.Local) }),
 	}
-	phase := prometheus.NewDesc("dsql_lease_phase", "1 for the phase that the lease is in.", []string{"phase"}, nil)
+	phase := prometheus.NewDesc("dsql_lease_phase", "1 for the current phase of the lease.", []string{"phase"}, nil)
 	for _, p := range leasePhases {
 		rows = append(rows, row[LeaseGauges]{desc: phase, kind: prometheus.GaugeValue, labels: []string{p},
 			value: func(g LeaseGauges) float64 { return truth(g.Phase == p) }})
 	}
-	problem := prometheus.NewDesc("dsql_lease_problem", "1 for the cause for which calls of the lease table fail just now.", []string{"cause"}, nil)
+	problem := prometheus.NewDesc("dsql_lease_problem", "1 for the cause of the current failures of calls of the lease table.", []string{"cause"}, nil)
 	for _, cause := range LeaseCauses {
 		rows = append(rows, row[LeaseGauges]{desc: problem, kind: prometheus.GaugeValue, labels: []string{cause},
 			value: func(g LeaseGauges) float64 { return truth(g.Problem == cause) }})
 	}
-	differs := prometheus.NewDesc("dsql_lease_settings_differ", "1 for a figure that the lease table has otherwise than this process's configuration; the table's holds.",
+	differs := prometheus.NewDesc("dsql_lease_settings_differ", "1 for a figure that differs between the lease table and this process's configuration; the table's applies.",
 		[]string{"setting"}, nil)
 	for _, setting := range LeaseSettings {
 		rows = append(rows, row[LeaseGauges]{desc: differs, kind: prometheus.GaugeValue, labels: []string{setting},

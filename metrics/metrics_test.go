@@ -122,7 +122,7 @@ func TestTableNamesEveryMetricAndItsLabels(t *testing.T) {
 			t.Errorf("%s is not in the table once:\n%s", name, table)
 		}
 	}
-	want := "| `dsql_backends_lost_total` | counter | `when`: idle, other, replaying, transaction, unknown_outcome | Backends that were found dead, by what they were doing. |\n"
+	want := "| `dsql_backends_lost_total` | counter | `when`: idle, other, replaying, transaction, unknown_outcome | Backends that were found dead, by their use at that time. |\n"
 	if !strings.Contains(table, want) {
 		t.Errorf("table lacks\n%s\ngot\n%s", want, table)
 	}
@@ -237,7 +237,7 @@ func TestCheckoutLatencyCountsThoseThatDidNotWait(t *testing.T) {
 	set.Reservoir.Pull(func() metrics.ReservoirGauges { return metrics.ReservoirGauges{Checkouts: 102, Immediate: 100} })
 	set.Reservoir.Waited(20 * time.Millisecond)
 	set.Reservoir.Waited(time.Minute)
-	const want = `# HELP dsql_reservoir_checkout_latency_seconds Time from wanting a backend to having it; checkouts that did not wait count as 0.
+	const want = `# HELP dsql_reservoir_checkout_latency_seconds Time from the request for a backend to its checkout; checkouts that did not wait count as 0.
 # TYPE dsql_reservoir_checkout_latency_seconds histogram
 dsql_reservoir_checkout_latency_seconds_bucket{le="0.0001"} 100
 dsql_reservoir_checkout_latency_seconds_bucket{le="0.001"} 100

@@ -51,7 +51,7 @@ type ProxyGauges struct {
 func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *Proxy {
 	unsupported := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dsql_unsupported_feature_total",
-		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
+		Help: "Statements with a feature that DSQL treats otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
 	}, []string{"operation", "feature"})
 	unsupported.WithLabelValues(Other, Other) // so that the metric exists from the start
 	p := &Proxy{
@@ -72,15 +72,15 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 		errors: newClosedCounter(reg, "dsql_errors_sent_total",
 			"Errors that Sluice itself sent to clients, by SQLSTATE.", "sqlstate", sqlStates),
 		cancels: newClosedCounter(reg, "dsql_cancels_total",
-			"Cancel requests, by what became of them.", "outcome", cancelOutcomes),
+			"Cancel requests, by outcome.", "outcome", cancelOutcomes),
 		lost: newClosedCounter(reg, "dsql_backends_lost_total",
-			"Backends that were found dead, by what they were doing.", "when", lostWhens),
+			"Backends that were found dead, by their use at that time.", "when", lostWhens),
 		prepared: newClosedCounter(reg, "dsql_prepared_statements_total",
-			"Uses of prepared statements, by what the backend had.", "outcome", preparedResults),
+			"Uses of prepared statements, by outcome.", "outcome", preparedResults),
 		refused: newClosedCounter(reg, "dsql_statements_refused_total",
-			"Requests that Sluice refused by itself, by feature.", "feature", features),
+			"Requests that Sluice itself refused, by feature.", "feature", features),
 		loads: newClosedCounter(reg, "dsql_schema_loads_total",
-			"Times that the relations of the database were read, by cause.", "cause", loadCauses),
+			"Reads of the database's relations, by cause.", "cause", loadCauses),
 	}
 	ownTransactions := p.ownTransactions(reg, choiceKeys)
 	turns := prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -94,16 +94,16 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 			func(g ProxyGauges) float64 { return float64(g.Pinned) }),
 		gauge("dsql_clients_waiting", "Client sessions that wait for a backend.",
 			func(g ProxyGauges) float64 { return float64(g.Waiting) }),
-		gauge("dsql_tx_gate_waiting", "Transactions that wait at the gate, behind others that want the same rows.",
+		gauge("dsql_tx_gate_waiting", "Transactions that wait at the gate for others that want the same rows.",
 			func(g ProxyGauges) float64 { return float64(g.AtGate) }),
-		gauge("dsql_tx_log_bytes", "Bytes kept to run open transactions again; retry.log_total_bytes bounds them.",
+		gauge("dsql_tx_log_bytes", "Bytes of the logs for replays of open transactions; retry.log_total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.LogBytes) }),
-		gauge("dsql_tx_held_bytes", "Bytes of answers held back until their turn is known not to be run again; retry.held_total_bytes bounds them.",
+		gauge("dsql_tx_held_bytes", "Bytes of answers held back while their turn may be replayed; retry.held_total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.HeldBytes) }),
-		gauge("dsql_prepared_text_bytes", "Bytes that the texts of prepared statements take, as clients have them and as they are remembered; prepared.total_bytes bounds them.",
+		gauge("dsql_prepared_text_bytes", "Bytes of the texts of prepared statements, clients' and remembered ones; prepared.total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.TextBytes) }),
 	}
-	p.locks = newClosedCounter(reg, "dsql_advisory_locks_total", "Advisory locks that are kept in a table (rewrite.advisory_locks), by what became of them.", "outcome", lockOutcomes)
+	p.locks = newClosedCounter(reg, "dsql_advisory_locks_total", "Advisory locks in a table (rewrite.advisory_locks), by outcome.", "outcome", lockOutcomes)
 	reg.MustRegister(ownTransactions...)
 	reg.MustRegister(p.started, p.weakened, turns, &p.gauges, p.unsupported)
 	return p
@@ -120,13 +120,13 @@ func (p *Proxy) Unsupported(operation, feature string) {
 // ownTransactions creates the counters of Sluice's own transactions, and of clients' options.
 func (p *Proxy) ownTransactions(reg prometheus.Registerer, choiceKeys []string) []prometheus.Collector {
 	p.choices = newClosedCounter(reg, "dsql_choices_total",
-		"Values that clients chose at their startup or by SET (client.may_set), or had by user (client.users), by the key of the configuration.", "key", choiceKeys)
+		"Values that clients chose at their startup or by SET (client.may_set), or got by user (client.users), by configuration key.", "key", choiceKeys)
 	p.indexes = newClosedCounter(reg, "dsql_indexes_left_total",
-		"Indexes whose CREATE INDEX ended without success and that may be there, and not valid, since Sluice could not drop them, by why it ended.", "cause", indexCauses)
-	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete, rewrite.truncate).")
-	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given a value in a column that was added (ddl.add_column_default, ddl.alter_column_type).")
-	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
-	p.copies = newCounter("dsql_copy_batches_total", "Transactions of INSERTs that COPY FROM STDIN was carried out in (copy.from).")
+		"Indexes of a failed CREATE INDEX that may exist, not valid, because Sluice could not drop them, by the reason of the failure.", "cause", indexCauses)
+	p.batches = newCounter("dsql_delete_batches_total", "Transactions that ran a DELETE of too many rows in batches (rewrite.chunked_delete, rewrite.truncate).")
+	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions that gave rows a value in an added column (ddl.add_column_default, ddl.alter_column_type).")
+	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that Sluice committed before the client's COMMIT (ddl.in_transactions).")
+	p.copies = newCounter("dsql_copy_batches_total", "Transactions of INSERTs that ran a COPY FROM STDIN (copy.from).")
 	return []prometheus.Collector{p.batches, p.backfills, p.early, p.copies}
 }
 
@@ -241,7 +241,7 @@ func (p *Proxy) LocalAnswer(kind string) {
 // newWeakened returns the counter of Weakened.
 func newWeakened() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "dsql_serializable_weakened_total", Help: "Times that SERIALIZABLE was taken for REPEATABLE READ (rewrite.serializable)."})
+		Name: "dsql_serializable_weakened_total", Help: "Times that SERIALIZABLE was treated as REPEATABLE READ (rewrite.serializable)."})
 }
 
 // Weakened counts a transaction, or a setting of later ones, whose isolation level was lowered.

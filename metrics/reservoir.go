@@ -42,7 +42,7 @@ func newReservoir(reg prometheus.Registerer) *Reservoir {
 	}
 	dials := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "dsql_reservoir_dial_seconds",
-		Help:    "Time of the steps of dials that succeeded in that step; total is the whole of a dial that succeeded.",
+		Help:    "Duration of the steps of dials, of those that succeeded in that step; total is that of a whole successful dial.",
 		Buckets: dialBuckets,
 	}, []string{"step"})
 	for _, step := range dialSteps {
@@ -51,7 +51,7 @@ func newReservoir(reg prometheus.Registerer) *Reservoir {
 	r.gauges.rows = []row[ReservoirGauges]{
 		gauge("dsql_reservoir_size", "Backends ready to be lent.",
 			func(g ReservoirGauges) float64 { return float64(g.Ready) }),
-		gauge("dsql_reservoir_target", "Backends, in use and ready, that the fill aims at.",
+		gauge("dsql_reservoir_target", "Backends, in use and ready, that the reservoir tries to have.",
 			func(g ReservoirGauges) float64 { return float64(g.Target) }),
 		gauge("dsql_reservoir_in_use", "Backends lent.",
 			func(g ReservoirGauges) float64 { return float64(g.InUse) }),
@@ -151,7 +151,7 @@ func (w *waits) metric(immediate uint64) prometheus.Metric {
 }
 
 var waitsDesc = prometheus.NewDesc("dsql_reservoir_checkout_latency_seconds",
-	"Time from wanting a backend to having it; checkouts that did not wait count as 0.", nil, nil)
+	"Time from the request for a backend to its checkout; checkouts that did not wait count as 0.", nil, nil)
 
 // reservoirCollector shows gauges and latencies from one snapshot.
 type reservoirCollector struct{ r *Reservoir }

@@ -29,17 +29,17 @@ func newRewrite(reg prometheus.Registerer) *Rewrite {
 			func(c RewriteCounts) float64 { return float64(c.Parsed) }),
 		counter("dsql_rewrite_cache_hits_total", "Statement texts whose plan was remembered.",
 			func(c RewriteCounts) float64 { return float64(c.CacheHits) }),
-		counter("dsql_rewrite_scanned_total", "Statement texts that needed no parse: no word in them concerns any rule.",
+		counter("dsql_rewrite_scanned_total", "Statement texts that needed no parse because none of their words concerns a rule.",
 			func(c RewriteCounts) float64 { return float64(c.Scanned) }),
-		counter("dsql_rewrite_unparsable_total", "Statement texts that PostgreSQL's grammar does not take; they pass as they are.",
+		counter("dsql_rewrite_unparsable_total", "Statement texts outside PostgreSQL's grammar; they pass unchanged.",
 			func(c RewriteCounts) float64 { return float64(c.Unparsable) }),
-		counter("dsql_rewrite_rewritten_total", "Parsed statement texts in whose place another goes to the server.",
+		counter("dsql_rewrite_rewritten_total", "Parsed statement texts that Sluice replaced by another.",
 			func(c RewriteCounts) float64 { return float64(c.Rewritten) }),
-		counter("dsql_rewrite_unverified_total", "Parsed statement texts that pass as they are because the rewritten one did not mean what was intended.",
+		counter("dsql_rewrite_unverified_total", "Parsed statement texts that pass unchanged because the rewritten text had another meaning than intended.",
 			func(c RewriteCounts) float64 { return float64(c.Unverified) }),
 	}
 	guarded := prometheus.NewDesc("dsql_rewrite_guarded_total",
-		"Statement texts that were not given to the parser, by guard; they pass as they are and pin.", []string{"reason"}, nil)
+		"Statement texts that a guard withheld from the parser, by guard; they pass unchanged and pin.", []string{"reason"}, nil)
 	guard := func(reason string, value func(RewriteCounts) float64) row[RewriteCounts] {
 		return row[RewriteCounts]{desc: guarded, kind: prometheus.CounterValue, value: value, labels: []string{reason}}
 	}

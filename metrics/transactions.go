@@ -47,7 +47,7 @@ type transactions struct {
 }
 
 // operationHelp explains the label operation in a metric's help.
-const operationHelp = " A transaction is named after its first statement that locks or writes, else after its first that reads: verb and first table, as in select_shards, or the name that a policy gives; other where no statement of that name has succeeded, and for those used least, of more than 250."
+const operationHelp = " The label operation has verb and first table, as in select_shards, of the transaction's first statement that locks or writes, else of its first that reads; or the name from a policy. It is other for names without a successful statement, and for the least used of more than 250."
 
 func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupported vector) *transactions {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -56,28 +56,28 @@ func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupporte
 		return c
 	}
 	t := &transactions{
-		retries: counter("dsql_tx_retries_total", "Replays of transactions, by what made them necessary."+operationHelp, "sqlstate", "attempt"),
+		retries: counter("dsql_tx_retries_total", "Replays of transactions, by cause."+operationHelp, "sqlstate", "attempt"),
 		conflicts: counter("dsql_tx_conflicts_total",
 			"Conflicts (SQLSTATE 40001) that the server reported, replayed or not, by transaction."),
 		conditions: counter("dsql_condition_failed_total", "UPDATEs and DELETEs that matched no row, by statement."),
-		errors:     counter("dsql_errors_total", "Errors of the server, by transaction and by what became of them.", "error_type"),
+		errors:     counter("dsql_errors_total", "Errors of the server, by transaction and by outcome.", "error_type"),
 		exhausted: counter("dsql_tx_exhausted_total",
-			"Transactions given up because every attempt met a conflict again, or time ran out."),
+			"Transactions that Sluice stopped replaying because all attempts or the time were used up."),
 		refused: newClosedCounter(reg, "dsql_tx_replay_refused_total",
-			"Conflicts and lost backends that reached the client because its transaction was not run again, by reason.",
+			"Conflicts and lost backends that reached the client because its transaction was not replayed, by reason.",
 			"reason", refusedReplays),
 		parts: newClosedCounter(reg, "dsql_discarded_parts_total",
-			"Parts of transactions that ROLLBACK TO had discarded, run again on a second connection (retry.savepoints strict), by whether they answered as before.",
+			"Parts of transactions discarded by ROLLBACK TO that ran again on a second connection (retry.savepoints strict), by whether their answers were the same.",
 			"outcome", partOutcomes),
 		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dsql_retry_attempts_histogram",
-			Help: "Replays that a transaction took.", Buckets: []float64{0, 1, 2, 3, 5, 10}}, []string{"operation"}),
+			Help: "Replays for each transaction.", Buckets: []float64{0, 1, 2, 3, 5, 10}}, []string{"operation"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dsql_operation_duration_seconds",
-			Help:    "From a transaction's first frame at a backend to its end, replays included.",
+			Help:    "Time from a transaction's first frame at a backend to its end, with replays.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5}}, []string{"operation"}),
 		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dsql_active_transactions",
 			Help: "Transactions that have a log for a replay."}, []string{"operation"}),
 		backoff: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dsql_tx_backoff_seconds",
-			Help: "Wait before a replay, at the gate included.", Buckets: []float64{.01, .05, .1, .2, .5, 1, 2, 4}}),
+			Help: "Wait before a replay, with the wait at the gate.", Buckets: []float64{.01, .05, .1, .2, .5, 1, 2, 4}}),
 	}
 	reg.MustRegister(t.attempts, t.durations, t.active, t.backoff)
 	t.operations.init(now, func(name string) *operation { // with Other every metric exists from the start
