@@ -114,14 +114,12 @@ func (s *session) closeGroup(typ byte) error {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
 			return err
 		}
-		if closes && !t.skip {
-			if err := s.storeInGroup(); err != nil {
-				return err
-			}
-		}
 	}
-	if !t.skip && closes { // what fails from now on is the frame at hand
-		return s.flushToClient()
+	if closes && !t.skip {
+		if err := s.storeInGroup(); err != nil || t.skip {
+			return err
+		}
+		return s.flushToClient() // what fails from now on is the frame at hand
 	}
 	return nil
 }

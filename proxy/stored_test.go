@@ -90,6 +90,7 @@ var storedDialogues = map[string]string{
 	"odd words":            queries("\\n/* ü */declare\\nh\\nno scroll cursor--for\\nwith/**/hold for--é\\nselect 1 AS a;", "; fetch all from h ;", "fetch/**/backward/**/1/**/from/**/h;;", "close\\nh;") + "Q DECLARE \"a \"\" b\" CURSOR WITH HOLD FOR SELECT 1\n< Z\nQ FETCH \"a \"\" b\"\n< Z\nD P a \" b\nS\n< Z\n" + gone,
 	"flushed":              ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + "H\n< C\n" + ext("FETCH 2 FROM h") + "H\n< D D C\nS\n< Z\n" + gone,
 	"Query behind":         "P - | SELECT 3 AS three\nB - | -\nE -\nQ DECLARE h NO SCROLL CURSOR WITH HOLD FOR " + counted + "\n< Z\nP - | SELECT 4 AS four\nB - | -\nE -\nQ FETCH 2 FROM h\n< Z\n" + gone,
+	"flushed, then Query":  ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + "H\n< C\nQ SELECT 1 AS one\n< Z\n" + queries("FETCH h") + gone,
 	"wrong formats":        held + "P f | FETCH 2 FROM h\nS\n< Z\n" + bindFormats("", "f", 0, 0, 0) + "E -\nS\n< Z\n" + gone,
 	"binary":               "Q DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, g::int2, g::int8, g > 2 AS b, 'é' || g AS t, g::text::varchar(9), CASE WHEN g <> 2 THEN g END AS n, '\\\\x0aff'::bytea AS y, md5(g::text)::uuid AS u, g::oid, '{\"a\": 1}'::json AS j, '{\"a\": 1}'::jsonb AS k, 'c'::\"char\", 'n'::name, 'p'::char(4) FROM generate_series(-3, 3) g\n< Z\nP f | FETCH 2 FROM h\nD S f\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\nQ FETCH h\n< Z\n" + bindFormats("", "f", 0) + "D P -\nE -\nS\n< Z\n" + gone,
 	"binary in a block":    "P f | FETCH 2 FROM h\nS\n< Z\nQ BEGIN\n< Z\n" + heldForward + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\nQ COMMIT\n< Z\nD P h\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\n" + bindFormats("", "f", 1, 1) + "D P -\nE -\nS\n< Z\nQ MOVE ALL FROM h\n< Z\n" + gone,
@@ -206,7 +207,7 @@ func randomStored(r *rand.Rand, chains bool) string {
 			for range 1 + r.IntN(3) {
 				fmt.Fprintf(&b, "P - | %s\n%sB - | -\n%sE -\n", statement(false), pick("", "", "D S -\n"), pick("", "D P -\n"))
 			}
-			b.WriteString("S\n< Z\n")
+			b.WriteString(pick("S\n< Z\n", "S\n< Z\n", "H\nQ SELECT 3 AS three\n< Z\n"))
 		}
 		switch {
 		case !inBlock, chains && r.IntN(4) == 0: // the next round ends the block, and begins another, in one Query

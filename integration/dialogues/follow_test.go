@@ -543,6 +543,13 @@ func (w *world) compare(s step, o outcome, c *client, sites []site, loose bool) 
 			w.met[lostRow]++ // a cancel has ended its backend
 			return parted
 		}
+		if w.dsql && strings.Contains(strings.Join(got, ""), "C=25001 M=transaction read-write mode must be set") && !hasError(want, "") {
+			return parted // the stand-in's statement is in a subtransaction, where no mode can be changed
+		}
+		if hasError(got, "34000") && !hasError(want, "") && slices.ContainsFunc(sites, func(at site) bool { return at.c == o.c && o.c.answers[at.n].code == "08007" }) {
+			w.met[lostRow]++ // the cursor's transaction may not have committed
+			return parted
+		}
 		if !slices.Equal(got, want) && !w.tolerated(got, want, sites, o.c) {
 			return fmt.Sprintf("[%s]\n  %s\ndirectly:\n  %s", f, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 		}
