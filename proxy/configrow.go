@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"strings"
 	"unicode/utf8"
 
@@ -103,36 +102,6 @@ var errSeveralLate = &wire.Error{Code: retry.StateUnsupported, Message: "several
 // that no server has. The statement itself was answered, and what it has set is gone by then.
 var errSeveralLocal = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction several settings are set for the transaction by the last statement of a pipeline only",
 	Hint: "Begin with BEGIN, or send a Sync behind the statement."}
-
-// valueParams is the ParameterDescription of a statement with parameters as values; oids are the types
-// that the client has named. The error is for the client, whose type the function does not take.
-func valueParams(st *rewrite.Statement, oids string) ([]byte, error) {
-	const text, unknown, varchar = 25, 705, 1043
-	n := st.Values()
-	b := binary.BigEndian.AppendUint16(wire.AppendHeader(nil, wire.ParameterDescription, 2+4*n), uint16(n))
-	for i := range n {
-		typ := uint32(0)
-		if at := 2 + 4*i; at+4 <= len(oids) {
-			typ = binary.BigEndian.Uint32([]byte(oids[at:]))
-		}
-		switch typ {
-		case 0, unknown:
-			typ = text
-		case text, varchar:
-		default:
-			return nil, errValueType
-		}
-		b = binary.BigEndian.AppendUint32(b, typ)
-	}
-	if len(oids) > 2+4*n {
-		return nil, errValueType
-	}
-	return b, nil
-}
-
-// errValueType is PostgreSQL's error, but for the types in it, which it takes the catalog to name.
-var errValueType = &wire.Error{Code: "42883", Message: "function set_config(unknown, ..., boolean) does not exist for the types of the parameters",
-	Hint: "Leave the types of the parameters out, or give text, one for each parameter."}
 
 // bindsHere reports whether a statement with parameters as values is carried out.
 func bindsHere(s *session, _ *rewrite.Statement) bool { return !s.t.ended }

@@ -83,7 +83,7 @@ var handlers = [rewrite.DoesCount]handler{
 	rewrite.SetsRow: {parses: always, here: changesHere, query: queryHere,
 		run: (*session).performChanges, columns: result.ConfigColumns, tag: result.Tag("SELECT 1"), again: result.Tag("SELECT 0"), place: (*division).configures},
 	// Bind makes a statement of constants of this one (bindValues); a Query has no values.
-	rewrite.BindsConfig: {parses: always, here: bindsHere, query: queryHere, params: valueParams,
+	rewrite.BindsConfig: {parses: always, here: bindsHere, query: queryHere, params: result.ValueParams,
 		run: (*session).performChanges, columns: result.ConfigColumns, tag: result.Tag("SELECT 1"), again: result.Tag("SELECT 0"), place: (*division).configures},
 	rewrite.Deallocates: {parses: always, here: deallocatesHere, query: queryHere,
 		run: runDeallocate, tag: result.Tag("DEALLOCATE"), place: (*division).deallocates},
