@@ -218,7 +218,7 @@ func (s *session) restoreInGroup() error {
 		for _, kind := range []byte{wire.Parse, wire.Bind, wire.Execute, wire.Close} {
 			o := s.t.owed.push(kind)
 			if o.swallow = true; kind == wire.Execute {
-				o.want = "set"
+				o.reply = expectSet
 			}
 		}
 		frames := wire.AppendParse(nil, "", setText(c), wire.NoOIDs) // no client's statement has no name there

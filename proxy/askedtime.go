@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
@@ -59,7 +60,7 @@ func (s *session) askTime(sql string) {
 	s.t.scratch = append(appendBindHead(s.t.scratch[:0], []byte(askPortal), st.name, len(askBound)), askBound...)
 	s.add(s.t.scratch)
 	o := s.t.owed.push(wire.Execute)
-	o.swallow, o.asks, o.want = true, true, "select"
+	o.swallow, o.reply = true, asksTime{expectSelect}
 	run := wire.AppendHeader(s.t.scratch[:0], wire.Execute, len(askPortal)+1+4)
 	s.t.scratch = append(append(run, askPortal...), 0, 0, 0, 0, 0)
 	s.add(s.t.scratch)
@@ -92,13 +93,19 @@ func (s *session) hidesTime(text string, names *schema.Names, stored *values.Sto
 	return hides || values.HidesTime(s.srv.planner, text, names)
 }
 
-// noteAsked takes the row that answers the question, if o is that: of rows the client is sent no other is looked
-// at. What an attempt that has failed was told is of no use.
-func (s *session) noteAsked(o *owed, row []byte) {
-	part := s.t.inside.asksTime
-	if !o.asks || len(wire.First(row)) == 0 || !s.noting() && !(part && s.t.phase != aborting) {
-		return
+// asksTime is the answer to the question.
+type asksTime struct{ *expected }
+
+// frame takes the row. What an attempt that has failed was answered is of no use.
+func (r asksTime) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	if part := s.t.inside.asksTime; f.Row() && len(wire.First(f.Bytes)) > 0 && (s.noting() || part && s.t.phase != aborting) {
+		s.noteAsked(f.Bytes, part)
 	}
+	return r.expected.frame(s, o, f)
+}
+
+// noteAsked notes the time of that row; part: of a part of the transaction.
+func (s *session) noteAsked(row []byte, part bool) {
 	if rows := wire.Rows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = timeValue{format: 1, bytes: bytes.Clone(rows[0][0]), instant: true}
 		if part {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -50,9 +51,6 @@ type cursorRun struct {
 	limit uint32
 	into  *stored.Cursor
 }
-
-// moves reports whether the rows of an answer are for nobody: they are passed by.
-func (o *owed) moves() bool { return o.cursor != nil && o.cursor.move }
 
 // runsCursor reports whether a statement, which may be nil, is about cursors, and Sluice's to
 // carry out as things stand. CLOSE ALL is so as long as something is open; without that it is
@@ -275,7 +273,7 @@ func (s *session) runs(o *owed, run *cursorRun) {
 	if run == nil {
 		return
 	}
-	o.cursor, o.masks = run, true
+	o.reply = chained(o.reply, cursorReply{run: run})
 	s.t.looks = s.t.looks || run.move || run.into != nil
 }
 
@@ -345,13 +343,35 @@ func (s *session) closeCursors() error {
 	return s.tell(wire.AppendCommand(nil, "CLOSE CURSOR ALL"))
 }
 
-// cursorEnd is the end of FETCH or MOVE, o at the head of the queue, with the server's frame:
-// the client is told how many rows there were. A server that sends more than it was asked for
-// has passed by what the client would fetch next.
-func (s *session) cursorEnd(o *owed, typ byte, frame []byte, rows int) error {
-	run := o.cursor
-	if limit := int(run.limit); limit > 0 && rows > limit || typ == wire.PortalSuspended && rows != limit {
-		s.srv.log.Error("a portal was not suspended where it should be", append(s.logAttrs(), "limit", limit, "rows", rows)...)
+// cursorReply is the answer to FETCH or MOVE, or to what stores the rows of a cursor.
+type cursorReply struct {
+	asSent
+	run *cursorRun
+}
+
+// frame takes rows for a stored cursor, drops those that MOVE passes by, and has the tag be that of the
+// statement.
+func (c cursorReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	row := f.Row()
+	switch {
+	case c.run.into != nil && (row || f.Type == wire.RowDescription):
+		s.storeRow(c.run.into, f)
+	case c.run.move && row:
+		s.t.rows++
+	case f.Means == answer.Completes:
+		return swallow, c.end(s, o, f.Type, f.Bytes)
+	default:
+		return undecided, nil
+	}
+	return swallow, nil
+}
+
+// end is the end of FETCH or MOVE, with the server's frame: the client gets the number of rows. A server
+// that sends more than it was asked for has passed by what the client would fetch next.
+func (c cursorReply) end(s *session, o *owed, typ byte, frame []byte) error {
+	run, rows := c.run, s.t.rows
+	if run.limit > 0 && rows > int(run.limit) || typ == wire.PortalSuspended && rows != int(run.limit) {
+		s.srv.log.Error("a portal was not suspended where it should be", append(s.logAttrs(), "limit", run.limit, "rows", rows)...)
 		return s.desync(typ)
 	}
 	if typ == wire.PortalSuspended {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -190,15 +191,14 @@ func (s *session) describeDeclared(cs *clientStatement) error {
 	return s.tell(bytes.Clone(params), wire.FrameNoData)
 }
 
-// hintOfCursor is the hint for a refusal of a limited Execute, as long as nobody knows whether
-// the cluster suspends portals; "" for any other error. Once one was suspended, such an error is
-// the query's own.
-func (s *session) hintOfCursor(o *owed, payload []byte) string {
-	if o.cursor == nil || o.cursor.limit == 0 || s.srv.suspends.Load() || string(retry.Field(payload, 'C')) != "0A000" {
-		return ""
+// fails gives a hint with the refusal of a limited Execute, as long as nobody knows whether the cluster
+// suspends portals. Once one was suspended, such an error is the query's own.
+func (c cursorReply) fails(s *session, o *owed, payload []byte) *answer.Error {
+	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.Field(payload, 'C')) != "0A000" {
+		return nil
 	}
 	s.srv.log.Warn("a FETCH was refused: this cluster may not suspend portals", append(s.logAttrs(), "message", string(retry.Field(payload, 'M')))...)
-	return "Sluice carries FETCH out by a portal that is read in parts, which this cluster may not support: then FETCH ALL, or do without a cursor and page by key."
+	return &answer.Error{Hint: "Sluice carries FETCH out by a portal that is read in parts, which this cluster may not support: then FETCH ALL, or do without a cursor and page by key."}
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -200,8 +201,9 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 		s.logLong(cs.tmpl, cs.tmpl.cost)
 	}
 	o := s.pushRun(wire.Describe, cs.tmpl.plan)
-	o.tmpl, o.stmt, o.clientStmt, o.parsed, o.apart = cs.tmpl, st, cs, first.on, s.apart()
+	o.tmpl, o.stmt, o.clientStmt, o.apart = cs.tmpl, st, cs, s.apart()
 	if first.on {
+		o.reply = chained(parsedFirst{}, o.reply)
 		s.logUndo(first.name, first.prev)
 		s.t.owed.undoable(first.name, first.prev)
 	}
@@ -216,6 +218,31 @@ type parsed struct {
 	on   bool
 	name string
 	prev *clientStatement
+}
+
+// parsedFirst is the answer to such a Describe. The parameters wait for the other half as well, so that a
+// client has all three or none; but not where no buffer holds them.
+type parsedFirst struct{ asSent }
+
+func (parsedFirst) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	switch {
+	case f.Means == answer.Parameters:
+		s.t.capture = append(s.t.capture[:0], f.Bytes...)
+		if o.done = !f.Cut(); o.done {
+			return swallow, nil
+		}
+		return pass, s.synthesize(wire.FrameParseComplete)
+	case f.Means != answer.Describes || !o.done:
+		return undecided, nil
+	}
+	if err := s.synthesize(wire.FrameParseComplete); err != nil {
+		return undecided, err
+	}
+	half, has := s.t.capture, 0
+	if s.noting() {
+		has = s.noteReply(wire.ParameterDescription, half)
+	}
+	return undecided, s.passSpan(half[has:])
 }
 
 // describedNext reports whether the client's next frame, which has come with its Parse of a statement

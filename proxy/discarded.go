@@ -271,7 +271,7 @@ func (s *session) takeSnapshot() error {
 	s.t.owed.push(wire.Bind).swallow = true
 	s.add(appendBindNothing(nil, name))
 	o := s.t.owed.push(wire.Execute)
-	o.swallow, o.want = true, "select"
+	o.swallow, o.reply = true, expectSelect
 	s.add(appendExecuteAll)
 	if err := s.settleOwed(); err != nil || s.t.attemptOver() || s.t.uplink == nil {
 		return err

@@ -116,10 +116,10 @@
 //	sequences   sequences.go, ran.go
 //	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, ownblock.go, package advisory
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, owed.go,
-//	            loss.go, farewell.go, path.go, mapped.go, exceeded.go, groups.go
+//	            loss.go, farewell.go, path.go, mapped.go, groups.go
 //	questions   groups.go, package trip (round trips of Sluice's own), package question (what they ask, and when again)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,
-//	            keptvalues.go, keptresend.go, toldtime.go, askedtime.go, savepoint.go, discarded.go, alarm.go
+//	            keptvalues.go, keptresend.go, toldtime.go, askedtime.go, savepoint.go, discarded.go
 //	bytes       errors.go, packages wire and rawconn
 //
 // # Words

@@ -135,6 +135,7 @@ type verdict uint8
 const (
 	pass verdict = iota
 	swallow
+	undecided // of a reply: the frame means what it means without one
 )
 
 // stretch is what relay has gone through of the backend's buffer, by positions in it.
@@ -269,7 +270,6 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 			return err
 		}
 	}
-	t.owed.cutsKept(total > len(frame))
 	v, err := s.reply(typ, frame, total)
 	if err != nil {
 		return s.passFirst(r, err)
@@ -323,8 +323,7 @@ func (s *session) hasNews() bool {
 // in its place.
 func (s *session) gathers() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().forcedError || q.first().masks || q.first().parsed || q.first().locks || s.tx.job.Open() || s.t.chunks != nil || s.t.ownTx.on ||
-		q.first().kind == wire.Query && q.first().bytes != nil
+	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.Open() || s.t.chunks != nil || s.t.ownTx.on
 }
 
 // relayed sends on what relay left: the span that ends at the buffer's read position. When

@@ -266,8 +266,9 @@ func (s *session) executeThere(p portal, frame []byte) error {
 	s.tx.notesRun(p.plan)
 	o := s.pushRun(wire.Execute, p.plan)
 	s.t.owed.weigh(owedSettings(p.plan))
-	o.split, o.text, o.bound, o.kept = p.split, p.text, s.boundAlone(&p), p.kept
-	p.told = o.told.limited(binary.BigEndian.Uint32(frame[len(frame)-4:]))
+	o.split, o.text, o.bound = p.split, p.text, s.boundAlone(&p)
+	p.told = o.told().limited(binary.BigEndian.Uint32(frame[len(frame)-4:]))
+	o.keeps(p.kept)
 	s.noteExecute(&p, o.bound, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	s.add(frame)

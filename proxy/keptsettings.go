@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -76,11 +77,28 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	}
 	s.noteParsing(set)
 	o := s.t.owed.push(wire.Query)
-	o.plan, o.want = set, "set"
-	o.bytes = wire.AppendCommand(nil, result.ChangeTag(st))
+	tag := wire.AppendCommand(nil, result.ChangeTag(st))
+	o.plan, o.reply = set, resetReply{expectSet, tag}
 	frame := wire.AppendStrings(nil, wire.Query, "SET "+settings.QuoteName(name)+" TO "+value)
 	s.logPlan(set)
-	s.logFrame(wire.Query, logEntry{plan: set, answered: &answeredHere{tag: o.bytes}, first: 1}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Query, logEntry{plan: set, answered: &answeredHere{tag: tag}, first: 1}, frame[wire.HeaderLen:])
 	s.add(frame)
 	return true, s.finish()
+}
+
+// resetReply is the answer to a RESET that went as a SET: the client gets the tag of its own.
+type resetReply struct {
+	*expected
+	tag []byte
+}
+
+func (r resetReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	v, err := r.expected.frame(s, o, f)
+	if v != undecided || !f.Ends() {
+		return v, err
+	}
+	if v, _, err = s.statementEnds(o, f.Means, f.Type, f.Bytes, v); err != nil {
+		return v, err
+	}
+	return swallow, s.tellTagged(o, r.tag)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -44,6 +45,7 @@ const mostFirst = 1 << 10
 // the first of its rows. It belongs to the log entry of its Query or Bind, and to what the server owes for
 // that; only the first of several attempts at a turn that the client has seen fills it.
 type keptAnswer struct {
+	asSent
 	rows []byte
 	// reports are those of the server that answered, at the end.
 	reports *settings.Reports
@@ -57,6 +59,23 @@ type keptAnswer struct {
 	of      []keptAnswer
 	from    int
 }
+
+// keeps has the answer to the entry recorded in k; nil: it is not.
+func (o *owed) keeps(k *keptAnswer) {
+	if k != nil {
+		o.reply = chained(k, o.reply)
+	}
+}
+
+// frame takes the end of a statement. A frame that has not come whole voids the answer: its rest looks like rows.
+func (k *keptAnswer) frame(s *session, _ *owed, f answer.Frame) (verdict, error) {
+	if k.void = k.void || f.Cut(); f.Ends() {
+		k.end(f.Type, f.Bytes, s.b.reported)
+	}
+	return undecided, nil
+}
+
+func (k *keptAnswer) span(s *session, span []byte) { k.add(s.tx.log, span) }
 
 // keepsAnswers reports whether answers that tell of what the server makes are kept now. No replay
 // needs that of a statement outside a block, which commits before it is told, nor of one behind the end of

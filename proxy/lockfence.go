@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -182,7 +183,11 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 		s.openOwn(l.fence[0])
 	}
 	for i, tmpl := range l.fence[1:] {
-		s.sendOwn(tmpl, logEntry{plan: fencePlan, silent: true, fence: i%2 == 1, want: "select"})
+		of := reply(expectSelect)
+		if i%2 == 1 {
+			of = fenceChecks{expectSelect}
+		}
+		s.sendOwn(tmpl, logEntry{plan: fencePlan, silent: true, own: of})
 	}
 	return nil
 }
@@ -224,7 +229,7 @@ func (s *session) sendOwn(tmpl *template, run logEntry) {
 	frame = append(append(frame, fencePortal...), 0, 0, 0, 0, 0)
 	s.logFrame(wire.Execute, run, frame[wire.HeaderLen:])
 	o = s.t.owed.push(wire.Execute)
-	o.swallow, o.fence, o.opens, o.want = true, run.fence, run.opens, run.want
+	o.swallow, o.reply = true, run.own
 	s.add(frame)
 
 	end := wire.AppendNamed(nil, wire.Close, 'P', fencePortal)
@@ -237,10 +242,17 @@ func (s *session) sendOwn(tmpl *template, run logEntry) {
 // told belongs to a frame whose answer is swallowed.
 func (t *turn) fenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
 
-// fenceFails reports whether an error of the server's says that a lock is gone. The fence divides by
-// nothing else: whatever other error it has (a conflict, a table that was dropped) is what it is.
-func (o *owed) fenceFails(payload []byte) bool {
-	return o.fence && string(retry.Field(payload, 'C')) == advisory.FenceCode
+// fenceChecks is the answer to a query of the fence that checks the session's locks.
+type fenceChecks struct{ *expected }
+
+// fails has the client get an error of its own where the server's says that a lock is gone. The fence divides
+// by nothing else: whatever other error it has (a conflict, a table that was dropped) is what it is.
+func (fenceChecks) fails(s *session, _ *owed, payload []byte) *answer.Error {
+	if string(retry.Field(payload, 'C')) != advisory.FenceCode {
+		return nil
+	}
+	s.advisory.lose()
+	return &answer.Error{Instead: s.partlyRefused(errLockLost).Append(nil), Final: true}
 }
 
 // mayRunAgain reports whether a transaction of a session with locks may be run again: its locks

@@ -69,8 +69,8 @@ func (s *session) lossTold() *wire.Error {
 		return t.chunks.lost()
 	case o.Unknown() || s.tx.job.Held() || t.settled: // a job: see settleJob
 		return errUnknownOutcome
-	case t.refused != nil && !t.owed.empty() && t.owed.first().forcedError: // all that was before it is answered
-		return t.refused
+	case t.refused != nil && !t.owed.empty() && t.owed.first().reply == t.refused: // all that was before it is answered
+		return t.refused.err
 	case s.concluded():
 		return nil
 	case o.Ended():

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -19,9 +20,9 @@ import (
 // mappedError is what the client is told in the place of a server's error about
 // a text that was rewritten, or nil to pass it as it is. hint is one to give; ""
 // gives the statement's. at is where its session stood in front of the statement.
-func (s *session) mappedError(o *owed, frame []byte, hint string, at *block.Block) []byte {
-	if err := o.strungError(frame[wire.HeaderLen:]); err != nil {
-		return err.Append(nil)
+func (s *session) mappedError(o *owed, made *answer.Error, frame []byte, hint string, at *block.Block) []byte {
+	if made.Instead != nil {
+		return made.Instead
 	}
 	plan, split := o.sent()
 	if plan == nil {
@@ -79,7 +80,7 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 	if code == unknownFunction {
 		return rewrite.MissingFunction(string(retry.Field(payload, 'M')))
 	}
-	return cmp.Or(hintOfTruncate(plan, st, payload), s.hintOfRows(o, plan, st, payload), hintOfLimit(payload))
+	return cmp.Or(hintOfTruncate(plan, st, payload), s.hintOfRows(o, plan, st, payload), answer.LimitHint(payload))
 }
 
 // ofTransaction reports whether a server's refusal is about DDL beside other statements: what
@@ -134,7 +135,7 @@ func (o *owed) position(n int) (mapped int, ok bool) {
 		if n, ok = split.TextPosition(n); !ok {
 			return 0, false
 		}
-	case o.locks:
+	case o.ofCompanion():
 		return 0, false
 	default:
 		n = split.Position(n)

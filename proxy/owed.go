@@ -2,8 +2,8 @@ package proxy
 
 import (
 	"slices"
-	"strings"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -22,61 +22,125 @@ type owed struct {
 	kind byte
 	// swallow: asked by us; the client must not see the answer.
 	swallow bool
-	// forcedError: a Bind sent only to make the server fail; bytes is the error that
-	// the client gets instead of the server's.
-	forcedError bool
 	// apart, of P, B and D of statements: the session's view of names may have been its own by then.
 	apart bool
-	// masks: some of the answer to plan is not for the client.
-	masks bool
-	// split is the form in two parts that the statement was sent in, if any; locks:
-	// the answer, of Q the next one in it, is that of the part that only locks.
+	// done: the reply has begun to arrive (rows, a tag of a longer query).
+	done bool
+	tags int32 // Q: how many statements have ended
+	// split is the form in two parts that the statement was sent in, if any.
 	split *rewrite.Split
-	locks bool
-	// strung, of Q: some of its statements are answered here; at is how many were answered.
-	strung *strung
-	at     int
 	// shift, of Q: how many characters of the client's text stand in front of what was sent.
-	shift int
-	// done: the reply has begun to arrive (rows, a tag of a longer string).
-	done       bool
+	shift      int
 	tmpl       *template        // P: being prepared; B: being bound; D: being described
 	stmt       *serverStatement // P, C of ours: what the backend is to hold or drop
 	clientStmt *clientStatement // D: whose client is to be told; B: which one is bound
 	plan       *rewrite.Plan    // E, Q: what runs
 	text       string           // E: of the prepared statement that runs; "" when unknown
 	bound      *boundDelete     // E: what it takes to run it in batches; nil: it is not
-	kept       *keptAnswer      // E, Q: where the answer is kept; nil: it is not
-	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
-	fence      bool             // E: it checks the session's advisory locks
-	parsed     bool             // D: a ParseComplete goes in front of its answer
-	asks       bool             // E: it asks for the time of the transaction
-	opens      bool             // E: it is the BEGIN of a block of Sluice's own
-	ends       bool             // Q: it is the end of such a block
-	told       *told            // D, E: what the client gets in the answer's place; else nil
-	// retags, of E and Q: the client is sent another tag for a statement of this plan; nth is how many
-	// statements of a settled turn were answered.
-	retags *rewrite.Plan
-	nth    int
-	// bytes of a synthetic answer or a forced error.
-	bytes []byte
-	// want, of E and Q: what was sent is Sluice's own, or stands for the client's, and has this first word
-	// (parse.FirstWords); "" where nothing is expected.
-	want string
+	// reply handles the answer, of which the client does not get all as it comes; nil: it does.
+	reply reply
+	bytes []byte // of a synthetic answer
 }
 
-// unasked reports whether a tag that has come for o, behind so many rows, is not that of what was sent.
-func (o *owed) unasked(typ byte, frame []byte, rows int) bool {
-	return o.want != "" && (typ != wire.CommandComplete || !silent.Fits(o.want, string(frame[wire.HeaderLen:len(frame)-1]), rows))
+// A reply handles the server's answer to one entry that the client must not get as it comes.
+// A feature implements it beside its other code. An entry without a reply meets no call of it.
+type reply interface {
+	// frame is called for each frame of the answer in its order, and for notices that come meanwhile.
+	// Errors go to fails, and rows that pass by unseen (turn.looks) to nobody. With undecided the frame
+	// means what it means without a reply. Else frame has done all that the frame asks for: it has popped
+	// the entry where the frame is the answer's last, and the verdict says whether the frame passes.
+	// The error is a lost backend, or the session's end.
+	frame(s *session, o *owed, f answer.Frame) (verdict, error)
+	// fails is called instead for an error of the server's, with its payload; nil: it has nothing to say.
+	fails(s *session, o *owed, payload []byte) *answer.Error
 }
 
-// verbOf returns the first word of a tag; "" for a frame that is none.
-func verbOf(typ byte, frame []byte) string {
-	if typ != wire.CommandComplete {
-		return ""
+// A rowReply also takes the rows of the answer, as they come from the server, cut anywhere.
+type rowReply interface{ span(s *session, rows []byte) }
+
+// asSent is embedded by replies that implement a part of the interface.
+type asSent struct{}
+
+func (asSent) frame(*session, *owed, answer.Frame) (verdict, error) { return undecided, nil }
+func (asSent) fails(*session, *owed, []byte) *answer.Error          { return nil }
+
+// both are two replies of one entry: next gets the frames that first leaves undecided.
+type both struct{ first, next reply }
+
+// chained returns a reply of both; next may be nil, and first as well.
+func chained(first, next reply) reply {
+	switch {
+	case first == nil:
+		return next
+	case next == nil:
+		return first
 	}
-	verb, _, _ := strings.Cut(string(frame[wire.HeaderLen:len(frame)-1]), " ")
-	return verb
+	return &both{first, next}
+}
+
+func (b *both) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	if v, err := b.first.frame(s, o, f); v != undecided || err != nil {
+		return v, err
+	}
+	return b.next.frame(s, o, f)
+}
+
+func (b *both) span(s *session, rows []byte) {
+	for _, r := range []reply{b.first, b.next} {
+		if r, ok := r.(rowReply); ok {
+			r.span(s, rows)
+		}
+	}
+}
+
+func (b *both) fails(s *session, o *owed, payload []byte) *answer.Error {
+	if e := b.first.fails(s, o, payload); e != nil {
+		return e
+	}
+	return b.next.fails(s, o, payload)
+}
+
+// fails returns what the entry's reply makes of an error; the zero value where it has none.
+func (o *owed) fails(s *session, payload []byte) answer.Error {
+	if o.reply != nil {
+		if f := o.reply.fails(s, o, payload); f != nil {
+			return *f
+		}
+	}
+	return answer.Error{}
+}
+
+// hidden is the verdict on a frame that no reply has dealt with.
+func (o *owed) hidden() verdict {
+	if o.swallow {
+		return swallow
+	}
+	return pass
+}
+
+// hides reports whether the reply keeps a notice from the client.
+func (o *owed) hides(s *session, notice []byte) bool {
+	if o.reply == nil {
+		return false
+	}
+	v, _ := o.reply.frame(s, o, answer.Frame{Type: wire.NoticeResponse, Bytes: notice, Total: len(notice)}) // no error of a notice
+	return v == swallow
+}
+
+// expected is the answer to a statement of Sluice's own, or to one that stands for the client's: its first
+// word is in parse.FirstWords. Another tag means that the backend is out of step.
+type expected struct {
+	asSent
+	word string
+}
+
+var expectBegin, expectStart, expectSelect, expectSet = &expected{word: "begin"}, &expected{word: "start"}, &expected{word: "select"}, &expected{word: "set"}
+
+func (e *expected) frame(s *session, _ *owed, f answer.Frame) (verdict, error) {
+	if f.Ends() && (f.Type != wire.CommandComplete || !silent.Fits(e.word, f.Tag(), s.t.rows)) {
+		return swallow, s.desync(f.Type)
+	}
+	return undecided, nil
 }
 
 // boundary reports whether a ReadyForQuery answers the entry: an error before it ends
@@ -111,14 +175,6 @@ func (q *owedQueue) empty() bool { return q.head == len(q.items) }
 
 // first returns the head entry; the queue must not be empty.
 func (q *owedQueue) first() *owed { return &q.items[q.head] }
-
-// cutsKept is told whether the frame at hand, which answers the head, has not come whole: its rest
-// then looks like rows, and the head's answer is not kept.
-func (q *owedQueue) cutsKept(long bool) {
-	if long && !q.empty() && q.first().kept != nil {
-		q.first().kept.void = true
-	}
-}
 
 // push appends an entry and returns it for filling in; valid until the next push. The room
 // of entries that were popped is used again before the queue grows.

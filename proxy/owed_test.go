@@ -4,7 +4,9 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"unsafe"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"pgregory.net/rapid"
 )
@@ -108,4 +110,58 @@ func TestOwedQueue(t *testing.T) {
 			},
 		})
 	})
+}
+
+// takes deals with frames of one type, and with errors where it says so.
+type takes struct {
+	asSent
+	typ  byte
+	hint string
+}
+
+func (r takes) frame(_ *session, _ *owed, f answer.Frame) (verdict, error) {
+	if f.Type == r.typ {
+		return swallow, nil
+	}
+	return undecided, nil
+}
+
+func (r takes) fails(*session, *owed, []byte) *answer.Error {
+	if r.hint == "" {
+		return nil
+	}
+	return &answer.Error{Hint: r.hint}
+}
+
+// Of chained replies the first decides, and the next about what the first leaves.
+func TestChainedReplies(t *testing.T) {
+	t.Parallel()
+	first, next := takes{typ: 'a'}, takes{typ: 'b', hint: "next"}
+	o := owed{reply: chained(first, next)}
+	for typ, want := range map[byte]verdict{'a': swallow, 'b': swallow, 'c': undecided} {
+		if v, err := o.reply.frame(nil, &o, answer.Frame{Type: typ}); v != want || err != nil {
+			t.Errorf("%c: %d, %v, want %d", typ, v, err, want)
+		}
+	}
+	if e := o.fails(nil, nil); e.Hint != "next" {
+		t.Errorf("the error is %+v", e)
+	}
+	o.reply = chained(takes{hint: "first"}, next)
+	if e := o.fails(nil, nil); e.Hint != "first" {
+		t.Errorf("the error is %+v", e)
+	}
+	if chained(nil, nil) != nil || chained(first, nil) != reply(first) || chained(nil, next) != reply(next) {
+		t.Error("one reply is wrapped")
+	}
+	if e := (&owed{}).fails(nil, nil); e.Hint != "" {
+		t.Errorf("an entry without a reply makes %+v of an error", e)
+	}
+}
+
+// An entry is cleared at each push and pop: it stays small.
+func TestSizeOfOwed(t *testing.T) {
+	t.Parallel()
+	if size := unsafe.Sizeof(owed{}); size > 128 {
+		t.Errorf("an entry has %d bytes", size)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -47,7 +48,7 @@ func endPlan(verb rewrite.Verb) *rewrite.Plan {
 // withholds reports whether the tag that ended the newest statement of o stays here until the block
 // is committed: it is the last of a simple Query. The tag is copied.
 func (b *ownBlock) withholds(o *owed, statement int, tag []byte) bool {
-	if !b.on || o.kind != wire.Query || o.ends || o.plan == nil || statement < len(o.plan.Statements) {
+	if !b.on || o.kind != wire.Query || o.plan == nil || statement < len(o.plan.Statements) {
 		return false
 	}
 	b.tag = bytes.Clone(tag)
@@ -75,28 +76,34 @@ func (s *session) tellTagged(o *owed, frames ...[]byte) error {
 // undoesOwn reports whether nothing is owed but the answer to such a block's ROLLBACK. The client has the
 // error that the block fails with, and the loss of the backend rolls back as well.
 func (t *turn) undoesOwn() bool {
-	return t.errorTold && t.owed.len() == 1 && t.owed.first().ends && t.owed.first().plan == ownRollback
+	return t.errorTold && t.owed.len() == 1 && t.owed.first().plan == ownRollback
 }
 
 // openOwn sends the BEGIN of such a block, in front of a fence. The backend is lent.
 func (s *session) openOwn(begin *template) {
-	s.sendOwn(begin, logEntry{plan: ownBegin, silent: true, opens: true, want: "begin"})
+	s.sendOwn(begin, logEntry{plan: ownBegin, silent: true, own: opensOwn{expectBegin}})
 	s.t.ownTx.on = true
 	s.t.outcome.Execute(ownBegin, false)
 }
 
-// opened is told of the end of an Execute, which may be that of such a BEGIN.
-func (s *session) opened(o *owed) {
-	if o.opens {
+// opensOwn is the answer to the Execute of such a BEGIN.
+type opensOwn struct{ *expected }
+
+func (r opensOwn) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	v, err := r.expected.frame(s, o, f)
+	if f.Means != answer.Completes || v != undecided {
+		return v, err
+	}
+	if v, err = s.answered(f.Means, f.Type, f.Bytes, f.Total); err == nil {
 		s.t.ownTx.open = true
 		s.t.outcome.Executed(ownBegin, false, nil)
 	}
+	return v, err
 }
 
-// endsOwn reports whether a ReadyForQuery of that status, which answers o, leaves such a block to be
-// ended. An attempt that has failed is rolled back by abortAttempt instead.
-func (s *session) endsOwn(o *owed, status byte) bool {
-	return s.t.ownTx.open && !o.ends && s.t.phase == live && status != 'I'
+// endsOwn reports whether a ReadyForQuery of that status leaves such a block to be ended. An attempt that has failed is rolled back by abortAttempt instead.
+func (s *session) endsOwn(status byte) bool {
+	return s.t.ownTx.open && s.t.phase == live && status != 'I'
 }
 
 // endOwn is told of such a ReadyForQuery, and sends the end of the block: the turn goes on. A replay
@@ -117,23 +124,37 @@ func (s *session) endOwn(status byte) error {
 		plan, sql = ownRollback, "ROLLBACK"
 	}
 	o := t.owed.push(wire.Query)
-	o.plan, o.swallow, o.ends = plan, true, true
+	o.plan, o.swallow, o.reply = plan, true, ownEnd{}
 	t.outcome.Query(plan)
 	s.add(wire.AppendStrings(nil, wire.Query, sql))
 	return s.flushUp()
 }
 
-// ownEnded is told of the tag of such an end, and sends the client the tag that waited for a COMMIT.
-// Any other tag than the one asked for leaves the outcome unknown: the backend is out of step.
-func (s *session) ownEnded(o *owed, tag []byte) error {
-	want := frameCommit
-	if o.plan == ownRollback {
-		want = frameRollback
+// ownEnd is the answer to such an end. Its tag sends the client the tag that waited for a COMMIT. Any other
+// tag than the one asked for leaves the outcome unknown: the backend is out of step. So does a ReadyForQuery
+// that leaves the block open. Else that frame is the client's.
+type ownEnd struct{ asSent }
+
+func (ownEnd) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	switch {
+	case f.Means == answer.CompletesOne:
+		want := frameCommit
+		if o.plan == ownRollback {
+			want = frameRollback
+		}
+		if s.tagTooMany(o) {
+			return swallow, s.desync(f.Type)
+		}
+		if s.completed(o, f.Type, f.Bytes); !bytes.Equal(f.Bytes, want) {
+			return swallow, s.desync(wire.CommandComplete)
+		}
+		withheld := s.t.ownTx.tag
+		s.t.ownTx = ownBlock{}
+		return swallow, s.passSpan(withheld)
+	case f.Means == answer.Settles && (f.Bytes[wire.HeaderLen] != 'I' || s.endsUntagged(o)):
+		return swallow, s.desync(f.Type)
+	case f.Means == answer.Settles:
+		return s.settles(pass, f.Bytes)
 	}
-	if !bytes.Equal(tag, want) {
-		return s.desync(wire.CommandComplete)
-	}
-	withheld := s.t.ownTx.tag
-	s.t.ownTx = ownBlock{}
-	return s.passSpan(withheld)
+	return undecided, nil
 }

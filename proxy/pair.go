@@ -236,8 +236,8 @@ func (s *session) sendBegin() {
 	o.swallow = true
 	s.add(appendBindNothing(nil, name))
 	o = s.t.owed.push(wire.Execute)
-	if o.swallow, o.want = true, "begin"; beginWord(s.deferredBegin.plan.Single(), []byte(s.deferredBegin.sql)) != "BEGIN" {
-		o.want = "start"
+	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.plan.Single(), []byte(s.deferredBegin.sql)) != "BEGIN" {
+		o.reply = expectStart
 	}
 	s.add(appendExecuteAll)
 	s.tx.notesRun(s.deferredBegin.plan)

@@ -89,7 +89,7 @@ func (s *session) failedAlone(head *owed) *rewrite.Statement {
 	if head.kind == wire.Query {
 		n = s.t.statement
 	}
-	if plan == nil || plan.Pin == rewrite.NoPin || head.strung != nil || n >= len(plan.Statements) {
+	if plan == nil || plan.Pin == rewrite.NoPin || head.kind == wire.Query && s.t.strung != nil || n >= len(plan.Statements) {
 		return nil
 	}
 	for i := range n {

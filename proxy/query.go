@@ -342,10 +342,12 @@ func (s *session) sendQuery(q *simple) error {
 		t.scratch = wire.AppendStrings(t.scratch[:0], wire.Query, plan.Text)
 		frame = t.scratch
 	}
+	var kept *keptAnswer
 	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && t.strung == nil && s.keepsAnswers() {
-		o.kept = s.keptOfText(q.sql(), len(plan.Statements))
+		kept = s.keptOfText(q.sql(), len(plan.Statements))
+		o.keeps(kept)
 	}
-	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.MayCommit(), kept: o.kept, first: first}
+	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.MayCommit(), kept: kept, first: first}
 	if t.strung != nil {
 		entry.answered = &answeredHere{strung: t.strung}
 	}

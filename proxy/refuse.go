@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -46,10 +47,8 @@ func (s *session) refuse(e *wire.Error) error {
 		if t.logs {
 			s.tx.log.Refuse(retry.Failed)
 		}
-		o := t.owed.push(wire.Bind)
-		o.forcedError = true
-		t.refused = e
-		o.bytes = e.Append(nil)
+		t.refused = &forced{err: e}
+		t.owed.push(wire.Bind).reply = t.refused
 		t.outcome.ForceError()
 		s.add(appendBindNothing(nil, nobodysName))
 		if !t.ended {
@@ -79,6 +78,16 @@ func (s *session) refuse(e *wire.Error) error {
 		return nil
 	}
 	return s.ready()
+}
+
+// forced is the answer to what was sent only to make the server fail.
+type forced struct {
+	asSent
+	err *wire.Error
+}
+
+func (r *forced) fails(*session, *owed, []byte) *answer.Error {
+	return &answer.Error{Instead: r.err.Append(nil), Forced: true}
 }
 
 // say tells an error that stands outside the owed queue. The caller sees to what follows.

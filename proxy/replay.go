@@ -130,8 +130,8 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 	}
 	if cause.Conflicts() && cause != retry.BackendLost {
 		s.srv.metrics.TxConflict(s.tx.operation)
-		if n, over := r.alarm.conflict(time.Now()); over {
-			s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", r.alarm.threshold)
+		if n, over := r.alert.Conflict(time.Now()); over {
+			s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", s.srv.cfg.AlertConflictsPerMinute)
 		}
 	}
 	reason := s.judge(cause, crowd)

@@ -26,7 +26,7 @@ type replays struct {
 	held   *retry.Quota
 	budget *retry.Budget
 	gate   *retry.Gate
-	alarm  *alarm
+	alert  *retry.Alert
 }
 
 // newReplays is what the sessions of a Server share; nil where replay is off, or has
@@ -41,7 +41,7 @@ func newReplays(cfg Config) (*replays, error) {
 	}
 	return &replays{cfg: cfg.Retry, logs: logs, held: retry.NewQuota(cfg.Retry.HeldTotalBytes),
 		budget: retry.NewBudget(cfg.Retry, time.Now), gate: retry.NewGate(cfg.Retry),
-		alarm: newAlarm(cfg.AlertConflictsPerMinute)}, nil
+		alert: retry.NewAlert(cfg.AlertConflictsPerMinute)}, nil
 }
 
 // transaction is what a session keeps of the transaction it runs, so that it can be run
@@ -104,9 +104,8 @@ type logEntry struct {
 	told      *told            // E: what its client gets in the place of the answer; else nil
 	parsed    bool             // D: a ParseComplete goes in front of its answer
 	silent    bool             // B, E, C: of a cursor, or of a fence: its answer is for nobody
-	fence     bool             // B: of a fence; E: it checks the session's advisory locks
-	opens     bool             // E: it is the BEGIN of a block of Sluice's own
-	want      string           // E: as in owed
+	fence     bool             // B: of a fence
+	own       reply            // E: of Sluice's own: the reply of its entry
 	// commits: once it is sent, the turn may have committed.
 	commits bool
 	// first counts the statements, of a Query from its beginning on, that are of the log's transaction:
@@ -280,8 +279,10 @@ func (s *session) noteRows(r *stretch) error {
 		return nil
 	}
 	if s.noting() {
-		if q := &s.t.owed; !q.empty() && q.first().kept != nil {
-			q.first().kept.add(s.tx.log, src.Since(r.noted))
+		if q := &s.t.owed; !q.empty() && q.first().reply != nil {
+			if taker, ok := q.first().reply.(rowReply); ok {
+				taker.span(s, src.Since(r.noted))
+			}
 		}
 		drop, ok := s.tx.log.Rows(src.Since(r.noted))
 		if !ok {

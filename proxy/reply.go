@@ -3,52 +3,13 @@ package proxy
 import (
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // Frames of the backend, as answers to what is owed: reply matches each with the head of
 // the queue, takes note of what it means for the session, and says whether it passes. relay
 // calls reply for all frames but plain rows; errors go on in replyerror.go.
-
-// answer is what a frame of the backend means for the entry that it answers.
-type answer uint8
-
-const (
-	unexpected   answer = iota // nobody asked for such a frame: the backend is out of step
-	continues                  // more follows for the same entry
-	ends                       // the entry is answered
-	prepares                   // as ends: the server has taken a text
-	binds                      // as ends: the columns are those that were described
-	parameters                 // the first half of a description
-	describes                  // as ends: the other half
-	completes                  // as ends: a statement has run
-	completesOne               // a statement of a string has run, and more may follow
-	copies                     // the server waits for COPY data
-	settles                    // ReadyForQuery: the turn is over
-)
-
-// answers says by what was asked (the kind of an entry) and the type of the backend's
-// frame what the frame means. Rows and what comes unasked do not get here.
-var answers = func() (table [128][128]answer) {
-	for asked, frames := range map[byte]map[byte]answer{
-		wire.Parse:    {wire.ParseComplete: prepares},
-		wire.Bind:     {wire.BindComplete: binds},
-		wire.Close:    {wire.CloseComplete: ends},
-		wire.Describe: {wire.ParameterDescription: parameters, wire.RowDescription: describes, wire.NoData: describes},
-		wire.Execute: {wire.CommandComplete: completes, wire.EmptyQueryResponse: completes, wire.PortalSuspended: completes,
-			wire.CopyInResponse: copies, wire.CopyBothResponse: copies, wire.CopyOutResponse: continues, wire.CopyDone: continues},
-		wire.Query: {wire.CommandComplete: completesOne, wire.EmptyQueryResponse: completesOne, wire.RowDescription: continues,
-			wire.CopyInResponse: copies, wire.CopyBothResponse: copies, wire.CopyOutResponse: continues, wire.CopyDone: continues,
-			wire.ReadyForQuery: settles},
-		wire.FunctionCall: {wire.FunctionCallResponse: continues, wire.ReadyForQuery: settles},
-		wire.Sync:         {wire.ReadyForQuery: settles},
-	} {
-		for typ, a := range frames {
-			table[asked][typ] = a
-		}
-	}
-	return table
-}()
 
 // reply matches one frame of the backend with what it owes. frame may be cut short when it
 // is longer than a buffer; total is its whole length. An error is a lost backend, or the
@@ -73,132 +34,80 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	if t.owed.empty() || typ >= 128 {
 		return swallow, s.desync(typ)
 	}
-	if t.looks {
-		if s.storedReply(typ, frame, total) {
-			return swallow, nil
-		}
-		if done, err := s.maskedReply(typ, frame, total); done || err != nil {
+	if t.looks && typ != wire.ReadyForQuery { // a Sync group or text goes on behind CREATE INDEX
+		if err := s.tellTag(); err != nil {
 			return swallow, err
 		}
 	}
-	if typ == wire.DataRow || typ == wire.CopyData { // where others are masked
-		if t.rows++; t.owed.first().moves() || t.owed.first().swallow {
-			s.noteAsked(t.owed.first(), frame)
-			return swallow, nil
-		}
-		return pass, nil
-	}
 	o := t.owed.first()
-	a := answers[o.kind][typ]
-	if o.tellsInstead(a) {
-		return swallow, s.toldReply(o, a, typ, frame)
+	a := answer.To(o.kind, typ)
+	if a == answer.CompletesOne {
+		o.tags++
+	}
+	row := typ == wire.DataRow || typ == wire.CopyData
+	if o.reply != nil {
+		if v, err := o.reply.frame(s, o, answer.Frame{Type: typ, Means: a, Bytes: frame, Total: total}); v != undecided || err != nil {
+			if !row {
+				t.rows = 0
+			}
+			return v, err
+		}
+	}
+	if row { // where others are masked
+		t.rows++
+		return o.hidden(), nil
 	}
 	return s.answered(a, typ, frame, total)
 }
 
-// ownEnd ends a statement that another one stands for at the server: the client is sent the tag of
-// its own. own is false for any other.
-func (s *session) ownEnd(o *owed, typ byte, frame []byte, rows int) (own bool, err error) {
-	if o.cursor != nil {
-		return true, s.cursorEnd(o, typ, frame, rows)
-	}
-	if st := s.retagged(o, typ); st != nil {
-		if !standsFor(verbOf(typ, frame), st) {
-			return true, s.desync(typ)
-		}
-		return true, s.retagEnd(o, st)
-	}
-	return false, nil
-}
-
 // answered deals with a frame that means a for the entry at the head of the queue, which is
 // popped when it is answered.
-func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict, error) {
+func (s *session) answered(a answer.Meaning, typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
-	o, v, rows := t.owed.first(), pass, t.rows
-	if t.rows = 0; o.swallow {
-		v = swallow
-	}
+	o, v := t.owed.first(), t.owed.first().hidden()
+	t.rows = 0
 	switch a {
-	case unexpected:
+	case answer.Unexpected:
 		return v, s.desync(typ)
-	case continues:
+	case answer.Continues:
 		return v, nil
-	case prepares:
+	case answer.Prepares:
 		s.accepted(o)
-	case binds:
+	case answer.Binds:
 		if o.clientStmt != nil && o.clientStmt.described != nil { // the server would have refused other columns
 			s.confirm(o, o.clientStmt.described)
 		}
-	case parameters:
-		return s.parametersCome(o, v, frame, total)
-	case describes:
-		if err := s.tellFirstHalf(o); err != nil {
-			return v, err
-		}
+	case answer.Parameters:
+		t.capture = append(t.capture[:0], frame...)
+		o.done = len(frame) == total
+		return v, nil
+	case answer.Describes:
 		s.noteDescription(o, frame, len(frame) == total)
-	case completes, completesOne:
+	case answer.Completes, answer.CompletesOne:
 		var stays bool
 		var err error
-		if v, stays, err = s.statementEnds(o, a, typ, frame, rows, v); stays || err != nil {
+		if v, stays, err = s.statementEnds(o, a, typ, frame, v); stays || err != nil {
 			return v, err
 		}
 	// The entry stays: the answer to the COPY is its tag.
-	case copies:
+	case answer.Copies:
 		s.startCopy()
 		return v, nil
-	case settles:
-		if s.endsUntagged(o, frame[wire.HeaderLen]) {
+	case answer.Settles:
+		if s.endsUntagged(o) {
 			return v, s.desync(typ)
 		}
-		return s.settles(o, v, frame)
+		if status := frame[wire.HeaderLen]; s.endsOwn(status) {
+			return swallow, s.endOwn(status)
+		}
+		return s.settles(v, frame)
 	}
 	t.owed.pop()
 	return v, nil
 }
 
-// parametersCome takes a ParameterDescription for the entry o. Where a ParseComplete goes in front of it
-// both wait for the other half, so that a client has all three or none; but not of one that no buffer
-// holds.
-func (s *session) parametersCome(o *owed, v verdict, frame []byte, total int) (verdict, error) {
-	s.t.capture = append(s.t.capture[:0], frame...)
-	o.done = len(frame) == total
-	if o.parsed && o.done {
-		return swallow, nil
-	}
-	if o.parsed {
-		o.parsed = false
-		return v, s.synthesize(wire.FrameParseComplete)
-	}
-	return v, nil
-}
-
-// tellFirstHalf sends the ParseComplete and the parameters that have waited for the other half of o's
-// description.
-func (s *session) tellFirstHalf(o *owed) error {
-	if !o.parsed {
-		return nil
-	}
-	o.parsed = false
-	if err := s.synthesize(wire.FrameParseComplete); err != nil {
-		return err
-	}
-	half, has := s.t.capture, 0
-	if s.noting() {
-		has = s.noteReply(wire.ParameterDescription, half)
-	}
-	return s.passSpan(half[has:])
-}
-
-// settles deals with a ReadyForQuery, which answers o. One that leaves a block of Sluice's own open is
-// for nobody, and the turn goes on; that of the block's end is the client's.
-func (s *session) settles(o *owed, v verdict, frame []byte) (verdict, error) {
-	if status := frame[wire.HeaderLen]; s.endsOwn(o, status) {
-		return swallow, s.endOwn(status)
-	}
-	if o.ends {
-		v = pass
-	}
+// settles deals with a ReadyForQuery that ends what is owed.
+func (s *session) settles(v verdict, frame []byte) (verdict, error) {
 	if err := s.jobAtReady(frame[wire.HeaderLen]); err != nil {
 		return v, err
 	}
@@ -223,7 +132,7 @@ func (s *session) unasked(typ byte, frame []byte) verdict {
 		s.passNews() // a write error shows again at the next write
 		return pass
 	}
-	if hidden || !s.t.owed.empty() && (s.t.owed.first().swallow || typ == wire.NoticeResponse && s.t.owed.first().warnsOfSet(frame)) {
+	if hidden || !s.t.owed.empty() && (s.t.owed.first().swallow || typ == wire.NoticeResponse && s.t.owed.first().hides(s, frame)) {
 		return swallow
 	}
 	return pass

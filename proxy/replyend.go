@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -12,34 +13,20 @@ import (
 
 // statementEnds deals with the frame that ends a statement of o; a says whether more statements may follow. v is what has
 // been decided of the frame. stays: the entry does, or is popped already.
-func (s *session) statementEnds(o *owed, a answer, typ byte, frame []byte, rows int, v verdict) (now verdict, stays bool, err error) {
+func (s *session) statementEnds(o *owed, a answer.Meaning, typ byte, frame []byte, v verdict) (now verdict, stays bool, err error) {
 	t := s.t
-	if o.kept != nil {
-		o.kept.end(typ, frame, s.b.reported)
-	}
-	if o.unasked(typ, frame, rows) || a == completesOne && s.tagTooMany(o) {
+	if a == answer.CompletesOne && s.tagTooMany(o) {
 		return v, true, s.desync(typ)
 	}
-	if own, err := s.ownEnd(o, typ, frame, rows); own || err != nil {
-		return swallow, true, err
-	}
-	if s.completed(o, typ, frame); o.ends {
-		return v, true, s.ownEnded(o, frame)
-	}
-	if s.tx.job.Open() {
+	if s.completed(o, typ, frame); s.tx.job.Open() {
 		if v, err = s.holdsTag(v, frame); err != nil {
 			return v, true, err
 		}
 	}
-	if a == completes {
-		s.opened(o)
+	if a == answer.Completes {
 		return v, false, nil
 	}
 	t.statement++
-	o.nth++
-	if o.bytes != nil { // a RESET that went as a SET
-		return swallow, true, s.tellTagged(o, o.bytes)
-	}
 	return t.ownTx.withheld(o, t.statement, frame, v), true, nil
 }
 
@@ -49,11 +36,8 @@ func (s *session) tagTooMany(o *owed) bool {
 }
 
 // endsUntagged reports whether a ReadyForQuery ends a simple Query, whose entry is o, that has neither the tags of
-// all its statements nor an error, or leaves a block of Sluice's own open at its end.
-func (s *session) endsUntagged(o *owed, status byte) bool {
-	if o.ends && status != 'I' {
-		return true
-	}
+// all its statements nor an error.
+func (s *session) endsUntagged(o *owed) bool {
 	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.Concluded()
 }
 
@@ -158,7 +142,7 @@ func (s *session) ended(o *owed, tag []byte) {
 // endsAnyway reports whether o is being answered for a statement that ends a block even
 // when it fails, as COMMIT does.
 func (s *session) endsAnyway(o *owed) bool {
-	if o.plan == nil || o.forcedError || o.kind != wire.Execute && o.kind != wire.Query {
+	if o.plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return false
 	}
 	st := s.statementOf(o, o.plan)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -38,14 +39,14 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		return pass, nil
 	}
 	head := *t.owed.first()
-	e := s.understand(&head, frame)
+	made := head.fails(s, payload)
+	e := s.understand(&head, &made, frame)
 	t.ownTx.on = t.ownTx.open // else the server skips its BEGIN
 	if told := s.partly(e.class, payload); told != nil {
 		e.mapped, e.original = told, told
 	}
-	if head.fenceFails(payload) {
-		s.advisory.lose()
-		e.replays, e.mapped = false, s.partlyRefused(errLockLost).Append(nil)
+	if made.Final {
+		e.replays, e.mapped = false, made.Instead
 	}
 	v := pass
 	// The grammar comes first: where it does not take the text, no statement of it has run.
@@ -55,7 +56,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	t.unreadRuns = false
 	// An error that ended a discarded part is awaited, and no news.
 	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.Conflicts()
-	if e.replays && s.noting() && !head.forcedError && !awaited {
+	if e.replays && s.noting() && !made.Forced && !awaited {
 		s.tx.unknown = e.cause == retry.UnknownName
 		s.tx.renamed = s.tx.renamed || s.tx.unknown
 		again, err := s.conflicted(e.cause, e.original, len(frame) == total)
@@ -72,7 +73,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	t.errorTold = true
 	s.unpinFailed(&head, payload)
 	t.copying = false
-	v, err := s.tellError(&head, &e, frame, v)
+	v, err := s.tellError(&head, &made, &e, frame, v)
 	if err != nil {
 		return v, err
 	}
@@ -97,17 +98,17 @@ func (s *session) replyFatal(said *lastWords) (verdict, error) {
 // understand says what the error that answers head means, and forgets what it shows to be
 // wrong: what is remembered of the schema, what the backend is believed to hold. The
 // outcome is told that the statement has failed.
-func (s *session) understand(head *owed, frame []byte) (e serverError) {
+func (s *session) understand(head *owed, made *answer.Error, frame []byte) (e serverError) {
 	payload := frame[wire.HeaderLen:]
-	hint, otherForm := s.refusedForm(head, payload)
-	stale, deallocated := s.stale(head, payload), s.deallocated(head, payload)
+	hint, otherForm := s.refusedForm(head, made, payload)
+	stale, deallocated := s.stale(head, payload), s.deallocated(head, made, payload)
 	if stale || schemaConflict(payload) || planChanged(payload) && (head.tmpl == nil || s.srv.catalog.trusts(head.tmpl)) {
 		s.srv.catalog.flush()
 	}
 	if deallocated {
 		s.b.suspect = true // somebody deallocated our statements behind our back
 	}
-	unknown := unknownName(payload) && !head.forcedError
+	unknown := unknownName(payload) && !made.Forced
 	if unknown {
 		s.srv.keeper.erred.Store(true)
 		unknown = s.mayPlanAnew(head)
@@ -116,7 +117,7 @@ func (s *session) understand(head *owed, frame []byte) (e serverError) {
 	s.t.outcome.Failed(s.endsAnyway(head))
 	e.class, e.cause = retry.Classify(retry.Field(payload, 'C'), retry.Field(payload, 'M'))
 	s.srv.metrics.TxError(s.tx.operation, e.class.String())
-	e.mapped, e.original = s.mappedError(head, frame, hint, &at), frame
+	e.mapped, e.original = s.mappedError(head, made, frame, hint, &at), frame
 	switch {
 	case otherForm:
 		e.cause = retry.FormRefused
@@ -156,10 +157,10 @@ func schemaConflict(payload []byte) bool {
 // tellError gives the client the error, or what it gets in its place, and says whether the
 // frame itself still passes. v is what has been decided so far. A tag that waited for a job
 // goes first.
-func (s *session) tellError(head *owed, e *serverError, frame []byte, v verdict) (verdict, error) {
-	if head.forcedError {
+func (s *session) tellError(head *owed, made *answer.Error, e *serverError, frame []byte, v verdict) (verdict, error) {
+	if made.Forced {
 		v = swallow
-		if err := s.passSpan(head.bytes); err != nil {
+		if err := s.passSpan(made.Instead); err != nil {
 			return v, err
 		}
 	}
@@ -167,11 +168,9 @@ func (s *session) tellError(head *owed, e *serverError, frame []byte, v verdict)
 		return v, err
 	}
 	s.tx.job.Failed()
-	if v == pass {
-		if row := head.describedFirst(frame[wire.HeaderLen:]); row != nil {
-			if err := s.synthesize(row); err != nil {
-				return v, err
-			}
+	if v == pass && made.Front != nil {
+		if err := s.synthesize(made.Front); err != nil {
+			return v, err
 		}
 	}
 	if e.mapped == nil || v != pass {

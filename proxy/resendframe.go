@@ -38,14 +38,8 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.pushRun(f.Type, plan)
-	o.swallow, o.fence, o.opens, o.want = n.silent, n.fence, n.opens, n.want
-	s.t.ownTx.on = s.t.ownTx.on || n.opens
-	if n.told != nil {
-		o.told, o.masks = n.told, true
-	}
-	if f.Type == wire.Execute {
-		s.retags(o, n.plan)
-	}
+	s.t.ownTx.on = s.t.ownTx.on || n.own == opensOwn{expectBegin}
+	n.replies(o)
 	switch f.Type {
 	case wire.Execute:
 		s.t.fenced = s.t.fenced || n.silent
@@ -54,7 +48,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 			if n.kept.first { // what is sent again may answer otherwise
 				n.kept.again()
 			}
-			o.kept = n.kept
+			o.keeps(n.kept)
 		}
 		s.t.outcome.Execute(n.plan, s.standsAlone())
 	case wire.Sync:
@@ -65,6 +59,19 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	}
 	s.resendWhole(f)
 	return nil
+}
+
+// replies gives the entry of a frame that is no Query the reply that it had.
+func (n *logEntry) replies(o *owed) {
+	if o.swallow = n.silent; o.plan == nil {
+		o.retags(n.plan)
+	}
+	switch {
+	case n.told != nil:
+		o.reply = n.told
+	case n.own != nil:
+		o.reply = n.own
+	}
 }
 
 // resendParse sends a Parse where the backend does not have its statement, else makes its
@@ -107,8 +114,9 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 	tmpl := n.tmpl.inForce()
 	st := s.prepare(tmpl, false)
 	o := s.pushRun(wire.Describe, tmpl.plan)
-	o.tmpl, o.stmt, o.clientStmt, o.parsed, o.apart = tmpl, st, stmt, n.parsed, s.apart()
+	o.tmpl, o.stmt, o.clientStmt, o.apart = tmpl, st, stmt, s.apart()
 	if n.parsed {
+		o.reply = chained(parsedFirst{}, o.reply)
 		s.undoable(n, last)
 	}
 	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
@@ -127,11 +135,13 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 		return
 	}
 	o := s.pushRun(wire.Query, plan)
-	s.retags(o, n.plan)
+	if plan == nil {
+		o.retags(n.plan)
+	}
 	s.t.outcome.Query(n.plan)
 	if n.answered != nil {
-		if o.bytes = n.answered.tag; o.bytes != nil {
-			o.want = "set"
+		if n.answered.tag != nil {
+			o.reply = resetReply{expectSet, n.answered.tag}
 		}
 		s.strings(o, n.answered.strung)
 	}
@@ -140,7 +150,7 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 		return
 	}
 	if s.gathersAnew(n, last, kept != "") {
-		o.kept = n.kept
+		o.keeps(n.kept)
 	}
 	if kept != "" {
 		s.add(wire.AppendStrings(nil, wire.Query, kept))

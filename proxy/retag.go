@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -13,41 +14,45 @@ import (
 // domain for an enumeration. The client is sent the tag of its own statement, and the log has that in
 // the place of the server's.
 
-// retags marks the answer to statements of a plan, which may be nil, where one's tag is another than
-// the server's. It is asked of settled turns too, whose entries have no plan otherwise: a replay
-// compares the tags that the client was sent.
-func (s *session) retags(o *owed, plan *rewrite.Plan) {
-	if plan == nil {
+// retagReply is the answer to statements of a plan where one's tag is another than the server's. Settled turns
+// have it too, whose entries have no plan otherwise: a replay compares the tags that the client was sent.
+type retagReply struct {
+	asSent
+	plan *rewrite.Plan
+}
+
+// retags gives the entry of a text of that plan, which may be nil, such a reply where it needs one.
+func (o *owed) retags(plan *rewrite.Plan) {
+	if plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return
 	}
 	for i := range plan.Statements {
 		if plan.Statements[i].Retag != "" {
-			o.retags, o.masks = plan, true
+			o.reply = retagReply{plan: plan}
 			return
 		}
 	}
 }
 
-// retagged is the statement that a tag ends, with the entry o at the head of the queue, where the
-// client is sent another tag; else nil.
-func (s *session) retagged(o *owed, typ byte) *rewrite.Statement {
-	if o.retags == nil || typ != wire.CommandComplete {
-		return nil
+func (r retagReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	if f.Type != wire.CommandComplete {
+		return undecided, nil
 	}
 	i := 0
 	switch {
 	case o.kind != wire.Query:
 	case o.plan != nil:
 		i = s.t.statement
-	case o.strung != nil: // it has counted the tag
-		i = o.at - 1
 	default:
-		i = o.nth
+		i = int(o.tags) - 1
 	}
-	if i >= len(o.retags.Statements) || o.retags.Statements[i].Retag == "" {
-		return nil
+	if i >= len(r.plan.Statements) || r.plan.Statements[i].Retag == "" {
+		return undecided, nil
 	}
-	return &o.retags.Statements[i]
+	if st := &r.plan.Statements[i]; standsFor(f.Verb(), st) {
+		return swallow, s.retagEnd(o, st)
+	}
+	return swallow, s.desync(f.Type)
 }
 
 // standsFor reports whether a tag with that first word is that of what was sent for a statement which has a
@@ -68,7 +73,6 @@ func (s *session) retagEnd(o *owed, st *rewrite.Statement) error {
 	s.completed(o, wire.CommandComplete, tag)
 	if o.kind == wire.Query {
 		s.t.statement++
-		o.nth++
 	} else {
 		s.t.owed.pop()
 	}

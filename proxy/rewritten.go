@@ -5,14 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // Texts that the server gets in another form than the client's, and answers in which
 // something is not for the client: statements that Sluice answers in the place of a query,
-// and CREATE INDEX, whose background job a client does not see. reply.go asks maskedReply
-// of each frame where a turn looks.
+// and CREATE INDEX, whose background job a client does not see. Their entries have
+// maskedReply.
 
 // text is what a server is sent in the place of the client's text at its Parse.
 func (t *template) text() string {
@@ -98,90 +99,59 @@ func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	o := s.t.owed.push(kind)
 	o.plan = plan
 	o.tells(plan)
-	s.retags(o, plan)
+	o.retags(plan)
 	if masks(plan) {
-		o.masks, s.t.masks, s.t.looks = true, true, true
+		o.reply = chained(maskedReply{}, o.reply)
+		s.t.masks, s.t.looks = true, true
 	}
 	return o
 }
 
-// running is the statement that the head of the queue is being answered for, if its answer
-// is not all for the client; else nil.
-func (s *session) running() *rewrite.Statement {
-	if s.t.owed.empty() {
-		return nil
-	}
-	o := s.t.owed.first()
-	if !o.masks || o.plan == nil { // of a turn that is run again
-		return nil
+// maskedReply is the answer to a text of which some rows are for nobody (masked).
+type maskedReply struct{ asSent }
+
+// frame keeps from the client what is not its own in the answer to such a statement.
+func (maskedReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	if o.plan == nil { // of a turn that is run again
+		return undecided, nil
 	}
 	st := s.statementOf(o, o.plan)
 	if st == nil || !masked(st) {
-		return nil
+		return undecided, nil
 	}
-	return st
-}
-
-// maskedReply keeps from the client what is not its own in the answer to a statement; done
-// is false for what is. It is asked before the frame is matched with the head of the queue,
-// and pops the head where it has dealt with the entry's last frame.
-func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err error) {
-	t := s.t
-	if typ != wire.ReadyForQuery { // a Sync group or text goes on behind CREATE INDEX
-		if err := s.tellTag(); err != nil {
-			return false, err
-		}
-	}
-	if is, err := s.ofLock(typ, frame); is || err != nil {
-		return true, err
-	}
-	if done, err := s.strungReply(t.owed.first(), typ, frame); done || err != nil {
-		return true, err
-	}
-	st := s.running()
-	if st == nil {
-		return false, nil
-	}
-	switch o := t.owed.first(); typ {
+	switch f.Type {
 	case wire.RowDescription:
 		if o.kind != wire.Describe {
-			return true, nil
+			return swallow, nil
 		}
 		s.noteDescription(o, wire.FrameNoData, true)
-		swallowed := o.swallow
-		if !swallowed {
-			if err := s.tellFirstHalf(o); err != nil {
-				return true, err
-			}
+		silent := o.swallow
+		if s.t.owed.pop(); silent {
+			return swallow, nil
 		}
-		t.owed.pop()
-		if swallowed {
-			return true, nil
-		}
-		return true, s.passSpan(wire.FrameNoData)
+		return swallow, s.passSpan(wire.FrameNoData)
 	case wire.DataRow:
-		if st.Job != rewrite.NoJob && len(frame) == total {
-			t.job = firstColumn(frame)
+		if st.Job != rewrite.NoJob && !f.Cut() {
+			s.t.job = firstColumn(f.Bytes)
 		}
-		return true, nil
+		return swallow, nil
 	case wire.CommandComplete, wire.PortalSuspended:
-		return true, s.maskedEnd(st, typ, frame)
+		return swallow, s.maskedEnd(o, st, f)
 	}
-	return false, nil
+	return undecided, nil
 }
 
 // maskedEnd is the end of a statement whose rows are for nobody: the client is sent the tag
 // of its own statement, or waits for a job (indexwait.go).
-func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
-	t := s.t
-	o := t.owed.first()
+func (s *session) maskedEnd(o *owed, st *rewrite.Statement, f answer.Frame) error {
+	t, tag := s.t, f.Bytes
 	var notices []byte
-	if st.Tag != "" && verbOf(typ, tag) != "SELECT" {
-		return s.desync(typ)
+	if st.Tag != "" && f.Verb() != "SELECT" {
+		return s.desync(f.Type)
 	}
 	if st.Tag != "" {
 		tag, notices = wire.AppendCommand(nil, st.Tag), slices.Concat(s.noticesOf(st)...)
-	} else if typ == wire.PortalSuspended { // behind the one row, which was ours
+	} else if f.Type == wire.PortalSuspended { // behind the one row, which was ours
 		tag = wire.AppendCommand(nil, "CREATE INDEX")
 	}
 	s.completed(o, wire.CommandComplete, tag)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -206,12 +207,12 @@ func (c *catalog) trusts(t *template) bool {
 // prepares that anew. DDL that was seen since, and a description that the client has, make
 // it the client's error.
 func (s *session) stale(o *owed, payload []byte) bool {
-	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.forcedError && planChanged(payload) &&
+	return (o.kind == wire.Bind || o.kind == wire.Describe) && planChanged(payload) &&
 		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.epoch()
 }
 
 // deallocated reports whether an error says that the backend has lost a statement of ours:
 // somebody deallocated it behind our back. A dedicated backend has none of ours.
-func (s *session) deallocated(o *owed, payload []byte) bool {
-	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.forcedError && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
+func (s *session) deallocated(o *owed, made *answer.Error, payload []byte) bool {
+	return (o.kind == wire.Bind || o.kind == wire.Describe) && !made.Forced && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
 }

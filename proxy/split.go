@@ -3,6 +3,8 @@ package proxy
 import (
 	"encoding/binary"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -38,14 +40,14 @@ func (o *owed) sent() (*rewrite.Plan, *rewrite.Split) {
 
 // refusedForm is told of every error. When it refuses the form that a statement
 // was sent in, hint is for the client, and again says that there is another form.
-func (s *session) refusedForm(o *owed, payload []byte) (hint string, again bool) {
+func (s *session) refusedForm(o *owed, made *answer.Error, payload []byte) (hint string, again bool) {
 	plan, split := o.sent()
-	if plan == nil || o.forcedError {
+	if plan == nil {
 		return "", false
 	}
 	hint, again = s.srv.planner.Refused(plan, split, string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
 	if hint == "" {
-		hint = s.hintOfCursor(o, payload)
+		hint = made.Hint
 	} else {
 		s.srv.metrics.Unsupported(plan.Operation, string(rewrite.JoinForUpdate))
 	}
@@ -59,7 +61,8 @@ func (s *session) refusedForm(o *owed, payload []byte) (hint string, again bool)
 // askInTwo marks the answer to a simple Query that is sent in two parts, and returns what
 // is sent. The first tag in the answer is the companion's.
 func (s *session) askInTwo(o *owed, split *rewrite.Split) []byte {
-	o.split, o.locks, s.t.masks, s.t.looks = split, true, true, true
+	o.split, s.t.masks, s.t.looks = split, true, true
+	o.reply = chained(&lockPart{}, o.reply)
 	return wire.AppendStrings(nil, wire.Query, split.Text())
 }
 
@@ -67,13 +70,14 @@ func (s *session) askInTwo(o *owed, split *rewrite.Split) []byte {
 // names, and d what the server says of the statement. Its answers are for nobody; an error
 // of it is the client's, and has the server skip the Bind.
 func (s *session) lock(tmpl *template, d *description, params []byte) {
-	values, ok := lockValues(tmpl.split, params)
+	values, ok := silent.PickParams(params, tmpl.split.Params)
 	if !ok {
 		return // the server will say what is wrong with them
 	}
 	t := s.t
+	part := &lockPart{}
 	mark := func(o *owed) {
-		o.swallow, o.locks, o.plan, o.split = true, true, tmpl.plan, tmpl.split
+		o.swallow, o.reply, o.plan, o.split = true, part, tmpl.plan, tmpl.split
 	}
 	seq := t.owed.seq
 	// The companion is prepared like a client's statement, and may be held already.
@@ -115,81 +119,33 @@ func (s *session) companion(tmpl *template, d *description) *template {
 	return s.srv.template(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, 0, 0, nil)
 }
 
-// lockValues picks a companion's parameters out of the query's: what stands behind the
-// names of a Bind, and is not trusted to be well-formed. Each value keeps its format, text
-// or binary. ok is false where the companion cannot be bound with them.
-func lockValues(split *rewrite.Split, params []byte) (values []byte, ok bool) {
-	take := func(n int) []byte {
-		if n < 0 || n > len(params) {
-			params = nil
-			return nil
-		}
-		head := params[:n]
-		params = params[n:]
-		return head
-	}
-	count := func() int {
-		if b := take(2); b != nil {
-			return int(binary.BigEndian.Uint16(b))
-		}
-		return -1
-	}
-	nf := count()
-	formats := take(2 * nf)
-	n := count()
-	if n < 0 || nf > 1 && nf != n {
-		return nil, false
-	}
-	all := make([][]byte, n) // each with its length
-	for i := range all {
-		if len(params) < 4 {
-			return nil, false
-		}
-		size := int(int32(binary.BigEndian.Uint32(params)))
-		if all[i] = take(4 + max(size, 0)); all[i] == nil {
-			return nil, false
-		}
-	}
-	values = binary.BigEndian.AppendUint16(nil, uint16(len(split.Params)))
-	for _, p := range split.Params {
-		format := uint16(0)
-		switch {
-		case p > n:
-			return nil, false
-		case nf == 1:
-			format = binary.BigEndian.Uint16(formats)
-		case nf > 1:
-			format = binary.BigEndian.Uint16(formats[2*(p-1):])
-		}
-		values = binary.BigEndian.AppendUint16(values, format)
-	}
-	values = binary.BigEndian.AppendUint16(values, uint16(len(split.Params)))
-	for _, p := range split.Params {
-		values = append(values, all[p-1]...)
-	}
-	return append(values, 0, 0), true
+// lockPart is the answer to a companion, which is for nobody. In a simple Query the query's answer follows.
+type lockPart struct {
+	asSent
+	over bool
 }
 
-// ofLock reports whether a reply is a companion's, and for nobody. The companion's tag ends
-// its part. The error is that of another tag than that of a SELECT.
-func (s *session) ofLock(typ byte, frame []byte) (is bool, err error) {
-	o := s.t.owed.first()
-	if !o.locks {
-		return false, nil
+// ofCompanion reports whether o is an entry of a companion's own.
+func (o *owed) ofCompanion() bool {
+	_, is := o.reply.(*lockPart)
+	return is
+}
+
+// frame drops the companion's part, which its tag ends. Another tag than that of a SELECT means that the
+// backend is out of step.
+func (l *lockPart) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	switch {
+	case l.over:
+		return undecided, nil
+	case f.Type == wire.RowDescription, f.Row():
+		return swallow, nil
+	case f.Type != wire.CommandComplete:
+		return undecided, nil
+	case f.Verb() != "SELECT":
+		return swallow, s.desync(f.Type)
 	}
-	switch typ {
-	case wire.RowDescription, wire.DataRow:
-		return true, nil
-	case wire.CommandComplete:
-		if verbOf(typ, frame) != "SELECT" {
-			return true, s.desync(typ)
-		}
-		if o.kind == wire.Query {
-			o.locks = false // what follows is the query's
-		} else {
-			s.t.owed.pop()
-		}
-		return true, nil
+	if l.over = true; o.kind != wire.Query {
+		s.t.owed.pop()
 	}
-	return false, nil
+	return swallow, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/account"
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -108,17 +109,10 @@ func (s *session) store(name string, x *stored.Cursor) {
 	s.add(frame)
 }
 
-// storedReply takes a frame that is for a stored cursor; done is false for any other. It is asked
-// before the frame is matched with the head of the queue. Of a frame that no buffer holds the rest
-// follows by relayRest. The end of the Execute is cursorEnd's.
-func (s *session) storedReply(typ byte, frame []byte, total int) (done bool) {
-	o := s.t.owed.first()
-	if o.cursor == nil || o.cursor.into == nil || typ != wire.RowDescription && typ != wire.DataRow {
-		return false
-	}
-	x := o.cursor.into
-	x.Take(typ, frame, total)
-	if s.t.restInto = nil; total > len(frame) {
+// storeRow takes a frame that is for a stored cursor. Of one that no buffer holds the rest follows by relayRest.
+func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
+	x.Take(f.Type, f.Bytes, f.Total)
+	if s.t.restInto = nil; f.Cut() {
 		s.t.restInto = x
 	}
 	// Nobody wants the rest. A backend that cannot be given up (giveUp) is read to the end: it keeps
@@ -127,10 +121,9 @@ func (s *session) storedReply(typ byte, frame []byte, total int) (done bool) {
 	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
-	if typ == wire.RowDescription {
+	if f.Type == wire.RowDescription {
 		s.t.owed.pop()
 	}
-	return true
 }
 
 // holdsCursor reports whether the transaction, which may be that of a group outside of a block, has

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -13,58 +15,88 @@ import (
 // The answers to a string in which Sluice answers something (strung.go), and what is undone
 // before such a string is run again.
 
-// strings marks the answer to a string in which Sluice answers something: every frame of
-// the answer is looked at. d is nil for any other.
+// strungReply is the answer to a string in which Sluice answers something: every frame is looked at.
+type strungReply struct {
+	asSent
+	*strung
+}
+
+// strings gives the entry of such a string its reply. d is nil for any other.
 func (s *session) strings(o *owed, d *strung) {
 	if d != nil {
-		o.strung, o.masks, s.t.looks = d, true, true
+		o.reply, s.t.looks = chained(strungReply{strung: d}, o.reply), true
 	}
 }
 
-// strungReply is told of a reply to such a string, with the entry o at the head of the
-// queue; done is false for one that is the client's. Rows of what stands in for a statement
-// are nobody's, and at its tag the statement is done and answered here. A tag where the
-// server should have failed, or another one, means that the backend is out of step.
-func (s *session) strungReply(o *owed, typ byte, frame []byte) (done bool, err error) {
-	t := s.t
-	if o.strung == nil || o.at >= len(o.strung.places) {
-		return false, nil
+// at is the place that stands behind so many tags; nil for none.
+func (r strungReply) at(tags int) *place {
+	if tags >= len(r.places) {
+		return nil
 	}
-	p := &o.strung.places[o.at]
-	ends := typ == wire.CommandComplete || typ == wire.EmptyQueryResponse
+	return &r.places[tags]
+}
+
+// frame drops rows of what stands in for a statement, and has the statement done and answered here at the tag.
+// A tag where the server should have failed, or another one, means that the backend is out of step.
+func (r strungReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+	ends, n := f.Means == answer.CompletesOne, int(o.tags)
 	if ends {
-		o.at++
+		n--
 	}
+	p := r.at(n)
 	switch {
-	case ends && !p.fits(verbOf(typ, frame)):
-		return true, s.desync(typ)
+	case p == nil:
+	case ends && !p.fits(f.Verb()):
+		return swallow, s.desync(f.Type)
 	case p.here && ends:
-		st := &o.strung.plan.Statements[o.at-1]
-		if t.phase != live {
-			return true, s.synthesize(frameSet) // what it was is of no matter: see Log.Made
-		}
-		s.ended(o, nil)
-		t.statement++
-		if err := s.answerStrung(o, st, len(o.strung.places) > 1); err != nil {
-			if _, told := err.(*wire.Error); told { // divide foresees each
-				return true, s.desync(typ)
-			}
-			return true, err
-		}
-		return true, nil
-	case p.ours():
-		return typ == wire.RowDescription || typ == wire.DataRow, nil
+		return swallow, s.doStrung(o, &r.plan.Statements[n], len(r.places) > 1, f.Type)
+	case p.ours() && (f.Type == wire.RowDescription || f.Row()):
+		return swallow, nil
 	case p.warn && ends:
-		return false, s.synthesize(s.warnsWeakened())
+		return undecided, s.synthesize(s.warnsWeakened())
 	case p.told != nil && ends:
-		return true, s.toldInString(o, p)
+		return swallow, s.toldInString(o, &r.plan.Statements[n], p.told)
+	case p.told != nil && f.Type == wire.NoticeResponse && warnsOfLocal(f.Bytes):
+		return swallow, nil
 	case p.tag != nil && ends:
-		s.completed(o, typ, p.tag)
+		s.completed(o, f.Type, p.tag)
 		s.settings.Stage(p.set) // the backend has it, not the server's own
-		t.statement++
-		return true, s.tellTagged(o, p.tag)
+		s.t.statement++
+		return swallow, s.tellTagged(o, p.tag)
 	}
-	return false, nil
+	return undecided, nil
+}
+
+// fails has the client get the error of a statement that is answered with one: the server's is then that of
+// rewrite.Fault. In front of an error PostgreSQL describes the row of a set_config, before it makes it.
+func (r strungReply) fails(_ *session, o *owed, payload []byte) *answer.Error {
+	p := r.at(int(o.tags))
+	if p == nil {
+		return nil
+	}
+	var e answer.Error
+	code := string(retry.Field(payload, 'C'))
+	if code == rewrite.FaultCode && p.err != nil {
+		e.Instead = p.err.Append(nil)
+	}
+	if st := &r.plan.Statements[o.tags]; st.Told != nil && code != errAborted.Code && (p.told != nil || p.err != nil) {
+		e.Front = result.ConfigColumns(st)
+	}
+	return &e
+}
+
+// doStrung does a statement of a string, whose answer o is, at the tag of what stands in for it.
+func (s *session) doStrung(o *owed, st *rewrite.Statement, several bool, typ byte) error {
+	if s.t.phase != live {
+		return s.synthesize(frameSet) // what it was is of no matter: see Log.Made
+	}
+	s.ended(o, nil)
+	s.t.statement++
+	err := s.answerStrung(o, st, several)
+	if _, told := err.(*wire.Error); told { // divide foresees each
+		return s.desync(typ)
+	}
+	return err
 }
 
 // fits reports whether a tag with that first word is that of what the server got in the place; "" where no tag has come.
@@ -96,16 +128,6 @@ func (s *session) answerStrung(o *owed, st *rewrite.Statement, several bool) err
 		s.alarmRead()
 	}
 	return s.tellTagged(o, frames...)
-}
-
-// strungError is the error of a statement that is answered with one, in the place of the
-// server's; nil for any other. The server's is that of rewrite.Fault, and comes where the
-// string stands at such a statement.
-func (o *owed) strungError(payload []byte) *wire.Error {
-	if o.strung == nil || o.at >= len(o.strung.places) || string(retry.Field(payload, 'C')) != rewrite.FaultCode {
-		return nil
-	}
-	return o.strung.places[o.at].err
 }
 
 // restoreString undoes what the statements of a string did, before the string is run again:

@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -21,7 +22,7 @@ import (
 // The statement takes the server's way otherwise: it is in the log as a SET, its change is staged
 // with its tag, and an error of the server's is the client's. In a Query it is a place of a string
 // (strung.go), also when it is the only one; by the extended protocol its Execute and its Describe
-// say on their entries what the client gets (owed.told).
+// say on their entries what the client gets (owed.reply).
 
 // told is what the client gets in the place of the server's answer. It stays with the log: what a
 // replay answers in a turn that has settled was made when the turn was live.
@@ -32,6 +33,7 @@ type told struct {
 	// one: Execute with a limit of one row, behind which the portal is suspended, as PostgreSQL
 	// does where it has not looked for a second.
 	one bool
+	asSent
 }
 
 // asSet is the statement of a text that is sent as a SET and answered with a row; nil for any other.
@@ -94,43 +96,56 @@ func (o *owed) tells(plan *rewrite.Plan) {
 	if st == nil || o.kind != wire.Describe && o.kind != wire.Execute {
 		return
 	}
-	o.told, o.masks = &told{}, true
-	if o.kind == wire.Describe {
-		o.told.frames = result.ConfigColumns(st)
+	d := &told{}
+	if o.reply = d; o.kind == wire.Describe {
+		d.frames = result.ConfigColumns(st)
 	}
 }
 
-// toldReply is the answer of the server to an entry that is answered so, which it ends. What is
-// remembered of the statement is what its clients are told: a row, where the server says NoData. To
-// a SET it has no other answer than the tag; another frame means that it is out of step.
-func (s *session) toldReply(o *owed, a answer, typ byte, frame []byte) error {
-	frames := &o.told.frames
+// told is what the client gets in the place of the answer to o, if that is of such a statement; else nil.
+func (o *owed) told() *told {
+	d, _ := o.reply.(*told)
+	return d
+}
+
+// frame has the server's answer replaced where it ends, and hides the warning that a SET LOCAL causes.
+func (d *told) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	switch {
-	case a == describes:
-		if err := s.tellFirstHalf(o); err != nil {
-			return err
-		}
-		s.noteDescription(o, *frames, true)
-	case verbOf(typ, frame) != "SET":
-		return s.desync(typ)
+	case f.Means == answer.Describes, f.Means == answer.Completes:
+		return swallow, d.answer(s, o, f)
+	case f.Type == wire.NoticeResponse && warnsOfLocal(f.Bytes):
+		return swallow, nil
+	}
+	return undecided, nil
+}
+
+// answer is sent in the place of f, which ends the server's answer. What is remembered of the statement is
+// what its clients get: a row, where the server says NoData. To a SET the server has no other answer than
+// the tag. Another frame means that it is out of step.
+func (d *told) answer(s *session, o *owed, f answer.Frame) error {
+	switch {
+	case f.Means == answer.Describes:
+		s.noteDescription(o, d.frames, true)
+	case f.Verb() != "SET":
+		return s.desync(f.Type)
 	default:
 		st := asSet(o.plan) // nil in a turn that is run again
-		s.completed(o, typ, frame)
+		s.completed(o, f.Type, f.Bytes)
 		if st != nil {
-			*frames = s.toldRow(st)
-			if o.told.one {
-				*frames = append(*frames, wire.FramePortalSuspended...)
+			d.frames = s.toldRow(st)
+			if d.one {
+				d.frames = append(d.frames, wire.FramePortalSuspended...)
 			} else {
-				*frames = wire.AppendCommand(*frames, "SELECT 1")
+				d.frames = wire.AppendCommand(d.frames, "SELECT 1")
 			}
 		}
 	}
-	answer, silent := *frames, o.swallow
+	silent := o.swallow
 	s.t.owed.pop()
 	if silent {
 		return nil
 	}
-	return s.synthesize(answer)
+	return s.synthesize(d.frames)
 }
 
 // toldRow is the row of such a statement, whose value was found to be known (tellsNot).
@@ -142,28 +157,15 @@ func (s *session) toldRow(st *rewrite.Statement) []byte {
 // toldInString is the answer to such a statement in a string, at the server's tag: in a Query the
 // row is described in front of it. The log counts it among the answers that were made up, and an
 // attempt that comes by here again, in a turn that has settled, makes up the same.
-func (s *session) toldInString(o *owed, p *place) error {
+func (s *session) toldInString(o *owed, st *rewrite.Statement, d *told) error {
 	s.completed(o, wire.CommandComplete, frameSet)
 	s.t.statement++
 	if s.t.phase != live {
-		return s.synthesize(p.told.frames)
+		return s.synthesize(d.frames)
 	}
-	st := &o.strung.plan.Statements[o.at-1]
 	row, tag := append(result.ConfigColumns(st), s.toldRow(st)...), wire.AppendCommand(nil, "SELECT 1")
-	p.told.frames = slices.Concat(row, tag)
+	d.frames = slices.Concat(row, tag)
 	return s.tellTagged(o, row, tag)
-}
-
-// describedFirst is what stands in front of the error of such a statement in a Query: PostgreSQL
-// describes a row before it makes it. nil for any other error.
-func (o *owed) describedFirst(payload []byte) []byte {
-	if o.strung == nil || o.at >= len(o.strung.places) || string(retry.Field(payload, 'C')) == errAborted.Code {
-		return nil
-	}
-	if st := &o.strung.plan.Statements[o.at]; st.Told != nil && (o.strung.places[o.at].told != nil || o.strung.places[o.at].err != nil) {
-		return result.ConfigColumns(st)
-	}
-	return nil
 }
 
 // describeFailed describes the row of such a statement, answered here, whose error follows.
@@ -174,17 +176,9 @@ func (s *session) describeFailed(st *rewrite.Statement) error {
 	return s.tell(result.ConfigColumns(st))
 }
 
-// warnsOfSet reports a warning about SET LOCAL outside of a block, where the client has sent none:
+// warnsOfLocal reports a warning about SET LOCAL outside of a block, where the client has sent none:
 // set_config warns of nothing, and the value that it sets for the transaction is gone with the
 // statement, there as here.
-func (o *owed) warnsOfSet(frame []byte) bool {
-	if string(retry.Field(frame[wire.HeaderLen:], 'C')) != warnNoTransaction.Code {
-		return false
-	}
-	return o.told != nil || o.strung != nil && o.at < len(o.strung.places) && o.strung.places[o.at].told != nil
-}
-
-// tellsInstead reports whether an answer of the server's has one of Sluice's in its place.
-func (o *owed) tellsInstead(a answer) bool {
-	return o.told != nil && (a == describes || a == completes)
+func warnsOfLocal(frame []byte) bool {
+	return string(retry.Field(frame[wire.HeaderLen:], 'C')) == warnNoTransaction.Code
 }

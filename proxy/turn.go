@@ -176,8 +176,8 @@ type output struct {
 	looks bool
 	// fenced: a fence, or the question of askTime, was sent in the turn, whose rows are for nobody.
 	fenced bool
-	// refused is what the client is told in the place of the server's, where an error was forced.
-	refused *wire.Error
+	// refused is the error that the client gets in the place of the server's, where one was forced.
+	refused *forced
 	// stop ends the turn as soon as the row on its way to the client is whole.
 	stop *wire.Error
 }

@@ -1,4 +1,4 @@
-package proxy
+package silent_test
 
 import (
 	"bytes"
@@ -6,12 +6,12 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A companion is bound with its share of the query's values, each in its format.
-func TestLockValues(t *testing.T) {
+// PickParams returns parameters of a Bind in their formats, and none of one that is cut short.
+func TestPickParams(t *testing.T) {
 	t.Parallel()
 	tail := func(b pgproto3.Bind) []byte {
 		frame, err := b.Encode(nil)
@@ -30,25 +30,24 @@ func TestLockValues(t *testing.T) {
 		{[]int{2}, []int16{1}, []int16{1}},
 		{[]int{4, 3, 2, 1}, []int16{0, 0, 1, 1}, []int16{1, 1, 0, 0}},
 	} {
-		split := &rewrite.Split{Params: test.params}
 		query := tail(pgproto3.Bind{ParameterFormatCodes: test.given, Parameters: values, ResultFormatCodes: []int16{1}})
 		var picked [][]byte
 		for _, n := range test.params {
 			picked = append(picked, values[n-1])
 		}
 		want := tail(pgproto3.Bind{ParameterFormatCodes: test.formatted, Parameters: picked})
-		if got, ok := lockValues(split, query); !ok || !bytes.Equal(got, want) {
+		if got, ok := silent.PickParams(query, test.params); !ok || !bytes.Equal(got, want) {
 			t.Errorf("%v of %v: %q, want %q", test.params, test.given, got, want)
 		}
 		needed := len(query) - 4 // without the result formats
 		for n := range needed {
-			if got, ok := lockValues(split, query[:n]); ok {
+			if got, ok := silent.PickParams(query[:n], test.params); ok {
 				t.Fatalf("%v: %q out of the first %d bytes", test.params, got, n)
 			}
 		}
 	}
 	for _, wrong := range []pgproto3.Bind{{Parameters: values[:2]}, {Parameters: values, ParameterFormatCodes: []int16{1, 1}}} {
-		if got, ok := lockValues(&rewrite.Split{Params: []int{3}}, tail(wrong)); ok {
+		if got, ok := silent.PickParams(tail(wrong), []int{3}); ok {
 			t.Errorf("%+v: %q", wrong, got)
 		}
 	}

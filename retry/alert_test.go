@@ -1,17 +1,19 @@
-package proxy
+package retry_test
 
 import (
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/retry"
 )
 
-// The alarm is raised once for each minute that has more than the threshold.
-func TestAlarm(t *testing.T) {
+// The alert is raised once for each minute that has more than the threshold.
+func TestAlert(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	a, raised := newAlarm(2), []int(nil)
+	a, raised := retry.NewAlert(2), []int(nil)
 	for i, after := range []time.Duration{0, 1, 2, 3, 59, 60, 61, 62, 63, 200} {
-		if n, over := a.conflict(began.Add(after * time.Second)); over {
+		if n, over := a.Conflict(began.Add(after * time.Second)); over {
 			raised = append(raised, i)
 			if n != 3 {
 				t.Errorf("raised at %d conflicts", n)
@@ -21,9 +23,9 @@ func TestAlarm(t *testing.T) {
 	if len(raised) != 2 || raised[0] != 2 || raised[1] != 7 {
 		t.Errorf("raised at conflicts %v, want 2 and 7", raised)
 	}
-	off := newAlarm(0)
+	off := retry.NewAlert(0)
 	for range 10 {
-		if _, over := off.conflict(began); over {
+		if _, over := off.Conflict(began); over {
 			t.Error("raised, though it is off")
 		}
 	}

@@ -1,4 +1,4 @@
-package proxy
+package answer
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 
 // Hints for errors that tell of a limit of DSQL. The server names the limit at best, and never
 // says what helps: applications have limits of their own for what they store and change at
-// once, and those were chosen for a database that takes more. mappedError asks.
+// once, and those were chosen for a database that takes more.
 
 // exceeded are the limits, each with a part of the message that tells of it.
 var exceeded = []struct{ message, hint string }{
@@ -23,8 +23,9 @@ var exceeded = []struct{ message, hint string }{
 
 const ownLimit = ". If the application has a limit of its own for this, set it below."
 
-// hintOfLimit is the hint for an error that tells of a limit of DSQL; "" for any other.
-func hintOfLimit(payload []byte) string {
+// LimitHint returns the hint for an error that tells of a limit of DSQL; "" for any other. payload is that
+// of the ErrorResponse.
+func LimitHint(payload []byte) string {
 	if string(retry.Field(payload, 'C')) != "54000" {
 		return ""
 	}
