@@ -47,11 +47,12 @@ const (
 	nameByte
 	operatorByte
 	digitByte
+	blankByte // white space, or the first byte of a comment
 )
 
 var classes = func() (c [256]uint8) {
 	for _, b := range []byte(" \t\n\r\f\v") {
-		c[b] = spaceByte
+		c[b] = spaceByte | blankByte
 	}
 	for _, b := range []byte("~!@#^&|`?+-*/%<>=") {
 		c[b] = operatorByte
@@ -66,19 +67,24 @@ var classes = func() (c [256]uint8) {
 		c[b] = nameStart | nameByte
 	}
 	c['_'], c['$'] = nameStart|nameByte, nameByte
+	c['-'], c['/'] = operatorByte|blankByte, operatorByte|blankByte
 	return c
 }()
 
 // Next reads one token. After BadToken the position means nothing.
 func (l *Lexer) Next() Token {
-	if !l.SkipBlank() {
+	text := l.Text
+	if l.Pos < len(text) && text[l.Pos] == ' ' { // in front of most tokens stands nothing else
+		l.Pos++
+	}
+	if l.Pos < len(text) && classes[text[l.Pos]]&blankByte != 0 && !l.SkipBlank() {
 		return BadToken
 	}
 	l.Start = l.Pos
-	if l.Pos == len(l.Text) {
+	if l.Pos == len(text) {
 		return EndToken
 	}
-	c := l.Text[l.Pos]
+	c := text[l.Pos]
 	switch class := classes[c]; {
 	case class&nameStart != 0:
 		return l.word(c)
@@ -120,26 +126,35 @@ func (l *Lexer) peek() byte {
 // SkipBlank passes over white space and comments. It reports false for a
 // comment without end.
 func (l *Lexer) SkipBlank() bool {
-	for l.Pos < len(l.Text) {
-		c := l.Text[l.Pos]
-		switch {
-		case classes[c]&spaceByte != 0:
-			l.Pos++
-		case c == '-' && l.opens('-', '-'):
-			n := bytes.IndexAny(l.Text[l.Pos:], "\n\r")
-			if n < 0 {
-				n = len(l.Text) - l.Pos
-			}
-			l.Pos += n
-		case c == '/' && l.opens('/', '*'):
-			if !l.comment() {
-				return false
-			}
-		default:
+	for {
+		text, pos := l.Text, l.Pos
+		for pos < len(text) && classes[text[pos]]&spaceByte != 0 {
+			pos++
+		}
+		l.Pos = pos
+		if pos == len(text) || text[pos] != '-' && text[pos] != '/' {
 			return true
 		}
+		if skipped, ends := l.skipComment(); !skipped || !ends {
+			return ends
+		}
 	}
-	return true
+}
+
+// skipComment passes over the comment that begins here, if one does; ends: it has an end, or there is none.
+func (l *Lexer) skipComment() (skipped, ends bool) {
+	switch {
+	case l.opens('-', '-'):
+		n := bytes.IndexAny(l.Text[l.Pos:], "\n\r")
+		if n < 0 {
+			n = len(l.Text) - l.Pos
+		}
+		l.Pos += n
+		return true, true
+	case l.opens('/', '*'):
+		return true, l.comment()
+	}
+	return false, true
 }
 
 // opens reports whether the next two bytes are a and b.
@@ -190,24 +205,39 @@ func (l *Lexer) restart(n int) bool {
 // word reads a name, or a constant that begins with letters: E”, B”, X”,
 // N”, U&”, U&"".
 func (l *Lexer) word(first byte) Token {
+	text, pos := l.Text, l.Pos+1
+	if pos < len(text) && (text[pos] == '\'' || text[pos] == '&') {
+		if kind := l.prefixed(first | 0x20); kind != WordToken {
+			return kind
+		}
+	}
+	for pos < len(text) && classes[text[pos]]&nameByte != 0 {
+		pos++
+	}
+	l.Pos = pos
+	return WordToken
+}
+
+// prefixed reads a constant or name in quotes behind the one letter that says how it is written. It returns
+// WordToken, and reads nothing, where the letter is a word.
+func (l *Lexer) prefixed(letter byte) Token {
+	start := l.Pos
 	l.Pos++
 	switch next := l.peek(); {
-	case next == '\'' && (first|0x20 == 'e'):
+	case next == '\'' && letter == 'e':
 		l.Pos++
 		return l.escaped()
-	case next == '\'' && (first|0x20 == 'b' || first|0x20 == 'x' || first|0x20 == 'n'):
+	case next == '\'' && (letter == 'b' || letter == 'x' || letter == 'n'):
 		l.Pos++
 		return l.quoted('\'', StringToken)
-	case next == '&' && first|0x20 == 'u' && l.opens('&', '\''):
+	case letter == 'u' && l.opens('&', '\''):
 		l.Pos += 2
 		return l.quoted('\'', StringToken)
-	case next == '&' && first|0x20 == 'u' && l.opens('&', '"'):
+	case letter == 'u' && l.opens('&', '"'):
 		l.Pos += 2
 		return l.quoted('"', QuotedToken)
 	}
-	for l.Pos < len(l.Text) && classes[l.Text[l.Pos]]&nameByte != 0 {
-		l.Pos++
-	}
+	l.Pos = start
 	return WordToken
 }
 
@@ -259,16 +289,22 @@ func (l *Lexer) escaped() Token {
 
 // number reads digits and whatever clings to them: for a plain number, a point.
 func (l *Lexer) number(kind Token) Token {
-	for point := kind == NumberToken; l.Pos < len(l.Text); l.Pos++ {
-		switch c := l.Text[l.Pos]; {
-		case classes[c]&nameStart != 0:
-			kind = OddToken
-		case c == '.' && point && !l.opens('.', '.'):
-			point = false
-		case classes[c]&digitByte == 0:
-			return kind
+	text, pos := l.Text, l.Pos
+	for point := kind == NumberToken; pos < len(text); pos++ {
+		class := classes[text[pos]]
+		if class&digitByte != 0 {
+			continue
 		}
+		if point && text[pos] == '.' && (pos+1 == len(text) || text[pos+1] != '.') {
+			point = false
+			continue
+		}
+		if class&nameStart == 0 {
+			break
+		}
+		kind = OddToken
 	}
+	l.Pos = pos
 	return kind
 }
 

@@ -232,9 +232,10 @@ func lists(led before, word []byte) bool {
 }
 
 // isTelltale reports whether a word is a telltale. For nearly all words first letter and length
-// decide.
+// decide, and for most others the third letter.
 func isTelltale(word []byte) bool {
-	return len(word) > 0 && telltaleLengths[word[0]]>>min(len(word), MaxWord)&1 != 0 && RoleOf(word)&telltale != 0
+	return len(word) > 2 && telltaleLengths[word[0]]>>min(len(word), MaxWord)&1 != 0 && telltaleThirds[word[0]]&thirdLetter(word) != 0 &&
+		RoleOf(word)&telltale != 0
 }
 
 // scanEnd returns shown if only semicolons follow.

@@ -102,6 +102,26 @@ var telltaleLengths = func() (bits [256]uint64) {
 	return bits
 }()
 
+// telltaleThirds has a bit for every third letter of a telltale (thirdLetter), by first letter. A telltale has three.
+var telltaleThirds = func() (bits [256]uint32) {
+	note := func(word string) {
+		bits[word[0]] |= thirdLetter([]byte(word))
+		bits[word[0]-'a'+'A'] |= thirdLetter([]byte(word))
+	}
+	for word, r := range roles {
+		if r&telltale != 0 {
+			note(word)
+		}
+	}
+	for _, p := range telltalePrefixes {
+		note(p)
+	}
+	return bits
+}()
+
+// thirdLetter is a bit of telltaleThirds, the same for both cases of a letter.
+func thirdLetter(word []byte) uint32 { return 1 << (word[2] & 0x1f) }
+
 // RoleOf returns the role of a word, in any case.
 func RoleOf(word []byte) Role {
 	if len(word) > MaxWord {
