@@ -29,7 +29,7 @@ func TestLacks(t *testing.T) {
 		"ALTER TABLE x ADD COLUMN a int", "CREATE INDEX ON x (a)", "CREATE UNIQUE INDEX ASYNC i ON public.x (a)", "CREATE TABLE n (a int REFERENCES x)", "CREATE TABLE n (LIKE x)",
 		"CREATE TABLE n AS SELECT * FROM x", "SELECT 1; ALTER TABLE x DROP COLUMN a", "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES x NOT VALID", "ALTER TABLE x RENAME COLUMN a TO b",
 	} {
-		if !names.MayLack([]byte(sql)) {
+		if !names.NeedsTree([]byte(sql)) {
 			t.Errorf("%s: its words do not tell", sql)
 		}
 		if !p.PlanIn([]byte(sql), names).Lacks {
@@ -42,7 +42,7 @@ func TestLacks(t *testing.T) {
 		"SELECT * FROM generate_series(1, 2) g, pg_class, pg_catalog.pg_class c", "SELECT * FROM information_schema.tables, sys.jobs", "SELECT a FROM t FOR UPDATE SKIP LOCKED",
 		"SELECT a FROM t FOR UPDATE OF t NOWAIT", "SELECT * FROM t WHERE a = ANY (SELECT b FROM u) AND c IN (d, e)", "BEGIN", "COMMIT", "SELECT * FROM unnest($1::int[]) WITH ORDINALITY",
 	} {
-		if names.MayLack([]byte(sql)) {
+		if names.NeedsTree([]byte(sql)) {
 			t.Errorf("%s: is parsed for its names", sql)
 		}
 	}

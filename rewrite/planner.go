@@ -162,7 +162,7 @@ func (p *Planner) PlanIn(sql []byte, names *schema.Names) *Plan {
 		p.hits.Add(1)
 		return plan
 	}
-	if !names.Concerns(sql) && !names.MayLack(sql) {
+	if !names.NeedsTree(sql) {
 		return p.Plan(sql)
 	}
 	return p.planByTree(sql, names)

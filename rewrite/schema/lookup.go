@@ -65,12 +65,13 @@ type relationNames struct {
 	}
 }
 
-// MayLack reports whether a text may name a relation that the snapshot does not have.
-func (n *Names) MayLack(sql []byte) bool {
+// NeedsTree reports whether a text may touch the mapping (Concerns), or may name a relation that the
+// snapshot does not have. It errs towards yes, and reads the text once.
+func (n *Names) NeedsTree(sql []byte) bool {
 	s := relationNames{names: n}
 	for l := (parse.Lexer{Text: sql}); ; {
 		kind := l.Next()
-		if kind == parse.BadToken || s.token(kind, l.Lexeme()) {
+		if kind == parse.BadToken || n.touches(kind, l.Lexeme()) || s.token(kind, l.Lexeme()) {
 			return true
 		}
 		if kind == parse.EndToken {

@@ -246,29 +246,28 @@ func (n *Names) Relation(schema, name string) *Relation {
 // some schema, or holds the word bytea, which a new table's column has. It errs towards
 // yes, and allocates nothing for words in small letters.
 func (n *Names) Concerns(sql []byte) bool {
-	var small [64]byte
 	for l := (parse.Lexer{Text: sql}); ; {
-		switch l.Next() {
-		case parse.EndToken:
-			return false
-		case parse.BadToken:
+		kind := l.Next()
+		if kind == parse.BadToken || n.touches(kind, l.Lexeme()) {
 			return true
-		case parse.WordToken:
-			word := l.Lexeme()
-			if parse.IsWord(word, "bytea") {
-				return true
-			}
-			if len(n.schema.mapped) == 0 {
-				continue
-			}
-			if n.schema.mapped[string(parse.Fold(small[:0], word))] {
-				return true
-			}
-		case parse.QuotedToken:
-			word := l.Lexeme()
-			if word[0] != '"' || slices.Contains(word[1:len(word)-1], '"') || n.schema.mapped[string(word[1:len(word)-1])] {
-				return true
-			}
+		}
+		if kind == parse.EndToken {
+			return false
 		}
 	}
+}
+
+// touches reports whether a token is why a text may touch the mapping.
+func (n *Names) touches(kind parse.Token, lexeme []byte) bool {
+	switch kind {
+	case parse.WordToken:
+		if parse.IsWord(lexeme, "bytea") {
+			return true
+		}
+		var small [64]byte
+		return len(n.schema.mapped) > 0 && n.schema.mapped[string(parse.Fold(small[:0], lexeme))]
+	case parse.QuotedToken:
+		return lexeme[0] != '"' || slices.Contains(lexeme[1:len(lexeme)-1], '"') || n.schema.mapped[string(lexeme[1:len(lexeme)-1])]
+	}
+	return false
 }
