@@ -106,9 +106,12 @@ func (s *session) movesNames(plan *rewrite.Plan) bool {
 // none. Such are settings and the control of transactions, which clients send at their start,
 // when no backend may be there to ask.
 func needsNoNames(plan *rewrite.Plan) bool {
-	return !slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool {
-		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
-	}) && plan.Kind != rewrite.Unknown
+	for i := range plan.Statements { // by its place: a statement is large, and each Bind asks
+		if kind := plan.Statements[i].Kind; kind != rewrite.Setting && kind != rewrite.Control {
+			return false
+		}
+	}
+	return plan.Kind != rewrite.Unknown
 }
 
 // planStays reports whether no schema makes another plan of a statement: asNamed leaves it as it is, and
