@@ -103,7 +103,10 @@ func (s *session) drained() error {
 func (s *session) pump() error {
 	// A server that has said goodbye answers nothing more, even if its connection stays
 	// open.
-	if err := cmp.Or(s.b.said, s.b.trips.Err()); err != nil {
+	if s.b.said != nil {
+		return &lostError{err: s.b.said}
+	}
+	if err := s.b.trips.Err(); err != nil {
 		return &lostError{err: err}
 	}
 	err := s.b.src.Fill()

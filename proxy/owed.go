@@ -184,9 +184,15 @@ func (q *owedQueue) push(kind byte) *owed {
 		clear(q.items[n:])
 		q.items, q.head = q.items[:n], 0
 	}
-	q.items = append(q.items, owed{kind: kind})
+	if len(q.items) == cap(q.items) {
+		q.items = slices.Grow(q.items, 1)
+	}
+	q.items = q.items[:len(q.items)+1]
 	q.seq++
-	return &q.items[len(q.items)-1]
+	o := &q.items[len(q.items)-1]
+	*o = owed{} // in its place: an entry is large
+	o.kind = kind
+	return o
 }
 
 // pop removes the head. With the last entry the undos go: what they would take back has

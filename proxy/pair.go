@@ -62,7 +62,7 @@ func (s *session) ensureBackend() error {
 	// The log begins behind the settings: a replay brings them to its backend by itself
 	// (borrowAgain).
 	s.startLogging()
-	s.t.outcome = outcome.At(s.standing(s.b.status))
+	s.t.outcome.Start(s.standing(s.b.status))
 	if inBlock {
 		s.sendBegin()
 	}

@@ -232,6 +232,7 @@ func (t *turn) free() {
 	if cap(scratch) > 64<<10 {
 		scratch = nil
 	}
-	*t = turn{owed: owedQueue{items: items, undos: undos}, capture: capture, scratch: scratch}
+	*t = turn{} // by itself: a literal with values is made elsewhere, and copied
+	t.owed.items, t.owed.undos, t.capture, t.scratch = items, undos, capture, scratch
 	turnPool.Put(t)
 }

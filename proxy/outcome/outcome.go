@@ -68,9 +68,17 @@ func stepOf(plan *rewrite.Plan, i int) step {
 var noTx rewrite.Transaction
 
 // At returns the outcome of a turn that has sent nothing, in a session with this block.
-func At(at block.Block) Outcome {
-	p := position{at: at.Turn()}
-	return Outcome{on: true, sent: p, seen: p}
+func At(at block.Block) (o Outcome) {
+	o.Start(at)
+	return o
+}
+
+// Start makes o the outcome that At returns. It copies nothing: each turn starts one.
+func (o *Outcome) Start(at block.Block) {
+	*o = Outcome{}
+	o.on = true
+	o.sent.at = at.Turn()
+	o.seen.at = o.sent.at
 }
 
 // Begin records a BEGIN, with the command tx, before the client's frames. The client has been sent
