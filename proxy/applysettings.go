@@ -356,7 +356,7 @@ func (s *session) noteCalls(st *rewrite.Statement) {
 
 // resetsAuto reports whether functions may leave settings that must be reset. A cluster
 // refuses set_config (a recorded fact), so that functions of DSQL cannot.
-func (c Config) resetsAuto() bool {
+func (c *Config) resetsAuto() bool {
 	return (c.Reset == ResetAuto || c.Reset == "") && c.Kind == Postgres
 }
 

@@ -196,10 +196,10 @@ type Config struct {
 // dedicated reports whether each client has a backend of its own from the start. On DSQL
 // none has: with pairing session a client there keeps the first backend that it is lent
 // (session.keeps), and Sluice still answers for what the cluster lacks.
-func (c Config) dedicated() bool { return c.Kind == Postgres && c.Pairing == Session }
+func (c *Config) dedicated() bool { return c.Kind == Postgres && c.Pairing == Session }
 
 // withoutReplay reports whether a user's clients want no replay.
-func (c Config) withoutReplay(user string) bool { return slices.Contains(c.UsersWithoutReplay, user) }
+func (c *Config) withoutReplay(user string) bool { return slices.Contains(c.UsersWithoutReplay, user) }
 
 // databases is the table that Databases describe, or why they cannot be.
 func (c Config) databases() (database.Names, error) {

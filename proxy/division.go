@@ -268,7 +268,7 @@ func (d *division) deallocatesAll(*rewrite.Statement) place { return place{here:
 // mayBegin reports whether the string may leave a block behind, in which portals would stay
 // open.
 func (d *division) mayBegin() bool {
-	return slices.ContainsFunc(d.plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
+	return d.plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }
 
 // show decides for SHOW of a setting. A setting that is ignored, and set in an earlier

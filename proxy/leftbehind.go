@@ -17,7 +17,7 @@ import (
 // releaseBackend gives no backend back that was not asked. Clusters have no such state.
 
 // asksBehind reports whether backends are asked for what functions have left there.
-func (c Config) asksBehind() bool { return c.Kind == Postgres && c.Reset != ResetNever }
+func (c *Config) asksBehind() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
 // hiddenDue reports whether askHidden has something to ask, and no fault has come in place of the answer a moment ago.
 func (srv *Server) hiddenDue(now time.Time) bool {

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"slices"
-
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -203,7 +201,7 @@ func (s *session) admitAgain(plan *rewrite.Plan) error {
 
 // controls reports whether a text has a statement that opens or ends a block, or is about one.
 func controls(plan *rewrite.Plan) bool {
-	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
+	return plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
 }
 
 // fencePlan is that of the fence, which is nothing to the outcome of the client's transaction: it

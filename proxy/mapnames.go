@@ -97,7 +97,7 @@ func (s *session) movesNames(plan *rewrite.Plan) bool {
 		return false
 	}
 	staged := movesNames(s.settings.Staged.Changes)
-	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool {
+	return plan.Any(func(st *rewrite.Statement) bool {
 		return st.Calls || movesNames(st.Changes) || staged && st.Kind == rewrite.Control
 	})
 }
@@ -106,12 +106,9 @@ func (s *session) movesNames(plan *rewrite.Plan) bool {
 // none. Such are settings and the control of transactions, which clients send at their start,
 // when no backend may be there to ask.
 func needsNoNames(plan *rewrite.Plan) bool {
-	for i := range plan.Statements { // by its place: a statement is large, and each Bind asks
-		if kind := plan.Statements[i].Kind; kind != rewrite.Setting && kind != rewrite.Control {
-			return false
-		}
-	}
-	return plan.Kind != rewrite.Unknown
+	return plan.Kind != rewrite.Unknown && !plan.Any(func(st *rewrite.Statement) bool {
+		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
+	})
 }
 
 // planStays reports whether no schema makes another plan of a statement: asNamed leaves it as it is, and

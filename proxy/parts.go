@@ -176,7 +176,7 @@ func (s *session) groupsOf(plan *rewrite.Plan) [][2]int {
 
 // beginsOrEnds reports whether a text begins or ends a transaction.
 func beginsOrEnds(plan *rewrite.Plan) bool {
-	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
+	return plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
 }
 
 // makeRoom has the part that is open committed where a text does not go with it, before

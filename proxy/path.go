@@ -74,7 +74,7 @@ func (s *session) lookAtSilence() error {
 // unhurried reports whether an answer may take as long as it likes.
 func unhurried(o owed) bool {
 	return o.plan != nil && (o.plan.Pin == rewrite.PinProcedural ||
-		slices.ContainsFunc(o.plan.Statements, func(st rewrite.Statement) bool { return st.Copy != rewrite.NoCopy }))
+		o.plan.Any(func(st *rewrite.Statement) bool { return st.Copy != rewrite.NoCopy }))
 }
 
 // swept is what the sweeper remembers of a session from look to look.

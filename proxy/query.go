@@ -41,7 +41,7 @@ func (s *session) query(total int) error {
 	if total <= s.srv.cfg.MaxStatementBytes && !s.exceeds(total) {
 		if why := s.mayHold(total); why != nil {
 			s.t.ended = true
-			s.unnamed, s.portal = nil, portal{}
+			s.dropUnnamed()
 			return s.refuseFrame(total, why)
 		}
 		var err error
@@ -59,7 +59,7 @@ func (s *session) query(total int) error {
 	}
 	// As at the server, a Query that is well-formed destroys the unnamed statement and portal, also where it
 	// fails.
-	s.unnamed, s.portal = nil, portal{}
+	s.dropUnnamed()
 	if s.exceeds(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
@@ -72,6 +72,12 @@ func (s *session) query(total int) error {
 		}
 	}
 	return s.runQuery(&q)
+}
+
+// dropUnnamed forgets the unnamed statement and portal.
+func (s *session) dropUnnamed() {
+	s.unnamed = nil
+	s.portal = portal{}
 }
 
 // runQuery has a server run a text that was read; it ends the turn as query does.

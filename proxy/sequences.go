@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +82,7 @@ func (s *session) askSequence(plan *rewrite.Plan) error {
 
 // revives reports whether a text may end a failed block, in whole or in part.
 func revives(plan *rewrite.Plan) bool {
-	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Kind == rewrite.Control })
+	return plan.Any(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control })
 }
 
 // clearSequences has the server forget what others have drawn on an idle backend, in front

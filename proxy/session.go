@@ -139,8 +139,10 @@ type blockState struct {
 // newSession returns a session without a backend, which may take turns. Without replay its output is never withheld.
 // Sessions are not pooled: a late cancel or timer of an ended session must not reach another client.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
-	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User, database: h.Database,
-		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Since(birth)}
+	s := new(session) // not a literal, which is made on the stack and copied
+	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(birth)
+	s.client = wire.NewReader(h.Conn, h.Raw)
+	s.settings = settings.NewClient(srv.treat, &srv.interned)
 	s.takeUp()
 	s.account = srv.accounts.New()
 	if s.chosen.user = srv.users[h.User]; s.chosen.user == nil {

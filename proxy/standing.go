@@ -13,7 +13,7 @@ import (
 
 // standing is how the session stands where its backend has that status, and the turn has sent nothing.
 func (s *session) standing(status byte) block.Block {
-	at := s.tx.at.Turn()
+	at := s.tx.at
 	at.Ready(status)
 	return at.Turn().Usual(s.usualModes())
 }

@@ -145,7 +145,7 @@ func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
 	if len(s.portals) == 0 || s.status() == 'E' || !s.holdsCursor() {
 		return false, nil
 	}
-	commits := slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Commit })
+	commits := plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Commit })
 	switch {
 	case !commits:
 		return false, nil

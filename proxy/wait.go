@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -306,9 +305,9 @@ func (s *session) lasts() bool {
 	if plan == nil || plan.Kind <= rewrite.Read {
 		return false
 	}
-	ends := func(st rewrite.Statement) bool {
+	ends := func(st *rewrite.Statement) bool {
 		return st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction
 	}
 	inBlock := s.deferredBegin != nil || s.b != nil && s.b.status != 'I'
-	return !inBlock || plan.Kind == rewrite.Unknown || slices.ContainsFunc(plan.Statements, ends)
+	return !inBlock || plan.Kind == rewrite.Unknown || plan.Any(ends)
 }

@@ -187,10 +187,15 @@ func (r *Rules) variation() variation {
 // Under is the planner of a session with those choices over the configuration's. There are no more
 // of them than the values of all keys allow. They share what is remembered, counted and bounded.
 func (p *Planner) Under(c Choices) *Planner {
-	base := p.base()
 	if c == (Choices{}) {
-		return base
+		return p.base()
 	}
+	return p.otherwise(c)
+}
+
+// otherwise is Under for choices that there are: of most sessions there are none.
+func (p *Planner) otherwise(c Choices) *Planner {
+	base := p.base()
 	rules := c.Over(base.config.Choices).in(base.config.Rules)
 	v := rules.variation()
 	if v == base.config.Rules.variation() {

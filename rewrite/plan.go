@@ -113,6 +113,16 @@ func (p *Plan) sum() {
 	}
 }
 
+// Any reports whether a statement is as is says, which is given each in its place: a statement is large.
+func (p *Plan) Any(is func(*Statement) bool) bool {
+	for i := range p.Statements {
+		if is(&p.Statements[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // Single returns the only statement of a plan, or nil.
 func (p *Plan) Single() *Statement {
 	if len(p.Statements) != 1 {

@@ -137,9 +137,24 @@ func (b *Block) Saved(name string) int {
 // transaction. tx is the statement's transaction command, and snapshot says whether it needs a
 // snapshot (Snapshots).
 func (b *Block) Run(tx *rewrite.Transaction, snapshot bool) Ending {
-	if b.status == 'E' {
+	switch {
+	case b.status == 'E':
 		return b.revive(tx)
+	case tx.Verb == rewrite.NoVerb: // nearly all
+		b.ran(snapshot)
+		return GoesOn
 	}
+	return b.control(tx, snapshot)
+}
+
+// ran notes a statement that is not about the transaction.
+func (b *Block) ran(snapshot bool) {
+	b.open = b.open || b.status != 'T'
+	b.queried = b.queried || snapshot
+}
+
+// control is Run for a statement about transactions, in a block that has not failed, or outside of one.
+func (b *Block) control(tx *rewrite.Transaction, snapshot bool) Ending {
 	switch tx.Verb {
 	case rewrite.Begin:
 		b.status, b.open = 'T', false
@@ -167,8 +182,7 @@ func (b *Block) Run(tx *rewrite.Transaction, snapshot bool) Ending {
 		if tx.Verb == rewrite.SetTransaction {
 			b.modes = b.modes.with(tx)
 		}
-		b.open = b.open || b.status != 'T'
-		b.queried = b.queried || snapshot
+		b.ran(snapshot)
 	}
 	return GoesOn
 }
