@@ -97,7 +97,9 @@ func New(vals map[string]string) *Values {
 	if v, ok := vals["client_encoding"]; ok {
 		s.Reading, s.Recodes = rewrite.ReadingOf("client_encoding", v), true
 	}
-	s.Parsing.All = hashOf(vals, ParsingSettings)
+	if s.Parsing.All = hashOf(vals, ParsingSettings); s.Parsing.All == 0 {
+		return s // there is none of those either
+	}
 	for i := range ConstantSettings {
 		s.Parsing.Constants[i] = hashOf(vals, ConstantSettings[i:i+1])
 	}
