@@ -241,7 +241,7 @@ func (s *session) bindOnBackend(b *binding) error {
 	if st, err = s.bindAtTime(b, st); err != nil || st == nil {
 		return err
 	}
-	if !s.planStays(cs.tmpl.plan) {
+	if s.mapped.planned != nil && !s.planStays(cs.tmpl.plan) {
 		if _, err := s.overtaken(mostCatalogTries); err != nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
 		if err := s.judgedRead(bound.plan, plan); err != nil {
 			return nil, err
 		}
-		if !s.planStays(bound.plan) {
+		if s.mapped.planned != nil && !s.planStays(bound.plan) {
 			if again = s.outplanned() && s.unsent(); again { // by a backend that has replaced the first
 				continue
 			}
