@@ -266,7 +266,7 @@ func TestNoSchemaWithoutBackend(t *testing.T) {
 		}
 	})
 	c := dialRaw(t, s.addr)
-	for name, script := range map[string]string{"simple": "Q SELECT * FROM pg_class LIMIT 0\n< Z\n", "extended": "P - | SELECT 1\nB - | -\nE -\nS\n< Z\n",
+	for name, script := range map[string]string{"simple": "Q SELECT * FROM pg_class LIMIT 0\n< Z\n", "extended": "P - | SELECT * FROM pg_class LIMIT 0\nB - | -\nE -\nS\n< Z\n",
 		"block": "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ ROLLBACK\n< Z\n"} {
 		if got := c.say(t, script); strings.Count(got, "E S=") != 1 || !strings.Contains(got, "E S=ERROR C=53300 M=the relations of the database could not be read") || !strings.HasSuffix(got, "Z I\n") {
 			t.Errorf("%s: got\n%s", name, got)

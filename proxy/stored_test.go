@@ -207,7 +207,7 @@ func randomStored(r *rand.Rand, chains bool) string {
 			for range 1 + r.IntN(3) {
 				fmt.Fprintf(&b, "P - | %s\n%sB - | -\n%sE -\n", statement(false), pick("", "", "D S -\n"), pick("", "D P -\n"))
 			}
-			b.WriteString(pick("S\n< Z\n", "S\n< Z\n", "H\nQ SELECT 3 AS three\n< Z\n"))
+			b.WriteString("S\n< Z\n")
 		}
 		switch {
 		case !inBlock, chains && r.IntN(4) == 0: // the next round ends the block, and begins another, in one Query
