@@ -345,7 +345,6 @@ func (s *session) closeCursors() error {
 
 // cursorReply is the answer to FETCH or MOVE, or to what stores the rows of a cursor.
 type cursorReply struct {
-	asSent
 	run *cursorRun
 }
 

@@ -114,7 +114,6 @@ func TestOwedQueue(t *testing.T) {
 
 // takes deals with frames of one type, and with errors where it says so.
 type takes struct {
-	asSent
 	typ  byte
 	hint string
 }

@@ -17,7 +17,6 @@ import (
 
 // strungReply is the answer to a string in which Sluice answers something: every frame is looked at.
 type strungReply struct {
-	asSent
 	*strung
 }
 
