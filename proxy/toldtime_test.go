@@ -160,7 +160,7 @@ func TestTimeIsAskedAgain(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol} {
 		c := connectTo(t, s, "postgres", mode)
 		run(t, c, "BEGIN", "SAVEPOINT a", "SELECT CURRENT_DATE > '2000-01-01'")
-		pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+		pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
 		var told, later time.Time
 		if err := c.QueryRow(t.Context(), "SELECT now() + '0 s'").Scan(&told); err != nil {
 			t.Fatal(err)
@@ -356,7 +356,7 @@ func (d *timedDialogue) play(counts map[string]int) {
 		counts["returned"]++
 		if d.r.IntN(5) == 0 { // its connection is lost
 			d.said = append(d.said, "the connections are cut")
-			d.pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+			d.pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
 			counts["cut"]++
 		}
 		if !ok(d.some(3)) {
