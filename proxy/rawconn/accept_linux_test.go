@@ -236,12 +236,17 @@ func TestDescriptorsComeBack(t *testing.T) {
 	for _, many := range []int{1, MostEnded - 1, MostEnded, 3*MostEnded + 5} {
 		before := descriptors(t)
 		var closing sync.WaitGroup
-		for range many {
+		for n := range many {
 			client, conn := connected(t, ln)
 			client.Close()
 			closing.Go(func() { conn.Close() })
-			if n := descriptors(t) - before; n > MostEnded+many/2+2 {
-				t.Fatalf("%d are open of %d", n, many)
+			if n%8 > 0 {
+				continue
+			}
+			// Behind the Closes fewer than MostEnded are gathered. As many may be on their way to be closed by the timer.
+			closing.Wait()
+			if open := descriptors(t) - before; open > 2*MostEnded {
+				t.Fatalf("%d are open of %d", open, many)
 			}
 		}
 		closing.Wait()
