@@ -101,8 +101,7 @@ func (r opensOwn) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	return v, err
 }
 
-// endsOwn reports whether a ReadyForQuery of that status leaves such a block to be ended. An attempt that has
-// failed is rolled back by abortAttempt instead.
+// endsOwn reports whether a ReadyForQuery of that status leaves such a block to end; abortAttempt ends failed ones.
 func (s *session) endsOwn(status byte) bool {
 	return s.t.ownTx.open && s.t.phase == live && status != 'I'
 }

@@ -35,8 +35,7 @@ func (s *session) tagTooMany(o *owed) bool {
 	return o.plan != nil && o.plan.Kind != rewrite.Unknown && s.t.statement >= max(1, len(o.plan.Statements))
 }
 
-// endsUntagged reports whether a ReadyForQuery ends a simple Query, whose entry is o, that has neither the tags of
-// all its statements nor an error.
+// endsUntagged reports whether a ReadyForQuery ends a simple Query o that has neither all its tags nor an error.
 func (s *session) endsUntagged(o *owed) bool {
 	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.Concluded()
 }
@@ -84,6 +83,9 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	s.noteSettings(st, string(tag))
 	if word := string(tag); word == "DISCARD SEQUENCES" || word == "DISCARD ALL" {
 		s.discardedSequences(true)
+		if len(o.plan.Statements) > 1 || o.kind == wire.Execute && (!s.t.ended || s.t.owed.len() > 2) {
+			s.b.drawer = several // what was sent behind it may have drawn numbers since
+		}
 	}
 	if st != nil {
 		s.reset(st)

@@ -178,3 +178,23 @@ func TestOwnNumbersDiscarded(t *testing.T) {
 		t.Errorf("%v pins", n)
 	}
 }
+
+// A client does not see the numbers that another has drawn behind a DISCARD SEQUENCES of the same request.
+func TestNumbersDrawnBehindADiscard(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE numbered (id serial, n int)")
+	s := startSluice(t, pg, maxOpen(1))
+	for _, script := range []string{
+		"P - | DISCARD SEQUENCES\nB - | -\nE -\nP - | INSERT INTO numbered (n) VALUES (1)\nB - | -\nE -\nS\n< Z\n",
+		"Q DISCARD SEQUENCES; INSERT INTO numbered (n) VALUES (1)\n< Z\n",
+	} {
+		a, b := dialRaw(t, s.addr), dialRaw(t, s.addr)
+		if got := a.say(t, script); !strings.Contains(got, "C INSERT 0 1") {
+			t.Errorf("%s: %s", script, got)
+		}
+		if got := b.say(t, "Q SELECT lastval()\n< Z\n"); !strings.Contains(got, "C=55000") {
+			t.Errorf("behind %s another client is answered\n%s", script, got)
+		}
+	}
+}
