@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -58,8 +59,7 @@ var (
 	errMessageFormat = &wire.Error{Code: "08P01", Message: "invalid message format"}
 	errPlanChanged   = &wire.Error{Code: "0A000", Message: "cached plan must not change result type",
 		Origin: wire.Origin{File: "plancache.c", Line: "722", Routine: "RevalidateCachedQuery"}}
-	errInternal = &wire.Error{Fatal: true, Code: "XX000", Message: "Sluice met a state that it does not know and closed the connection",
-		Hint: "Please report this with Sluice's log line."}
+	errInternal = feature.ErrInternal
 	// errShort refuses new work of a process that has come close to its limit; FATAL to a
 	// client that has just come.
 	errShort = &wire.Error{Code: "53200", Message: "Sluice is short of memory and begins no new transaction",

@@ -3,10 +3,10 @@ package proxy
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -33,10 +33,7 @@ func (s *session) parse(frame []byte) error {
 }
 
 // isRefusal reports whether an error is for a client whose session goes on.
-func isRefusal(err error) bool {
-	var e *wire.Error
-	return errors.As(err, &e) && !e.Fatal
-}
+func isRefusal(err error) bool { return feature.IsRefusal(err) }
 
 // parseStatement is parse for a frame that was taken apart.
 func (s *session) parseStatement(name, sql, oids []byte) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -125,8 +126,8 @@ func (maskedReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 			return swallow, nil
 		}
 		s.noteDescription(o, wire.FrameNoData, true)
-		silent := o.swallow
-		if s.t.owed.pop(); silent {
+		quiet := o.swallow
+		if s.t.owed.pop(); quiet {
 			return swallow, nil
 		}
 		return swallow, s.passSpan(wire.FrameNoData)
@@ -198,21 +199,5 @@ func (s *session) pause(d time.Duration) error {
 	return nil
 }
 
-// columnsOf splits a DataRow's payload; NULL is "". nil where the row is not well-formed.
-func columnsOf(row []byte) []string {
-	if len(row) < 2 {
-		return nil
-	}
-	var out []string
-	n := int(binary.BigEndian.Uint16(row))
-	for row = row[2:]; n > 0 && len(row) >= 4; n-- {
-		size := int(int32(binary.BigEndian.Uint32(row)))
-		row = row[4:]
-		if size > len(row) {
-			return nil
-		}
-		out = append(out, string(row[:max(size, 0)]))
-		row = row[max(size, 0):]
-	}
-	return out
-}
+// columnsOf is silent.Values.
+func columnsOf(row []byte) []string { return silent.Values(row) }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
@@ -28,7 +29,7 @@ import (
 
 // Ends of a session that are not the client's fault and need no reply.
 var (
-	errTerminated = errors.New("client said goodbye")
+	errTerminated = feature.ErrTerminated
 	errClientGone = errors.New("client gone")
 	errHalfRow    = errors.New("a row was cut in the middle") // nothing can be told behind it
 	errClientLeft = errors.New("the client has left, and what it had asked for has not ended")

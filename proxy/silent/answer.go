@@ -317,6 +317,25 @@ func (a *Answer) Rows() iter.Seq[[]byte] {
 	}
 }
 
+// Values returns the values of a row's payload; NULL is "". It returns nil if the row is malformed.
+func Values(row []byte) []string {
+	if len(row) < 2 {
+		return nil
+	}
+	var out []string
+	n := int(binary.BigEndian.Uint16(row))
+	for row = row[2:]; n > 0 && len(row) >= 4; n-- {
+		size := int(int32(binary.BigEndian.Uint32(row)))
+		row = row[4:]
+		if size > len(row) {
+			return nil
+		}
+		out = append(out, string(row[:max(size, 0)]))
+		row = row[max(size, 0):]
+	}
+	return out
+}
+
 // Asked returns the first word of the statement, for messages.
 func (a *Answer) Asked() string { return a.want.Verb() }
 
