@@ -8,15 +8,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Advisory locks, for a server that has none: what a relay needs to keep those of a session as
-// rows of a table (Rules.Advisory). Only a SELECT of one call and nothing else is such a
-// statement, since that is what tools send, and what can be answered without the server. Locks
-// of a transaction, shared ones, and calls within an expression are refused.
+// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.Advisory). It handles
+// a SELECT of exactly one lock function, as tools send it, without the server. Locks of a transaction, shared
+// locks, and calls within expressions are refused.
 
 // AdvisoryKey is the configuration key of Rules.Advisory.
 const AdvisoryKey = "rewrite.advisory_locks"
 
-// AdvisoryVerb is what a call does to the locks of its session.
+// AdvisoryVerb says what a lock function does.
 type AdvisoryVerb uint8
 
 const (
@@ -26,26 +25,26 @@ const (
 	UnlockAllAdvisory
 )
 
-// Advisory is a SELECT of one call about advisory locks, which the relay carries out.
+// Advisory is a SELECT of one advisory lock function, which Sluice carries out.
 type Advisory struct {
 	Verb AdvisoryVerb
-	// Column is the name of the one column of its answer.
+	// Column is the name of the result column.
 	Column string
-	// Args are one of type bigint, or two of type integer; none for UnlockAllAdvisory.
+	// Args holds one bigint argument or two integer arguments. It is empty for UnlockAllAdvisory.
 	Args []AdvisoryArg
 }
 
-// AdvisoryArg is a part of the key of a lock.
+// AdvisoryArg is a part of a lock's key.
 type AdvisoryArg struct {
-	// Param is the number of the parameter that has the value, from 1; 0: it is Value, or NULL.
+	// Param is the number of the parameter that gives the value, from 1. With 0 the value is Value or NULL.
 	Param int
 	Value int64
 	Null  bool
-	// Type is the OID of the type that the text gives a parameter; 0 for none.
+	// Type is the OID of the type to which the text casts a parameter, or 0.
 	Type uint32
 }
 
-// Params is how many parameters the statement has.
+// Params returns the highest parameter number in the statement.
 func (a *Advisory) Params() (n int) {
 	for _, arg := range a.Args {
 		n = max(n, arg.Param)
@@ -53,14 +52,14 @@ func (a *Advisory) Params() (n int) {
 	return n
 }
 
-// OIDs of the types that keys have.
+// OIDs of the types of lock keys.
 const (
 	Int8OID = 20
 	Int2OID = 21
 	Int4OID = 23
 )
 
-// ArgType is the OID of the type of the function's arguments.
+// ArgType returns the OID of the argument type: integer for two arguments, otherwise bigint.
 func (a *Advisory) ArgType() uint32 {
 	if len(a.Args) == 2 {
 		return Int4OID
@@ -68,15 +67,15 @@ func (a *Advisory) ArgType() uint32 {
 	return Int8OID
 }
 
-// advisoryVerbs are the functions that are carried out.
+// advisoryVerbs are the lock functions that Sluice carries out.
 var advisoryVerbs = map[string]AdvisoryVerb{"pg_advisory_lock": LockAdvisory, "pg_try_advisory_lock": TryAdvisory,
 	"pg_advisory_unlock": UnlockAdvisory, "pg_advisory_unlock_all": UnlockAllAdvisory}
 
-// inTable is what becomes of a statement that is carried out.
+// inTable is the action of findings about locks that Sluice carries out.
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
-// advisory leaves a call to the relay, or refuses what uses advisory locks in another way; false
-// for any other statement. Nothing of it goes to the server, and no other rule looks at it.
+// advisory marks a call of a lock function for Sluice, or refuses other uses of advisory locks. It returns
+// false for any other statement. After true, no other rule applies to the statement.
 func (r *rewriter) advisory(p *part) bool {
 	if !p.advisory || !r.rules.Advisory {
 		return false
@@ -108,7 +107,7 @@ var (
 		Detail: "Sluice keeps advisory locks itself (" + AdvisoryKey + "), and DSQL has none.", Hint: "Send the statement by itself."}
 )
 
-// advisoryCall reads a SELECT of one call; nil for what is not carried out.
+// advisoryCall returns the lock call of a SELECT, or nil if Sluice does not carry the statement out.
 func advisoryCall(m parse.Message) *Advisory {
 	if !m.Is("SelectStmt") {
 		return nil
@@ -130,7 +129,7 @@ func advisoryCall(m parse.Message) *Advisory {
 		}
 		a.Args = append(a.Args, arg)
 	}
-	// Parameters are numbered from 1, without a gap: of another one nobody knows the type.
+	// Parameters are numbered from 1 without a gap, because the type of a missing one is unknown.
 	if n == 2 && a.Args[0].Param == 0 && a.Args[1].Param > 1 || n > 0 && a.Args[0].Param > 2 || n == 1 && a.Args[0].Param > 1 ||
 		n == 2 && a.Args[0].Param == 2 && a.Args[1].Param != 1 || n == 2 && a.Args[1].Param > 2 {
 		return nil
@@ -138,7 +137,7 @@ func advisoryCall(m parse.Message) *Advisory {
 	return a
 }
 
-// advisoryArg reads one argument, of type integer where narrow says so, else of type bigint.
+// advisoryArg reads one argument. Its type is integer if narrow, otherwise bigint.
 func advisoryArg(node parse.Message, narrow bool) (arg AdvisoryArg, ok bool) {
 	least, most := int64(math.MinInt64), int64(math.MaxInt64)
 	if narrow {
@@ -171,7 +170,7 @@ func advisoryArg(node parse.Message, narrow bool) (arg AdvisoryArg, ok bool) {
 	}
 	text := constantNumber(node)
 	value, err := strconv.ParseInt(text, 10, 64)
-	// A number beyond integer is a bigint, which pg_advisory_lock(integer, integer) does not take.
+	// A number beyond integer is a bigint, which pg_advisory_lock(integer, integer) does not accept.
 	if err != nil || value < least || value > most {
 		return arg, false
 	}
@@ -179,7 +178,7 @@ func advisoryArg(node parse.Message, narrow bool) (arg AdvisoryArg, ok bool) {
 	return arg, true
 }
 
-// constantNumber is the text of a constant that may be a whole number, be it written as a string.
+// constantNumber returns the text of a number constant, or of a string constant without blanks around it.
 func constantNumber(node parse.Message) string {
 	switch {
 	case node.Child("ival").Shape != nil:
@@ -190,7 +189,7 @@ func constantNumber(node parse.Message) string {
 	return strings.Trim(node.Child("sval").Text("sval"), " \t\n\r\f\v")
 }
 
-// isBuiltin reports whether a type's name is that of a type of pg_catalog.
+// isBuiltin reports whether names denotes the type want of pg_catalog.
 func isBuiltin(names []string, want string) bool {
 	switch len(names) {
 	case 1:

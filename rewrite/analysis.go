@@ -7,33 +7,33 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// analysis walks the tree of one statement and gathers what it may do.
+// analysis collects the effects of one statement from its tree.
 type analysis struct {
 	kind  Kind
 	pin   Pin
 	inert bool
-	// contends: rows that exist are locked or changed.
+	// contends reports that existing rows are locked or changed.
 	contends bool
 	modifies bool // rows are changed
 	tables   []tableRef
-	// ctes are the names of WITH queries in sight; hidden counts them by name.
+	// ctes are the names of the WITH queries in scope. hidden counts each name's occurrences in ctes.
 	ctes   []string
 	hidden map[string]int
 
-	calls, sets       bool            // of a function that may change settings; of set_config for the transaction
+	calls, sets       bool            // calls a function that may change settings; calls set_config with is_local true
 	locked            []parse.Message // queries with locking clauses
-	samples, advisory bool            // TABLESAMPLE; an advisory lock
-	uuids             bool            // uuid_generate_v4, of some schema
-	setsConfig        bool            // set_config, or an EXECUTE that may
+	samples, advisory bool            // uses TABLESAMPLE; takes an advisory lock
+	uuids             bool            // calls uuid_generate_v4 of any schema
+	setsConfig        bool            // calls set_config, or executes a prepared statement that may
 	unsure            bool            // see Plan.SureRead
-	prepares          bool            // PREPARE: what it holds runs later
+	prepares          bool            // a PREPARE, whose query runs later
 	sequence          string          // see Plan.Sequence
 	questions         []question
-	foreign           bool     // a function is called that is no builtin, or may write
+	foreign           bool     // calls a function that is no builtin or may write
 	leaves            bool     // see Statement.Leaves
-	draws             string   // a function that changes a sequence
+	draws             string   // the first called function that advances a sequence
 	executes          string   // see Statement.Executes
-	asked             []string // parameters, by current_setting
+	asked             []string // parameters that current_setting reads
 }
 
 // tableRef is a table named in the text.
@@ -42,23 +42,22 @@ type tableRef struct {
 	at   int // offset in the text
 }
 
-// functionPins are the functions that leave something in the session, by their
-// plain names. set_config is a case of its own. Those that release an advisory
-// lock are not here: whoever holds one is pinned.
+// functionPins maps the names of functions that leave state in the session to their pins. set_config is handled
+// apart. Unlock functions are missing because a session that holds an advisory lock is pinned already.
 var functionPins = map[string]Pin{
 	"setseed":                     PinSeed,
 	"pg_advisory_lock":            PinAdvisory,
 	"pg_advisory_lock_shared":     PinAdvisory,
 	"pg_try_advisory_lock":        PinAdvisory,
 	"pg_try_advisory_lock_shared": PinAdvisory,
-	// No view tells of these.
+	// No view shows the state that these functions leave.
 	"pg_backup_start":                     PinProcedural,
 	"pg_start_backup":                     PinProcedural,
 	"pg_replication_origin_session_setup": PinProcedural,
 }
 
-// traceless are builtins with effects that leave nothing at the backend, or only what the text
-// tells: a lock that functionPins knows, a number of a sequence, a setting.
+// traceless are builtin functions with side effects that leave no hidden state at the backend. The locks,
+// sequence numbers and settings that some of them leave show in the text.
 var traceless = map[string]bool{
 	"nextval": true, "setval": true, "currval": true, "lastval": true, "setseed": true, "set_config": true,
 	"pg_notify": true, "pg_sleep": true, "pg_sleep_for": true, "pg_sleep_until": true,
@@ -84,8 +83,7 @@ func (a *analysis) pinned(why Pin) {
 	}
 }
 
-// visit walks m and everything under it. It recurses as deep as the guard let
-// the text nest.
+// visit walks m and all its descendants. Its recursion is bounded by the guard's limit of nesting.
 func (a *analysis) visit(m parse.Message) {
 	a.doubt(m)
 	switch m.Name() {
@@ -97,14 +95,14 @@ func (a *analysis) visit(m parse.Message) {
 	case "LockingClause":
 		a.raise(Write)
 		a.contend()
-		return // its tables are names of FROM items
+		return // FOR UPDATE OF names items of FROM, not tables
 	case "RangeTableSample":
 		a.samples = true
 	case "IntoClause":
 		a.raise(DDL)
 	case "ExecuteStmt":
 		a.raise(Write)
-		a.pinned(PinPrepare) // also behind EXPLAIN
+		a.pinned(PinPrepare) // also in EXPLAIN EXECUTE
 		if name := m.Text("name"); strings.HasPrefix(name, RelayName) {
 			a.executes = name
 		}
@@ -112,13 +110,13 @@ func (a *analysis) visit(m parse.Message) {
 	case "FuncCall":
 		a.call(m)
 	case "A_Indirection":
-		// (x).f calls f(x) where x has no such field.
+		// (x).f calls function f if x has no field f.
 		for _, name := range m.Names("indirection") {
 			a.function("", name, parse.Message{})
 		}
 	case "String":
 		if isTemp(m.Text("sval")) {
-			a.pinned(PinTemp) // pg_temp.name, wherever names are lists
+			a.pinned(PinTemp) // a name in pg_temp, which may occur in any list of names
 		}
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 		a.query(m)
@@ -129,8 +127,8 @@ func (a *analysis) visit(m parse.Message) {
 	}
 }
 
-// query walks a statement that may have WITH queries, which hide tables of the
-// same name from each other and from the rest, but not from its target.
+// query walks a statement that may have WITH queries. A WITH query hides the table of its name in the statement
+// and in other WITH queries. The target of an INSERT, UPDATE or DELETE is never hidden.
 func (a *analysis) query(m parse.Message) {
 	outer := len(a.ctes)
 	target := parse.Message{}
@@ -143,7 +141,7 @@ func (a *analysis) query(m parse.Message) {
 		target = m.Child("relation")
 		a.table(target, true)
 		if m.Is("UpdateStmt") && target.Text("relname") == "pg_settings" && !a.inert {
-			a.pinned(PinSetConfig) // by a rule of the view
+			a.pinned(PinSetConfig) // the view's rule calls set_config
 			a.setsConfig = true
 		}
 	}
@@ -174,7 +172,7 @@ func (a *analysis) query(m parse.Message) {
 	a.ctes = a.ctes[:outer]
 }
 
-// hide puts a WITH query in front of the table of its name.
+// hide adds a WITH query to the scope, where it hides the table of its name.
 func (a *analysis) hide(name string) {
 	if a.hidden == nil {
 		a.hidden = map[string]int{}
@@ -183,7 +181,7 @@ func (a *analysis) hide(name string) {
 	a.ctes = append(a.ctes, name)
 }
 
-// table notes a table. The target of a statement is never a WITH query.
+// table records a table. With target, the name is never that of a WITH query.
 func (a *analysis) table(m parse.Message, target bool) {
 	schema, name := m.Text("schemaname"), m.Text("relname")
 	if m.Text("relpersistence") == "t" || isTemp(schema) {
@@ -200,12 +198,12 @@ func (a *analysis) table(m parse.Message, target bool) {
 	a.tables = append(a.tables, tableRef{name, m.Integer("location")})
 }
 
-// isTemp reports whether a schema is the session's own.
+// isTemp reports whether a schema holds the temporary objects of a session.
 func isTemp(schema string) bool {
 	return schema == "pg_temp" || strings.HasPrefix(schema, "pg_temp_")
 }
 
-// dropped notes the tables of a DROP, which stand in lists of names.
+// dropped records the relations that a DROP names.
 func (a *analysis) dropped(m parse.Message) {
 	switch parse.ObjectType(m.Integer("remove_type")) {
 	case parse.OBJECT_TABLE, parse.OBJECT_VIEW, parse.OBJECT_MATVIEW,
@@ -216,7 +214,7 @@ func (a *analysis) dropped(m parse.Message) {
 	}
 }
 
-// call judges a function call.
+// call records the effects of a function call.
 func (a *analysis) call(m parse.Message) {
 	schema, name := "", ""
 	switch names := m.Names("funcname"); len(names) {
@@ -225,13 +223,13 @@ func (a *analysis) call(m parse.Message) {
 	case 2:
 		schema, name = names[0], names[1]
 	default:
-		schema = "?" // of another database: an error in PostgreSQL
+		schema = "?" // a call with a database name is an error in PostgreSQL
 	}
 	a.uuids = a.uuids || name == generateV4
 	a.function(schema, name, m)
 }
 
-// function judges a call of a function by its name; call may be absent.
+// function records the effects of calling a function. call is absent for the notation (x).f.
 func (a *analysis) function(schema, name string, call parse.Message) {
 	if a.inert {
 		if a.prepares && (schema == "" || schema == "pg_catalog") {
@@ -278,8 +276,8 @@ func settingless(name string) bool {
 	return strings.HasPrefix(name, "pg_") || strings.HasPrefix(name, "lo_") || strings.HasPrefix(name, "txid_")
 }
 
-// isLocal reports whether a call of set_config surely ends with its transaction:
-// its third argument is the constant true.
+// isLocal reports whether a call of set_config ends with its transaction: its third argument is the constant
+// TRUE.
 func isLocal(call parse.Message) bool {
 	if call.Shape == nil {
 		return false
@@ -293,7 +291,7 @@ func isLocal(call parse.Message) bool {
 	return false
 }
 
-// names are the tables in order of appearance, each once.
+// names returns the recorded tables in text order and without duplicates.
 func (a *analysis) names() []string {
 	slices.SortStableFunc(a.tables, func(x, y tableRef) int { return x.at - y.at })
 	var names []string

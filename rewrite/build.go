@@ -6,14 +6,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// trait is what the type of a statement alone tells of it. Types without an
-// entry are DDL.
+// trait holds the properties that all statements of one parser type share. Types without an entry in traits are
+// DDL.
 type trait struct {
 	kind Kind
 	does Does
 	pin  Pin
-	// inert statements do not run what they hold: it counts neither as written
-	// nor as called.
+	// inert statements store the queries that they contain and do not run them. Writes and calls in such
+	// queries do not count.
 	inert bool
 }
 
@@ -28,14 +28,14 @@ var traits = map[string]trait{
 	"NotifyStmt":         {kind: Write},
 	"CheckPointStmt":     {kind: Write},
 	"ConstraintsSetStmt": {kind: Write},
-	"CopyStmt":           {kind: Read}, // from the client or a file: see analyze
-	"ExplainStmt":        {kind: Read}, // with ANALYZE: see analyze
+	"CopyStmt":           {kind: Read}, // analyze changes COPY FROM and COPY of a file to Write
+	"ExplainStmt":        {kind: Read}, // with ANALYZE: as strong as its statement, see analyze
 	"VariableShowStmt":   {kind: Read},
 	"VariableSetStmt":    {kind: Setting, does: Sets},
 	"DiscardStmt":        {kind: Setting, does: Sets},
 	"DeallocateStmt":     {kind: Setting, does: Deallocates},
 	"TransactionStmt":    {kind: Control, does: Ends},
-	// A cursor is as strong as its query; what it locks, it locks at FETCH.
+	// A cursor is as strong as its query. Rows are locked at FETCH, not at DECLARE.
 	"DeclareCursorStmt":  {kind: Read},
 	"FetchStmt":          {kind: Write},
 	"ClosePortalStmt":    {kind: Write},
@@ -46,13 +46,13 @@ var traits = map[string]trait{
 	"LoadStmt":           {kind: Write, pin: PinLoad},
 	"DoStmt":             {kind: DDL, pin: PinProcedural},
 	"CallStmt":           {kind: DDL, pin: PinProcedural},
-	"CreateStmt":         {kind: DDL, inert: true}, // defaults do not run yet
+	"CreateStmt":         {kind: DDL, inert: true}, // DEFAULT expressions run at INSERT
 	"ViewStmt":           {kind: DDL, inert: true},
 	"CreateFunctionStmt": {kind: DDL, inert: true},
 	"RuleStmt":           {kind: DDL, inert: true},
 }
 
-// draft makes the plan of a parsed text, before any rule.
+// draft returns the plan of a parsed text before any rule, and one part for each statement.
 func (p *Planner) draft(sql string, tree parse.Message) (*Plan, []part) {
 	plan, parts := build(sql, tree)
 	for i := range parts {
@@ -64,7 +64,7 @@ func (p *Planner) draft(sql string, tree parse.Message) (*Plan, []part) {
 	return plan, parts
 }
 
-// build makes the plan of a parsed text, without names of operations.
+// build returns the plan of a parsed text without operation names, and one part for each statement.
 func build(sql string, tree parse.Message) (*Plan, []part) {
 	plan := &Plan{}
 	var parts []part
@@ -91,15 +91,14 @@ func build(sql string, tree parse.Message) (*Plan, []part) {
 	return plan, parts
 }
 
-// blankBefore is the length of the white space and comments that sql begins with.
+// blankBefore returns the length in bytes of the blanks and comments at the start of sql.
 func blankBefore(sql string) int {
 	l := parse.Lexer{Text: []byte(sql)}
 	l.SkipBlank()
 	return l.Pos
 }
 
-// statement makes one statement of a plan, without its place, and notes in its
-// part what rules need.
+// statement returns the plan of one statement, without its position. It also stores in p what the rules need.
 func statement(p *part) Statement {
 	m := p.node
 	t, ok := traits[m.Name()]
@@ -133,7 +132,7 @@ func statement(p *part) Statement {
 	return st
 }
 
-// analyze fills in what the tables, calls and clauses of a statement tell.
+// analyze sets the fields of st that depend on tables, function calls and clauses.
 func (st *Statement) analyze(p *part, inert bool) {
 	m, modifies := p.node, false
 	switch m.Name() {

@@ -9,31 +9,29 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// cacheShards lets so many texts be looked up at once without waiting for each
-// other's lock.
+// cacheShards is the number of shards with locks of their own, so that concurrent lookups rarely share a lock.
 const cacheShards = 16
 
-// cache remembers plans by text, and by the number of the Names that they depend on, within a
-// number of entries and of bytes. It is safe for concurrent use; finding allocates nothing.
+// cache stores plans by text and by the number of the Names that they depend on. It is bounded in entries and
+// bytes, and safe for concurrent use. A lookup allocates nothing.
 type cache struct {
 	seed   maphash.Seed
 	shards []shard
-	// longest text that could be in it
+	// longest is the length in bytes of the longest text that fits
 	longest int
 }
 
-// shard is one part of a cache. What goes out first is decided by CLOCK: the
-// hand passes over the entries and takes the first that was not used since it
-// last came by.
+// shard is one part of a cache. It evicts by the CLOCK algorithm: the hand skips and unmarks entries that were
+// used since its last pass. The first unused entry is evicted.
 type shard struct {
 	maxEntries, maxBytes int
 
 	mu      sync.RWMutex
-	entries map[uint64]*entry // by hash; of two texts with one hash, the first stays
+	entries map[uint64]*entry // by hash; of two texts with the same hash only the first is stored
 	clock   []*entry
 	hand    int
 	bytes   int
-	_       [64]byte // shards stay out of each other's cache lines
+	_       [64]byte // avoids false sharing of cache lines
 }
 
 type entry struct {
@@ -45,10 +43,10 @@ type entry struct {
 	used  atomic.Bool
 }
 
-// spread turns the small numbers of Names into hashes far from each other.
+// spread multiplies the small numbers of Names, so that their hashes differ in many bits.
 const spread = 0x9e3779b97f4a7c15
 
-// newCache makes a cache; the bounds are shared out among its shards.
+// newCache returns a cache whose bounds are divided equally among its shards.
 func newCache(entries, bytes int) *cache {
 	n := min(cacheShards, entries)
 	c := &cache{seed: maphash.MakeSeed(), shards: make([]shard, n), longest: bytes / n}
@@ -58,7 +56,7 @@ func newCache(entries, bytes int) *cache {
 	return c
 }
 
-// find returns the plan of a text, or nil.
+// find returns the plan of a text under a set of names, or nil.
 func (c *cache) find(names uint64, text []byte) *Plan {
 	if len(text) > c.longest {
 		return nil
@@ -77,7 +75,7 @@ func (c *cache) find(names uint64, text []byte) *Plan {
 	return e.plan
 }
 
-// add remembers a plan, unless its text alone would fill a shard.
+// add stores a plan, unless the entry alone exceeds the size of a shard.
 func (c *cache) add(names uint64, text string, plan *Plan) {
 	hash := maphash.String(c.seed, text) ^ names*spread
 	s := &c.shards[hash%uint64(len(c.shards))]
@@ -89,7 +87,7 @@ func (c *cache) add(names uint64, text string, plan *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.entries[hash] != nil {
-		return // another parsed it meanwhile
+		return // another goroutine stored it first
 	}
 	for len(s.clock) >= s.maxEntries || s.bytes+e.bytes > s.maxBytes {
 		s.evictLocked()
@@ -99,7 +97,7 @@ func (c *cache) add(names uint64, text string, plan *Plan) {
 	s.bytes += e.bytes
 }
 
-// evictLocked forgets one entry; there is one.
+// evictLocked removes one entry. The shard must not be empty, and s.mu must be locked.
 func (s *shard) evictLocked() {
 	for {
 		if s.hand >= len(s.clock) {
@@ -110,7 +108,7 @@ func (s *shard) evictLocked() {
 			s.hand++
 			continue
 		}
-		// The youngest takes its place, behind the hand.
+		// The youngest entry moves into the gap, where the hand comes last.
 		last := len(s.clock) - 1
 		s.clock[s.hand] = s.clock[last]
 		s.clock[last] = nil
@@ -122,10 +120,10 @@ func (s *shard) evictLocked() {
 	}
 }
 
-// wordBytes is the cost of a string or pointer in a map or slice.
+// wordBytes is the size of a string header, used to estimate the cost of an element in a map or slice.
 const wordBytes = int(unsafe.Sizeof(""))
 
-// bytes is about what a plan takes in memory; shared ones take nothing.
+// bytes estimates the memory of a plan in bytes. The shared plans count as 0.
 func (p *Plan) bytes() int {
 	if p == emptyPlan || p == guardedPlan || p == unreadMapped || p == foreignPlan {
 		return 0
@@ -136,7 +134,7 @@ func (p *Plan) bytes() int {
 		n += p.substituteBytes()
 	}
 	if p.splits {
-		n += 3*len(p.source) + len(p.Text) // Lock and Read, when they are made
+		n += 3*len(p.source) + len(p.Text) // the texts of a Split, which may be built later
 	}
 	for i := range p.Statements {
 		st := &p.Statements[i]
@@ -145,7 +143,7 @@ func (p *Plan) bytes() int {
 		}
 		n += st.alterBytes(len(p.source))
 		if t := st.Truncation; t != nil {
-			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // with its form in batches
+			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // with its text in batches
 		}
 		for _, notice := range st.Notices {
 			n += int(unsafe.Sizeof(notice)) + len(notice.Message) // Detail is a constant
@@ -179,8 +177,8 @@ func (p *Plan) bytes() int {
 	return n
 }
 
-// alterBytes is about what there is in memory of an ALTER TABLE that is carried out, which holds on
-// to its source of so many bytes.
+// alterBytes estimates the memory in bytes of the statement's DDL that Sluice carries out in steps. source is
+// the length of the client's text, which the DDL's plan references.
 func (st *Statement) alterBytes(source int) (n int) {
 	if a := st.Alteration; a != nil {
 		n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + source
@@ -209,7 +207,7 @@ func (st *Statement) alterBytes(source int) (n int) {
 	return n
 }
 
-// bytes is about what there is in memory of a command.
+// bytes estimates the memory of a command in bytes.
 func (c *Command) bytes() int {
 	return int(unsafe.Sizeof(*c)) + int(unsafe.Sizeof(*c.St)) + len(c.Text) + len(c.Frees) + c.St.alterBytes(len(c.Text))
 }

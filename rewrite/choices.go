@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// OwnPrefix begins the names of settings that are the relay's own: a client's Choices.
+// OwnPrefix is the prefix of Sluice's own settings, by which clients set their Choices.
 const OwnPrefix = "sluice."
 
-// Choices are values of those configuration keys that a user or a client may have otherwise than
-// the configuration says; "" is not said. They can be compared.
+// Choices are values of configuration keys that a user or a client may override. "" means no override. Choices
+// are comparable.
 type Choices [choiceCount]string
 
-// The keys, by their places.
+// Indexes of the keys in Choices.
 const (
 	carryOutChoice = iota
 	addColumnDefaultChoice
@@ -24,14 +24,14 @@ const (
 	choiceCount
 )
 
-// CarryOutKey and CreateIndexWaitKey are the configuration keys of what says what the others are
-// where nothing is said, and of Rules.AwaitIndex.
+// CarryOutKey is the configuration key whose value is the default of the other keys. CreateIndexWaitKey is the
+// key of Rules.AwaitIndex.
 const (
 	CarryOutKey        = "ddl.carry_out"
 	CreateIndexWaitKey = "rewrite.create_index_wait"
 )
 
-// Values of keys that more than one place knows.
+// Values that several keys or rules share.
 const (
 	carryOutAll   = "all"
 	refusePolicy  = "refuse"
@@ -39,11 +39,11 @@ const (
 	answersAtOnce = "false"
 )
 
-// choice is one such key.
+// choice is a configuration key that may be overridden.
 type choice struct {
 	key    string
 	values []string
-	// gives says what a client gives up that chooses a value; "" for nothing.
+	// gives maps a value to what the client loses by choosing it; values without loss are missing.
 	gives map[string]string
 }
 
@@ -66,7 +66,7 @@ var choosable = [choiceCount]choice{
 		map[string]string{answersAtOnce: "CREATE INDEX is answered before the index can be used"}},
 }
 
-// ChoiceKeys are the keys that may be chosen.
+// ChoiceKeys returns the keys that may be overridden.
 func ChoiceKeys() []string {
 	var keys []string
 	for i := range choosable {
@@ -75,7 +75,7 @@ func ChoiceKeys() []string {
 	return keys
 }
 
-// choiceOf finds a key; nil for one that cannot be chosen.
+// choiceOf returns the index and the description of a key. c is nil for a key that cannot be overridden.
 func choiceOf(key string) (i int, c *choice) {
 	i = slices.IndexFunc(choosable[:], func(c choice) bool { return c.key == key })
 	if i < 0 {
@@ -84,13 +84,13 @@ func choiceOf(key string) (i int, c *choice) {
 	return i, &choosable[i]
 }
 
-// IsChoice reports whether a key may be chosen.
+// IsChoice reports whether a key may be overridden.
 func IsChoice(key string) bool {
 	_, c := choiceOf(key)
 	return c != nil
 }
 
-// ChoiceValues are the values of a key that may be chosen.
+// ChoiceValues returns the values that a key may have, or nil for a key that cannot be overridden.
 func ChoiceValues(key string) []string {
 	if _, c := choiceOf(key); c != nil {
 		return c.values
@@ -98,8 +98,8 @@ func ChoiceValues(key string) []string {
 	return nil
 }
 
-// ReadChoice is a value as the configuration spells it, of one in any case, and of what
-// PostgreSQL takes for a boolean; ok is false for none of the key's values.
+// ReadChoice returns a value in the spelling of the configuration. It accepts any case, and for booleans also
+// on, off, yes, no, 1 and 0. ok is false if the key has no such value.
 func ReadChoice(key, value string) (normal string, ok bool) {
 	value = strings.ToLower(strings.TrimSpace(value))
 	values := ChoiceValues(key)
@@ -114,7 +114,7 @@ func ReadChoice(key, value string) (normal string, ok bool) {
 	return value, slices.Contains(values, value)
 }
 
-// GivenUp says what a client gives up that chooses a value; "" for nothing.
+// GivenUp returns what a client loses by choosing a value, or "" for nothing.
 func GivenUp(key, value string) string {
 	if _, c := choiceOf(key); c != nil {
 		return c.gives[value]
@@ -122,7 +122,7 @@ func GivenUp(key, value string) string {
 	return ""
 }
 
-// With are the choices with a value of ReadChoice for one key; "": it is not said.
+// With returns c with one key set to a value of ReadChoice; "" removes the override.
 func (c Choices) With(key, value string) Choices {
 	if i, found := choiceOf(key); found != nil {
 		c[i] = value
@@ -130,7 +130,7 @@ func (c Choices) With(key, value string) Choices {
 	return c
 }
 
-// Over are the choices, and where nothing is said those below.
+// Over returns c, with the values of below for keys that c does not override.
 func (c Choices) Over(below Choices) Choices {
 	for i := range c {
 		if c[i] == "" {
@@ -140,8 +140,8 @@ func (c Choices) Over(below Choices) Choices {
 	return c
 }
 
-// in are the rules by which a text is planned under the choices. What neither they nor their
-// ddl.carry_out say stays as the rules have it.
+// in returns rules changed by the choices. Keys that neither the choices nor their ddl.carry_out set keep the
+// values of r.
 func (c Choices) in(r Rules) Rules {
 	or := func(i int, carried string) (value string, said bool) {
 		switch all := c[carryOutChoice]; {
@@ -174,7 +174,7 @@ func (c Choices) in(r Rules) Rules {
 	return r
 }
 
-// variation is what the choices change of rules.
+// variation holds the fields of Rules that Choices can change.
 type variation struct {
 	backfill, notNullCheck, retype, enums, awaitIndex bool
 	inTransactions                                    InTransactions
@@ -184,8 +184,8 @@ func (r *Rules) variation() variation {
 	return variation{r.Backfill, r.NotNullCheck, r.Retype, r.Enums, r.AwaitIndex, r.InTransactions}
 }
 
-// Under is the planner of a session with those choices over the configuration's. There are no more
-// of them than the values of all keys allow. They share what is remembered, counted and bounded.
+// Under returns the planner of a session with these choices over those of the configuration. The number of
+// planners is bounded by the values of all keys. They share the cache, the counts and the limits.
 func (p *Planner) Under(c Choices) *Planner {
 	if c == (Choices{}) {
 		return p.base()
@@ -193,7 +193,7 @@ func (p *Planner) Under(c Choices) *Planner {
 	return p.otherwise(c)
 }
 
-// otherwise is Under for choices that there are: of most sessions there are none.
+// otherwise is the part of Under for non-empty choices. Most sessions have none.
 func (p *Planner) otherwise(c Choices) *Planner {
 	base := p.base()
 	rules := c.Over(base.config.Choices).in(base.config.Rules)
@@ -215,7 +215,7 @@ func (p *Planner) otherwise(c Choices) *Planner {
 	return made
 }
 
-// base is the planner by the configuration alone.
+// base returns the planner without choices of a session.
 func (p *Planner) base() *Planner {
 	if p.of != nil {
 		return p.of
@@ -223,13 +223,13 @@ func (p *Planner) base() *Planner {
 	return p
 }
 
-// Number tells the planners of Under apart; 0 is that of the configuration.
+// Number identifies a planner among those of Under; 0 is the planner without choices.
 func (p *Planner) Number() uint64 { return p.number }
 
-// InTransactions says what the planner takes DDL in transactions for.
+// InTransactions returns how the planner handles DDL in transactions.
 func (p *Planner) InTransactions() InTransactions { return p.config.Rules.InTransactions }
 
-// Shown is the value of a key under those choices over the configuration's.
+// Shown returns the value of a key under the choices c over those of the configuration.
 func (p *Planner) Shown(key string, c Choices) string {
 	base := p.base()
 	all := c.Over(base.config.Choices)
@@ -259,11 +259,10 @@ func (p *Planner) Shown(key string, c Choices) string {
 	return ""
 }
 
-// choosable reports whether choices may change the plan: they change what becomes of DDL.
+// choosable reports whether choices may change the plan. They affect only DDL.
 func (p *Plan) choosable() bool { return p.Kind == DDL }
 
-// Choosable is the number of the planner that the plan depends on, of one that such a planner has
-// made; 0 for a plan that is the same under any.
+// Choosable returns the Number of by if the plan depends on choices, otherwise 0.
 func (p *Plan) Choosable(by *Planner) uint64 {
 	if p.choosable() {
 		return by.number

@@ -11,56 +11,53 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DELETEs of more rows than a transaction of DSQL may change: which of them may be carried
-// out in batches, and the text of a batch. A relay asks when the server has refused the
-// statement.
+// A DELETE of more rows than a transaction may change can run in batches. Sluice uses them only after the
+// server refused the statement.
 
-// Chunked is a DELETE that may be carried out in batches, each a transaction of its own: its
-// condition holds for the same rows of the table in all of them, but for what others change.
+// Chunked is a DELETE that Sluice may run in batches, each in its own transaction. Its condition selects the
+// same rows in every transaction, except for changes by other sessions.
 type Chunked struct {
-	// Table names the table for a cast to regclass: quoted, and qualified where the text is.
+	// Table is the table's name for a cast to regclass: quoted, and with the schema if the text has one.
 	Table string
 
-	// truncates is the TRUNCATE that it is of, whose tables each has; nil for a DELETE.
+	// truncates is set if the batches replace a TRUNCATE. each then holds the batches of every table.
 	truncates *Truncation
 	each      []*Chunked
 
-	head      string // up to WHERE, which it includes
+	head      string // the DELETE up to and including WHERE
 	condition string
 	tree      parse.Message
 }
 
-// lazyChunked holds the form in batches once it was asked for.
+// lazyChunked builds and stores a plan's Chunked at the first request.
 type lazyChunked struct {
 	once sync.Once
 	form *Chunked
 }
 
-// ChunkedKey is the configuration key that lists the tables.
+// ChunkedKey is the configuration key of Rules.Chunked.
 const ChunkedKey = "rewrite.chunked_delete"
 
-// Hints for the client of a DELETE that changes too many rows: of a table that is not
-// listed, of one that cannot be carried out in batches, and of one that was not sent alone.
+// Hints for the client of a DELETE that exceeds the row limit of a transaction. Unlisted: the table is not in
+// Rules.Chunked. Other: the DELETE cannot run in batches. Alone: the DELETE was not sent alone.
 const (
 	ChunkedUnlistedHint = "List the table under " + ChunkedKey + ": a DELETE that is sent alone outside of a transaction is then carried out in batches. Or delete at most 3,000 rows at a time."
 	ChunkedOtherHint    = ChunkedKey + " is for DELETE FROM table WHERE with comparisons of its columns with constants or parameters, joined by AND. Delete at most 3,000 rows at a time."
 	ChunkedAloneHint    = "Send the DELETE alone outside of a transaction: it is then carried out in batches (" + ChunkedKey + ")."
 )
 
-// LimitsRows reports whether an error of the server's says that a transaction changes too
-// many rows.
+// LimitsRows reports whether a server error says that a transaction changes too many rows.
 func LimitsRows(code string, message []byte) bool {
 	return code == "54000" && string(message) == "transaction row limit exceeded"
 }
 
-// LimitsSize reports whether an error of the server's says that a transaction changes too many
-// rows, or too much of them.
+// LimitsSize reports whether a server error says that a transaction changes too many rows or bytes.
 func LimitsSize(code string, message []byte) bool {
 	return LimitsRows(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
 }
 
-// mayList reports whether a plan that the words alone told may be that of a DELETE from a
-// table that is listed: then the text must be parsed. table is its name as it is written.
+// mayList reports whether a plan by words may be a DELETE from a table of Rules.Chunked, so that its text must
+// be parsed. table is the name in the text.
 func (r *Rules) mayList(plan *Plan, table []byte) bool {
 	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].Deletes() {
 		return false
@@ -71,15 +68,16 @@ func (r *Rules) mayList(plan *Plan, table []byte) bool {
 	})
 }
 
-// Deletes reports whether a statement is a DELETE, as its operation tells.
+// Deletes reports whether the statement's operation is a DELETE.
 func (st *Statement) Deletes() bool {
 	return st.Kind == Write && (st.Operation == "delete" || strings.HasPrefix(st.Operation, "delete_"))
 }
 
-// Listed reports whether the plan is that of a single DELETE from a table of Rules.Chunked.
+// Listed reports whether the plan is a single DELETE from a table of Rules.Chunked.
 func (p *Plan) Listed() bool { return p.listed }
 
-// list notes in the plan of a text whether it is a DELETE from a table that is listed.
+// list sets Plan.listed for a single DELETE from a table of Rules.Chunked, and for a TRUNCATE that may run in
+// batches.
 func (r *Rules) list(sql string, tree parse.Message, plan *Plan) {
 	st := plan.Single()
 	if st != nil && st.Truncation != nil && r.Truncate == TruncateBatches && plan.Text != "" {
@@ -99,8 +97,7 @@ func (r *Rules) list(sql string, tree parse.Message, plan *Plan) {
 	}
 }
 
-// Chunked is the form in batches of a plan of this planner; nil for one that has none. It is
-// made when it is first asked for.
+// Chunked returns the batches of a plan of this planner, or nil. The first call builds them.
 func (p *Planner) Chunked(plan *Plan) *Chunked {
 	if !plan.listed {
 		return nil
@@ -123,7 +120,7 @@ func (p *Planner) Chunked(plan *Plan) *Chunked {
 	return plan.chunked.form
 }
 
-// chunkedOf makes the form in batches of a text that the parser takes.
+// chunkedOf returns the batches of a DELETE, or nil if it cannot run in batches.
 func chunkedOf(text string) *Chunked {
 	tree, err := parse.Tree(text)
 	if err != nil {
@@ -144,7 +141,7 @@ func chunkedOf(text string) *Chunked {
 	}
 	ph := parse.LexPhrase([]byte(text), st.Start, st.End)
 	for i := range ph.Tokens {
-		if ph.Word(i, "where") { // a reserved word, and nothing in front of it holds a query
+		if ph.Word(i, "where") { // a reserved word, and no query can precede it
 			end := int(ph.Tokens[i].End)
 			c.head, c.condition = text[st.Start:end], text[end:st.End]
 			return c
@@ -153,8 +150,7 @@ func chunkedOf(text string) *Chunked {
 	return nil
 }
 
-// plainDelete reports whether a DELETE has nothing but a table by its own name, and a
-// condition.
+// plainDelete reports whether a DELETE consists of a table without an alias and a condition.
 func plainDelete(node, table parse.Message) bool {
 	for _, clause := range []string{"using_clause", "returning_list", "with_clause"} {
 		if len(node.Values(clause)) > 0 {
@@ -165,8 +161,8 @@ func plainDelete(node, table parse.Message) bool {
 		table.Text("catalogname") == ""
 }
 
-// lasting reports whether a condition is a conjunction of comparisons of columns of the
-// table with constants, whose value is the same whenever it is asked for.
+// lasting reports whether a condition gives the same result whenever it is evaluated. It must be comparisons of
+// the table's columns with constants, joined by AND.
 func lasting(m parse.Message, table string) bool {
 	switch {
 	case m.Is("BoolExpr") && m.Integer("boolop") == int(parse.AND_EXPR):
@@ -202,7 +198,7 @@ func comparison(m parse.Message, table string) bool {
 	return false
 }
 
-// isOwn reports a column that can be none but the table's.
+// isOwn reports whether m is a column reference that can only mean a column of the table.
 func isOwn(m parse.Message, table string) bool {
 	if !m.Is("ColumnRef") {
 		return false
@@ -214,7 +210,7 @@ func isOwn(m parse.Message, table string) bool {
 	return len(names) == 1 || len(names) == 2 && names[0] == table
 }
 
-// areLasting reports a list of nothing but constants.
+// areLasting reports whether list is a list of constants.
 func areLasting(list parse.Message) bool {
 	if !list.Is("List") {
 		return false
@@ -227,8 +223,8 @@ func areLasting(list parse.Message) bool {
 	return true
 }
 
-// isLasting reports a parameter or a constant, with casts or not, and the hexadecimal digits
-// of one: their value does not depend on when it is asked for.
+// isLasting reports whether m is a parameter or a constant whose value does not depend on the time. Casts are
+// allowed, and the conversion of a constant to hexadecimal digits.
 func isLasting(m parse.Message) bool {
 	for m.Is("TypeCast") {
 		m = m.Child("arg")
@@ -245,8 +241,8 @@ func isLasting(m parse.Message) bool {
 	return false
 }
 
-// Momentary reports whether a text has a word by which a date or time is told from the
-// clock: what it means changes while batches run.
+// Momentary reports whether a text contains now, today, tomorrow or yesterday. PostgreSQL reads these words as
+// the current time, which changes between batches.
 func Momentary(text []byte) bool {
 	for word := range strings.FieldsFuncSeq(string(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
 		switch strings.ToLower(word) {
@@ -257,9 +253,9 @@ func Momentary(text []byte) bool {
 	return false
 }
 
-// Batches is told the columns of the table's primary key, and returns the text of a batch of
-// so many rows, with the parameters of the client's. ok is false where that text would not
-// mean the client's condition, and nothing may be run.
+// Batches returns a function that builds the statement of a batch with the given number of rows. key lists the
+// columns of the table's primary key. The batch has the client's parameters. ok is false if a batch would not
+// have the meaning of the client's condition; then nothing may be run.
 func (c *Chunked) Batches(key []string) (batch func(rows int) string, ok bool) {
 	columns := make([]string, len(key))
 	for i, name := range key {
@@ -267,20 +263,20 @@ func (c *Chunked) Batches(key []string) (batch func(rows int) string, ok bool) {
 	}
 	list := strings.Join(columns, ", ")
 	batch = func(rows int) string {
-		// The condition stands inside only: beside the keys it would have planners that expect
-		// few rows go through the query once for each of them. One statement sees one snapshot,
-		// so that it holds for all that is deleted. A comment may end it: so does the line.
+		// The condition is in the subquery only. Next to the key list it would make planners that expect few
+		// rows run the subquery once for each. One statement sees one snapshot, so the condition holds for all
+		// deleted rows. The newline ends a comment at the end of the condition.
 		return fmt.Sprintf("%s (%s) IN (SELECT %s FROM %s WHERE (%s\n) ORDER BY %s LIMIT %d)",
 			c.head, list, list, c.Table, c.condition, list, rows)
 	}
 	return batch, len(key) > 0 && (c.truncates != nil || c.verified(batch(1)))
 }
 
-// Truncation is the TRUNCATE that is carried out; nil for a DELETE. Its tables are those of Each,
-// in the order of the statement.
+// Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. Its tables are in the order of
+// Each.
 func (c *Chunked) Truncation() *Truncation { return c.truncates }
 
-// Each are the batches of its tables; of a DELETE there is one.
+// Each returns the batches of every table. A DELETE has one table.
 func (c *Chunked) Each() []*Chunked {
 	if c.truncates == nil {
 		return []*Chunked{c}
@@ -288,8 +284,7 @@ func (c *Chunked) Each() []*Chunked {
 	return c.each
 }
 
-// verified reports whether a batch is the client's statement with another condition, which
-// picks rows of the same table by the client's.
+// verified reports whether a batch deletes from the client's table, and selects rows by the client's condition.
 func (c *Chunked) verified(text string) bool {
 	tree, err := parse.Tree(text)
 	if err != nil {

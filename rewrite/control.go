@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// transaction reads BEGIN, COMMIT and the like.
+// transaction returns the verb and the options of a transaction-control statement.
 func transaction(m parse.Message) Transaction {
 	t := Transaction{Chain: m.Flag("chain"), Name: m.Text("savepoint_name") + m.Text("gid")}
 	switch parse.TransactionStmtKind(m.Integer("kind")) {
@@ -33,7 +33,7 @@ func transaction(m parse.Message) Transaction {
 	return t
 }
 
-// options reads the modes of a transaction.
+// options adds the modes of a transaction, such as READ ONLY.
 func (t *Transaction) options(options iter.Seq[parse.Message]) {
 	for option := range options {
 		arg := option.Child("arg")
@@ -56,7 +56,7 @@ var isolations = map[string]Isolation{
 	"serializable":     Serializable,
 }
 
-// setTransaction reads SET TRANSACTION and SET SESSION CHARACTERISTICS.
+// setTransaction records a SET TRANSACTION or SET SESSION CHARACTERISTICS.
 func (st *Statement) setTransaction(m parse.Message, local bool) {
 	switch m.Text("name") {
 	case "SESSION CHARACTERISTICS":
@@ -80,7 +80,7 @@ func (st *Statement) setTransaction(m parse.Message, local bool) {
 	}
 }
 
-// characteristic is the setting behind an option of SET SESSION CHARACTERISTICS.
+// characteristic returns the setting that an option of SET SESSION CHARACTERISTICS changes.
 func characteristic(option parse.Message, action Action) Change {
 	arg := option.Child("arg")
 	text := arg.Child("sval").Text("sval")

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// createDatabase leaves a database that is a schema to the relay. Of any other it answers that
-// the database exists: tools take that for success.
+// createDatabase handles CREATE DATABASE. A name that is mapped to a schema creates the schema. Any other name
+// is answered with "already exists", which tools accept as success.
 func (r *rewriter) createDatabase(p *part) {
 	schema, ok := r.schemaOf(p)
 	switch {
@@ -28,9 +28,8 @@ func (r *rewriter) createDatabase(p *part) {
 	}
 }
 
-// schemaLacks is the first option of a CREATE DATABASE that would have to change something
-// of a schema; "" when there is none. An encoding is what every database has, and the empty
-// templates are what a schema begins as.
+// schemaLacks returns the first option of a CREATE DATABASE that a schema cannot have, or "". The encoding UTF8
+// and the empty templates are no options of this kind, because every schema has them.
 func schemaLacks(m parse.Message) string {
 	for option := range m.List("options") {
 		name, value := option.Text("defname"), ""
@@ -49,7 +48,7 @@ func schemaLacks(m parse.Message) string {
 	return ""
 }
 
-// schemaOf is the schema that the database of a statement stands for.
+// schemaOf returns the schema to which the statement's database name is mapped.
 func (r *rewriter) schemaOf(p *part) (schema string, ok bool) {
 	if r.rules.SchemaOf == nil {
 		return "", false
@@ -57,8 +56,8 @@ func (r *rewriter) schemaOf(p *part) (schema string, ok bool) {
 	return r.rules.SchemaOf(p.node.Text("dbname"))
 }
 
-// dropDatabase leaves a database that is a schema to the relay, and answers any other as if
-// it had been done.
+// dropDatabase handles DROP DATABASE. A name that is mapped to a schema drops the schema. For any other name
+// nothing is dropped, and the client gets a success.
 func (r *rewriter) dropDatabase(p *part) {
 	schema, ok := r.schemaOf(p)
 	switch {
@@ -77,8 +76,8 @@ func (r *rewriter) dropDatabase(p *part) {
 	}
 }
 
-// discards are the tags of DISCARD of what DSQL's sessions do not have. DISCARD
-// ALL is a change of the session's settings (Statement.Changes).
+// discards maps DISCARD of state that DSQL sessions do not have to the answer. DISCARD ALL is a change of
+// settings (Statement.Changes).
 var discards = map[parse.DiscardMode]struct {
 	does Does
 	tag  string
@@ -97,13 +96,13 @@ func (r *rewriter) discard(p *part) {
 	r.find(handled(Discard, Answered, Info, "answered: there is nothing to discard", p.st.Start))
 }
 
-// weaker are the levels that DSQL's own level satisfies.
+// weaker are the isolation levels that DSQL's REPEATABLE READ satisfies.
 var weaker = map[Isolation]bool{ReadUncommitted: true, ReadCommitted: true}
 
-// sampleBegin has the option that a BEGIN with a weaker level becomes.
+// sampleBegin is the tree of a BEGIN with REPEATABLE READ, from which that option is copied.
 var sampleBegin = parse.Sample("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
-// begin is the rule of isolation levels for BEGIN and START TRANSACTION.
+// begin applies the rule of isolation levels to BEGIN and START TRANSACTION.
 func (r *rewriter) begin(p *part) {
 	st := p.st
 	if st.Tx.Verb != Begin {
@@ -124,10 +123,10 @@ func (r *rewriter) begin(p *part) {
 	}
 }
 
-// weakened is what is done about SERIALIZABLE where it is taken for less.
+// weakened is the action of findings on SERIALIZABLE that runs as REPEATABLE READ.
 const weakened = "taken for REPEATABLE READ, with a warning each time: write skew is possible"
 
-// atRepeatableRead writes that level in the place of the one that a BEGIN names.
+// atRepeatableRead replaces the level of a BEGIN by REPEATABLE READ.
 func (r *rewriter) atRepeatableRead(p *part) {
 	ph := r.phrase(p)
 	for i := range ph.Tokens {
@@ -148,8 +147,8 @@ func (r *rewriter) atRepeatableRead(p *part) {
 	p.st.Tx.Isolation = RepeatableRead
 }
 
-// setIsolation is the rule of isolation levels for SET TRANSACTION, SET SESSION
-// CHARACTERISTICS and the settings behind them.
+// setIsolation applies the rule of isolation levels to SET TRANSACTION, SET SESSION CHARACTERISTICS and the
+// settings of an isolation level.
 func (r *rewriter) setIsolation(p *part) {
 	st := p.st
 	level, modes, ok := levelAsked(st)
@@ -181,10 +180,10 @@ func (r *rewriter) setIsolation(p *part) {
 	}
 }
 
-// levelAsked is the isolation level that a statement sets, and whether it says more than that; ok is
-// false for a statement that sets none.
+// levelAsked returns the isolation level that a statement sets. modes reports that the statement sets other
+// transaction modes, too. ok is false for a statement that sets no level or mode.
 func levelAsked(st *Statement) (level Isolation, modes, ok bool) {
-	// READ WRITE says nothing in most transactions, and something in one that is READ ONLY.
+	// READ WRITE has an effect only in a READ ONLY transaction.
 	modes = st.Tx.ReadOnly || st.Tx.Snapshot != "" || st.Tx.ReadWrite && st.Tx.Verb == SetTransaction
 	switch {
 	case st.Tx.Verb == SetTransaction || st.Tx.Verb == SetSessionCharacteristics:
@@ -194,13 +193,13 @@ func levelAsked(st *Statement) (level Isolation, modes, ok bool) {
 		return level, level == DefaultIsolation, true
 	case len(st.Changes) == 1 && readOnlySettings[st.Changes[0].Name] && st.Changes[0].SQL != "" && !isOff(st.Changes[0].Text):
 		return level, true, true
-	case len(st.Changes) == 1 && st.Changes[0].Name == "default_transaction_isolation": // back to what it always is
+	case len(st.Changes) == 1 && st.Changes[0].Name == "default_transaction_isolation": // back to the default
 		return RepeatableRead, false, true
 	}
 	return level, modes, false
 }
 
-// answerLevel answers a statement that sets a level as done; weak: DSQL's own is less.
+// answerLevel answers a statement that sets an isolation level. weak reports that DSQL's level is weaker.
 func (r *rewriter) answerLevel(p *part, level Isolation, weak bool) {
 	ofBlock, tag := p.st.Tx.Verb == SetTransaction, "SET"
 	if c := p.st.Changes; len(c) == 1 && c[0].Action == Reset && !c[0].Default {
@@ -218,13 +217,13 @@ func (r *rewriter) answerLevel(p *part, level Isolation, weak bool) {
 	}
 }
 
-// atLeast is what is done about a level that is none too many.
+// atLeast is the action of findings on a level that DSQL's satisfies.
 const atLeast = "answered: transactions on DSQL are at least so already"
 
 // readOnlySettings are the settings that make transactions READ ONLY.
 var readOnlySettings = map[string]bool{"default_transaction_read_only": true, "transaction_read_only": true}
 
-// isOff reports whether a setting that is on or off is given as off, in one of the usual words.
+// isOff reports whether text is a usual spelling of the boolean value off.
 func isOff(text string) bool {
 	switch strings.ToLower(text) {
 	case "off", "false", "no", "0":

@@ -1,82 +1,87 @@
-// Package rewrite reads SQL. It plans a text: what kind of statements it holds,
-// what they do to the session and to the transaction, which tables they name, and
-// whether they leave something behind that ties the session to its backend; and
-// what goes to the server in its place, where Aurora DSQL spells a statement in
-// another way or has none such. It is pure: no input, no output, no goroutine.
+// Package rewrite reads SQL texts and plans what Sluice does with them. A plan lists the
+// statements of a text, and for each its kind, its tables, and its effects on the session and the
+// transaction. The plan also says whether the session must keep its backend afterwards, and which
+// text the server gets where Aurora DSQL does not take the client's.
+//
+// The package is pure: it does no input or output and starts no goroutine. In its comments the
+// relay is package proxy, which sends plans to the server and carries out what the server cannot.
 //
 // # The way of a text
 //
-// The cache (cache.go) knows it; or its words alone show that it is one harmless
-// SELECT, VALUES, INSERT, UPDATE or DELETE (scan.go); or it is too long or too
-// deep for the parser (parse.Guard); or PostgreSQL's own parser reads it (parse.Tree)
-// and a plan is built from the tree (analysis.go, build.go). The rules go over it
-// (rewriter.go), and it is remembered.
+// A text takes the first of these ways that succeeds:
+//
+//   - The cache returns the plan of an earlier, equal text (cache.go).
+//   - The words of the text show that it is one harmless SELECT, VALUES, INSERT, UPDATE or DELETE
+//     (scan.go).
+//   - The guard finds the text too long or too deep for the parser, and the plan is Unknown
+//     (parse.Guard).
+//   - PostgreSQL's own parser reads the text (parse.Tree), and a plan is built from the tree
+//     (analysis.go, build.go). The rules edit the text (rewriter.go), and the cache stores the plan.
 //
 // # Rules
 //
-// A rule edits the client's text at token positions (parse.Edit) and says what it
-// means to change in the tree (parse.Intents). The text that comes out is parsed again:
-// its tree must be the client's with those changes and no others, places in the
-// text aside. Otherwise the client's text passes, and Stats.Unverified counts it.
-// What a rule did, and what DSQL is known to refuse (features.go, refused.go), are
-// findings of the plan. Which policy a locking clause gets depends on the text and
-// the configuration alone (policy.go).
+// A rule edits the client's text at token positions (parse.Edit). It also declares which changes of
+// the tree it means (parse.Intents). The edited text is parsed again. The new tree must equal the
+// client's tree with the declared changes and no others; positions are ignored. Otherwise the
+// server gets the client's text, and Stats.Unverified counts the failure.
 //
-// What a statement does that a server need not do, each rule says (Does). Linter (lint.go) reads
-// statements by the same rules, in the transaction of a tool of migrations (lintblock.go).
+// A plan's findings list what rules did, and which statements DSQL is known to refuse (features.go,
+// refused.go). The policy of a locking clause depends on the text and the configuration alone
+// (policy.go).
+//
+// Each rule sets Statement.Does where a server need not run the statement. Linter (lint.go) applies
+// the same rules to files, and models the transaction of a migration tool (lintblock.go).
 //
 // # Mapped columns
 //
-// Where bytea keys are mapped (Rules.Bytea), plans also depend on what names stand for:
-// a snapshot of the relations and a search path (package schema). The rule goes
-// first (mapping.go); a text that it changes and that cannot be verified is refused.
-// Package rewrite/bytea makes the form of each statement.
+// With Rules.Bytea, plans also depend on a snapshot of the relations and on a search path (package
+// schema). The mapping of bytea keys is the first rule (mapping.go). A mapped text that fails
+// verification is refused. Package rewrite/bytea builds the mapped form of each statement.
 //
-// What a session changes of itself is in control.go, settings.go, role.go and session.go; readonly.go says what
-// a transaction that is READ ONLY does not take; setconfig.go has
-// the calls of set_config that are a SET, and locktable.go the locks that a snapshot makes needless.
-// advisory.go finds the advisory locks of sessions.
+// # Files by topic
 //
-// Serial and identity columns are in serial.go, the options of sequences in numbering.go, indexes
-// in index.go. What is answered of extensions is in extension.go, and the function of theirs
-// that is rewritten in uuid.go. TRUNCATE is in truncate.go: one DELETE or several.
+// Session state: control.go, settings.go, role.go, session.go, setconfig.go (calls of set_config
+// that equal a SET) and advisory.go (advisory locks of sessions).
 //
-// ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
-// the relay, with what it takes to carry it out or to tell how (alteration.go): a column with a
-// DEFAULT (addeddefault.go), a change of type (retype.go, and its
-// indexes in retypeindex.go), constraints (constraint.go, and
-// their steps in constraintsteps.go), several commands (commands.go), and so is the one statement of a
-// DO block (guarded.go). A domain stands for an enumeration (enumeration.go, and enumvalue.go for a
-// value that is added). What to write where nobody carries it out is in
-// alterationhints.go.
+// Transactions: transaction.go (what a statement requires of its transaction), readonly.go (what a
+// READ ONLY transaction refuses) and locktable.go (LOCK TABLE, which a snapshot makes needless).
 //
-// What users and clients may have otherwise than the configuration says is in choices.go: a planner
-// for each such set of rules, which share one cache.
+// Schema: serial.go (serial and identity columns), numbering.go (options of sequences), index.go,
+// extension.go, uuid.go (uuid_generate_v4) and truncate.go (TRUNCATE as one DELETE or as batches).
 //
-// Package rewrite/values has what a transaction that is run again may be given. It reads texts by Planner.Statements.
+// ALTER TABLE: alter.go edits statements that have an equal form on DSQL. alteration.go describes
+// the others for the relay, which carries them out in steps: a column with a DEFAULT
+// (addeddefault.go), a change of type (retype.go, retypeindex.go), constraints (constraint.go,
+// constraintsteps.go) and several commands (commands.go). alterationhints.go says what to write
+// where the relay does not carry a statement out. guarded.go handles the single statement of a DO
+// block. A domain replaces an enumeration (enumeration.go), and enumvalue.go adds a value.
 //
-// transaction.go has what a text asks of its transaction, cursor.go the query of a DECLARE, and copyin.go
-// the options of COPY FROM STDIN. What is only needed once the server has refused a text is made then:
-// the split form (split.go) and the batches of a DELETE (chunked.go).
+// Queries: cursor.go (the query of a DECLARE), copyin.go (the options of COPY FROM STDIN), split.go
+// (two statements for FOR UPDATE over several tables) and chunked.go (a DELETE in batches). The last
+// two are built only after the server refused the text.
+//
+// Configuration: choices.go holds the values that users and clients may choose. Each set of choices
+// has a planner, and all planners share one cache.
+//
+// Package rewrite/values finds the values that a replay must repeat. It reads texts by
+// Planner.Statements.
 //
 // # Invariants
 //
-//   - The parser is C and recursive, without a check of its stack. Nothing
-//     reaches it but through the guard, which bounds length and depth.
-//   - Whoever errs, errs to the safe side: the scan towards parsing, the guard
-//     towards refusing, the plan towards the stronger kind and towards a pin.
-//   - The scan and the tree agree: what the scan clears, the tree would have
-//     planned with the same kind, and without a pin, a change or another text.
-//   - Rewriting is idempotent, and switched-off rules change nothing.
-//   - Both guards hold for what a rule made, too.
-//   - No rule takes time that goes with the square of a text's length.
-//   - Plans are shared, and immutable but for the form that a cluster takes them in
-//     (Planner.Refused).
+//   - The parser is C and recursive, and does not check its stack. Only texts that pass the guard,
+//     which bounds length and depth, reach the parser.
+//   - Errors go to the safe side. The scan prefers parsing, the guard prefers refusing, and a plan
+//     prefers the stronger kind and a pin.
+//   - The scan and the tree agree. For a text that the scan plans, the tree would give the same
+//     kind, no pin, no change of a setting, and no other text.
+//   - Rewriting is idempotent, and disabled rules change nothing.
+//   - The limits of the guard also hold for texts that rules make.
+//   - The time of a rule grows at most linearly with the length of the text.
+//   - Plans are shared and immutable, except for the form that a cluster takes (Planner.Refused).
 //
-// # What is taken on trust
+// # Assumptions
 //
-// Texts are UTF-8 and read with standard_conforming_strings on; a SET that turns
-// it off pins. A plan knows only what is written: not what views, triggers,
-// casts, operators and a user's overload of a builtin function do, nor a function
-// called as a field of a row (t.f), nor what is in the search path.
+// Texts are UTF-8 and read with standard_conforming_strings on; a SET that turns it off pins the
+// session. A plan covers only what the text says. It does not see what views, triggers, casts,
+// operators, overloads of builtin functions, functions called as fields (t.f) or the search path do.
 package rewrite

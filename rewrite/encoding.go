@@ -8,20 +8,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Reading says in which ways a server reads texts otherwise than a Planner does,
-// which takes them for UTF-8 with standard_conforming_strings on. The zero value: in none.
+// Reading describes how a server reads texts differently from a Planner. A Planner assumes UTF-8 and
+// standard_conforming_strings on; the zero value is this reading.
 type Reading uint8
 
 const (
-	// Recoded texts are in an encoding whose characters may hold bytes that are
-	// ASCII characters by themselves, a backslash for one.
+	// Recoded means an encoding in which a byte of a multi-byte character may equal an ASCII character, such as
+	// a backslash.
 	Recoded Reading = 1 << iota
-	// Escaping texts have backslashes that escape in every string constant.
+	// Escaping means that backslashes are escapes in all string constants.
 	Escaping
 )
 
-// Misleads reports whether a text that is read so may mean something else than
-// its plan would say.
+// Misleads reports whether a text under this reading may have another meaning than its plan.
 func (r Reading) Misleads(sql []byte) bool {
 	if r&Escaping != 0 && bytes.IndexByte(sql, '\\') >= 0 {
 		return true
@@ -36,8 +35,8 @@ func (r Reading) Misleads(sql []byte) bool {
 	return false
 }
 
-// ReadingOf is what a value of client_encoding or standard_conforming_strings
-// says; 0 for other settings.
+// ReadingOf returns the reading that a value of client_encoding or standard_conforming_strings causes. It is 0
+// for other settings.
 func ReadingOf(name, value string) Reading {
 	switch strings.ToLower(name) {
 	case "client_encoding":
@@ -54,9 +53,9 @@ func ReadingOf(name, value string) Reading {
 	return 0
 }
 
-// plainEncoding reports whether all bytes of an encoding's other characters are
-// beyond ASCII: so it is in all that PostgreSQL stores text in. As there, case
-// and punctuation of the name do not matter. Unknown names are not plain.
+// plainEncoding reports whether an encoding uses bytes below 0x80 for ASCII characters only. All encodings in
+// which PostgreSQL stores text do. As in PostgreSQL, case and punctuation of the name are ignored; unknown
+// names are not plain.
 func plainEncoding(name string) bool {
 	var b strings.Builder
 	for _, c := range strings.ToLower(name) {
@@ -78,24 +77,24 @@ func plainEncoding(name string) bool {
 	return false
 }
 
-// Unread is the plan of a text that nobody could read.
+// Unread returns the plan of a text that the planner cannot read, and counts it.
 func (p *Planner) Unread() *Plan {
 	p.guarded[parse.NotText].Add(1)
 	return guardedPlan
 }
 
-// UnreadIn is Unread for a session in which names stand for what names says; nil: nothing is
-// mapped.
+// UnreadIn returns the plan of a text that the planner cannot read, for a session with names, and counts it.
+// nil names map no column.
 func (p *Planner) UnreadIn(sql []byte, names *schema.Names) *Plan {
 	p.guarded[parse.NotText].Add(1)
 	return unread(names, sql)
 }
 
-// Rereads reports whether the texts that follow a plan's may be read otherwise: it
-// changes client_encoding or standard_conforming_strings, or calls set_config.
+// Rereads reports whether the server may read texts after this one differently. The text changes
+// client_encoding or standard_conforming_strings, or calls set_config.
 func (p *Plan) Rereads() bool { return p.rereads || p.Kind == Unknown }
 
-// rereads is Rereads for one statement.
+// rereads reports whether one statement may change how later texts are read.
 func (st *Statement) rereads() bool {
 	for _, c := range st.Changes {
 		switch c.Name {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Feature names what a statement uses and DSQL lacks. The set is closed: it is
-// the label of a metric.
+// Feature names something that a statement uses and DSQL lacks. The set is closed, because features label a
+// metric.
 type Feature string
 
 const (
@@ -82,18 +82,17 @@ const (
 	Syntax           Feature = "syntax"
 )
 
-// Features are all features, in order.
+// Features returns all features, sorted.
 func Features() []Feature { return slices.Sorted(maps.Keys(catalogue)) }
 
-// fact says of a feature which rule it concerns, what DSQL makes of it, and
-// what a person can do.
+// fact describes a feature: its rule, the reason why DSQL does not take it, and a remedy for the user.
 type fact struct {
 	rule           Rule
 	reason, remedy string
 }
 
-// catalogue holds what is known of Aurora DSQL: its user guide, and answers of
-// real clusters that github.com/Dreamescaper/dsql-emulator recorded in 2026.
+// catalogue describes all features. Its sources are the user guide of Aurora DSQL, and the answers of real
+// clusters that github.com/Dreamescaper/dsql-emulator recorded in 2026.
 var catalogue = map[Feature]fact{
 	ForShare:       {LockingRule, "DSQL refuses FOR SHARE", "lock FOR UPDATE, or give the table a policy under rewrite.locking_policies"},
 	ForNoKeyUpdate: {LockingRule, "DSQL refuses FOR NO KEY UPDATE", "lock FOR UPDATE, or give the table a policy under rewrite.locking_policies"},
@@ -177,5 +176,5 @@ var catalogue = map[Feature]fact{
 	Syntax: {DialectRule, "the text is not PostgreSQL's grammar", "mend the syntax"},
 }
 
-// Remedy is what a person can do about a feature.
+// Remedy returns the advice for a feature, or "" if there is none.
 func Remedy(f Feature) string { return catalogue[f].remedy }

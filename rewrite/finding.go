@@ -2,11 +2,11 @@ package rewrite
 
 import "unsafe"
 
-// Rule is a rule of rewriting; each can be switched off alone.
+// Rule identifies a rewriting rule. Each rule can be disabled alone.
 type Rule uint8
 
 const (
-	// DialectRule changes nothing: it knows what DSQL refuses and Sluice leaves as it is.
+	// DialectRule changes no text. It reports what DSQL refuses and no other rule handles.
 	DialectRule   Rule = iota
 	LockingRule        // FOR SHARE and FOR NO KEY UPDATE
 	SplitRule          // FOR UPDATE over several tables, where a cluster refuses it
@@ -28,63 +28,62 @@ var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "seria
 
 func (r Rule) String() string { return ruleNames[r] }
 
-// Outcome is what became of a statement that a rule speaks about.
+// Outcome says what Sluice does with the statement of a finding.
 type Outcome uint8
 
 const (
-	Flagged    Outcome = iota // passes unchanged
-	Rewritten                 // passes in another form
-	Answered                  // Sluice answers in the server's place
+	Flagged    Outcome = iota // the statement passes unchanged
+	Rewritten                 // the statement passes in another form
+	Answered                  // Sluice answers it, not the server
 	Rejected                  // Sluice refuses it
-	Unverified                // passes unchanged: the new text did not mean what was intended
+	Unverified                // the statement passes unchanged, because its rewritten text failed verification
 )
 
 func (o Outcome) String() string {
 	return [...]string{"flagged", "rewritten", "answered", "rejected", "unverified"}[o]
 }
 
-// Severity says whether somebody must act.
+// Severity says how urgently a person must act on a finding.
 type Severity uint8
 
 const (
-	Info    Severity = iota // handled, and it means the same
-	Warning                 // handled, but something differs that a person should know
-	Error                   // not handled: it fails on DSQL
+	Info    Severity = iota // handled, with the same meaning
+	Warning                 // handled, with a difference that a person should know
+	Error                   // not handled, and fails on DSQL
 )
 
 func (s Severity) String() string { return [...]string{"info", "warning", "error"}[s] }
 
-// Finding is one thing that DSQL would not do as PostgreSQL does. Its texts hold
-// nothing of the client's.
+// Finding describes one use of SQL that DSQL does not support as PostgreSQL does. Its texts quote nothing of
+// the client's statement.
 type Finding struct {
-	// Feature is what the statement uses; with Operation it labels a metric.
-	Feature  Feature
-	Rule     Rule
-	Outcome  Outcome
-	Severity Severity
-	// Operation is the statement's.
+	// Feature is what the statement uses. Feature and Operation label a metric.
+	Feature   Feature
+	Rule      Rule
+	Outcome   Outcome
+	Severity  Severity
 	Operation string
-	// Reason is what DSQL makes of it, Action what Sluice does about it, Remedy
-	// what a person can do ("" for nothing).
+	// Reason says how DSQL treats the feature, and Action what Sluice does. Remedy is advice for a person, or
+	// "".
 	Reason, Action, Remedy string
-	// At is the byte offset in the client's text of the statement, or of its part.
+	// At is the byte offset of the statement, or of the concerned part, in the client's text.
 	At int
 }
 
-// Texts of findings that pass as they are.
+// Values of Finding.Action for statements that pass unchanged.
 const (
 	Passes     = "passes unchanged and fails there"
 	switched   = "passes unchanged: the rule is switched off"
 	notTheSame = "passes unchanged: the text that the rule made would not have meant what was intended"
 )
 
-// found is a finding about a feature that Sluice leaves as it is.
+// found returns a finding about a feature that passes unchanged and fails on the server.
 func found(f Feature, at int) Finding {
 	e := catalogue[f]
 	return Finding{Feature: f, Rule: e.rule, Severity: Error, Reason: e.reason, Action: Passes, Remedy: e.remedy, At: at}
 }
 
-// handled is a finding about a feature that a rule has dealt with.
+// handled returns a finding about a feature that a rule handled with outcome o.
 func handled(f Feature, o Outcome, s Severity, action string, at int) Finding {
 	e := catalogue[f]
 	finding := Finding{Feature: f, Rule: e.rule, Outcome: o, Severity: s, Reason: e.reason, Action: action, At: at}
@@ -94,15 +93,15 @@ func handled(f Feature, o Outcome, s Severity, action string, at int) Finding {
 	return finding
 }
 
-// off is a finding about a feature whose rule is switched off.
+// off returns a finding about a feature whose rule is disabled.
 func off(f Feature, at int) Finding {
 	finding := found(f, at)
 	finding.Action = switched
 	return finding
 }
 
-// findingBytes is what findings take in memory; their texts are constants.
+// findingBytes returns the memory of findings in bytes. Their texts are constants and do not count.
 func findingBytes(findings []Finding) int { return cap(findings) * int(unsafe.Sizeof(Finding{})) }
 
-// FindingOf is the finding about a feature that Sluice leaves as it is.
+// FindingOf returns the finding about a feature that passes unchanged, at offset 0.
 func FindingOf(f Feature) Finding { return found(f, 0) }

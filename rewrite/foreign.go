@@ -2,12 +2,11 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// parseDialect parses a text in PostgreSQL's grammar with what Aurora DSQL adds to
-// it: CREATE [UNIQUE] INDEX ASYNC and ALTER TABLE ASYNC. The tree has nothing of
-// the word; offsets are those of the text.
+// parseDialect parses a text in PostgreSQL's grammar and DSQL's additions: CREATE [UNIQUE] INDEX ASYNC and
+// ALTER TABLE ASYNC. The tree does not contain ASYNC; offsets are those of the text.
 func parseDialect(sql string) (parse.Message, error) {
 	if blanked := withoutAsync(sql); blanked != "" {
-		// First, for an index of no name: to PostgreSQL its name would be async.
+		// Without ASYNC first. PostgreSQL would read ASYNC as the name of an index without one.
 		if tree, err := parse.Tree(blanked); err == nil {
 			return tree, nil
 		}
@@ -15,7 +14,7 @@ func parseDialect(sql string) (parse.Message, error) {
 	return parse.Tree(sql)
 }
 
-// withoutAsync blanks every ASYNC behind INDEX or TABLE; "" when there is none.
+// withoutAsync replaces every ASYNC after INDEX or TABLE by blanks. It returns "" if there is none.
 func withoutAsync(sql string) string {
 	if !mentions(sql, "async") {
 		return ""
@@ -35,7 +34,7 @@ func withoutAsync(sql string) string {
 		case parse.WordToken:
 			word := l.Lexeme()
 			if object && parse.IsWord(word, "async") {
-				copy(word, "     ") // offsets stay
+				copy(word, "     ") // same length, so that offsets are unchanged
 				found = true
 			}
 			object = parse.IsWord(word, "index") || parse.IsWord(word, "table")
@@ -45,7 +44,7 @@ func withoutAsync(sql string) string {
 	}
 }
 
-// mentions reports whether lower-case letters stand anywhere in a text, in any case.
+// mentions reports whether sql contains the letters of lower in any case.
 func mentions(sql, lower string) bool {
 	for i := 0; i+len(lower) <= len(sql); i++ {
 		if sql[i]|0x20 == lower[0] && foldEqual(sql[i:i+len(lower)], lower) {
@@ -55,7 +54,7 @@ func mentions(sql, lower string) bool {
 	return false
 }
 
-// foldEqual compares letters in any case; lower is in small ones.
+// foldEqual reports whether text equals lower in any case. lower must be lower-case.
 func foldEqual(text, lower string) bool {
 	for i := range len(lower) {
 		if text[i]|0x20 != lower[i] {
@@ -65,9 +64,8 @@ func foldEqual(text, lower string) bool {
 	return true
 }
 
-// unparsable plans a text that the grammar does not take. The server mostly
-// refuses it as well; a newer one may not, so it pins when a word in it could
-// leave something in the session.
+// unparsable returns the plan of a text that is not PostgreSQL's grammar. A newer server may accept the text.
+// The plan therefore pins if a word in the text could leave state in the session.
 func unparsable(sql string) *Plan {
 	l := parse.Lexer{Text: []byte(sql), UTF8: true}
 	for begins := true; ; {

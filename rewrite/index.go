@@ -2,8 +2,8 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// index is the rule of CREATE INDEX: DSQL builds in the background, and answers
-// with the job.
+// index rewrites CREATE INDEX to CREATE INDEX ASYNC. DSQL then builds the index in a background job, and
+// answers with the job's id.
 func (r *rewriter) index(p *part) {
 	if !r.rules.Index && !r.rules.Dialect {
 		return
@@ -15,7 +15,7 @@ func (r *rewriter) index(p *part) {
 	}
 	cannot := r.indexRefusals(p)
 	if ph.Word(at+1, "async") {
-		return // DSQL's own form; its client wants the job
+		return // the client uses DSQL's own form and reads the job's id
 	}
 	switch {
 	case !r.rules.Index:
@@ -28,7 +28,7 @@ func (r *rewriter) index(p *part) {
 	} else {
 		r.edit(ph.Insert(at, " ASYNC"))
 	}
-	if !cannot { // else it fails there, whatever its keys look like
+	if !cannot { // otherwise it fails on DSQL with any form of keys
 		r.plainKeys(p, &ph, at)
 	}
 	if p.st.Job = AwaitedJob; !r.rules.AwaitIndex {
@@ -38,7 +38,7 @@ func (r *rewriter) index(p *part) {
 		p.st.IfNoIndex = &IndexName{Name: p.node.Text("idxname"), Table: regclass(relation)}
 	}
 	if cannot {
-		return // without ASYNC the server would name that as the reason, and not what it refuses
+		return // without ASYNC, the server's error would name that and not the unsupported part
 	}
 	action := "rewritten to CREATE INDEX ASYNC; the answer waits for the job, in a transaction block that of its COMMIT"
 	if !r.rules.AwaitIndex {
@@ -47,7 +47,7 @@ func (r *rewriter) index(p *part) {
 	r.find(handled(CreateIndex, Rewritten, Info, action, p.st.Start))
 }
 
-// indexRefusals reports what no form of CREATE INDEX has on DSQL.
+// indexRefusals reports the parts of a CREATE INDEX that DSQL supports in no form.
 func (r *rewriter) indexRefusals(p *part) (any bool) {
 	refuse := func(f Feature, yes bool) {
 		if yes {
@@ -74,7 +74,7 @@ func (r *rewriter) indexRefusals(p *part) (any bool) {
 	return any
 }
 
-// Orders of keys, in the numbers of the tree.
+// Values of ordering and nulls_ordering in the tree.
 const (
 	ascending  = int(parse.SORTBY_ASC)
 	descending = int(parse.SORTBY_DESC)
@@ -82,16 +82,16 @@ const (
 	nullsLast  = int(parse.SORTBY_NULLS_LAST)
 )
 
-// usualClasses are operator classes of B-trees that order as their type does without them,
-// under the collation C: each is its type's own, or compares bytes.
+// usualClasses are B-tree operator classes that have no effect under the collation C. They are the default of
+// their type or compare bytes.
 var usualClasses = parse.WordSet(`text_pattern_ops varchar_pattern_ops text_ops varchar_ops int2_ops int4_ops int8_ops float4_ops float8_ops
 	numeric_ops bool_ops uuid_ops date_ops time_ops timetz_ops timestamp_ops timestamptz_ops interval_ops bytea_ops`)
 
-// paddedClasses are those that leave out the blanks at the end. Over text they would keep
-// values apart otherwise than text does.
+// paddedClasses are operator classes that ignore trailing blanks. Over text they distinguish fewer values than
+// text itself.
 var paddedClasses = parse.WordSet("bpchar_pattern_ops bpchar_ops")
 
-// usualClass reports whether a key's operator class means nothing on DSQL.
+// usualClass reports whether a key's operator class has no effect on DSQL.
 func usualClass(key parse.Message, unique bool) bool {
 	names := key.Names("opclass")
 	if len(names) == 2 && names[0] == "pg_catalog" {
@@ -100,9 +100,9 @@ func usualClass(key parse.Message, unique bool) bool {
 	return len(names) == 1 && key.Child("opclassopts").Shape == nil && (usualClasses[names[0]] || paddedClasses[names[0]] && !unique)
 }
 
-// plainKeys takes out what DSQL refuses and what is so without it: USING btree (the parser
-// fills it in), ASC, usual operator classes; and DESC of all keys, since an index is read in
-// both directions. NULLS FIRST and LAST change places with it.
+// plainKeys removes redundant parts of an index that DSQL refuses: USING btree, ASC, and operator classes
+// without effect. It also removes DESC, because an index can be read backwards, and swaps NULLS FIRST and LAST.
+// DESC is removed from all keys together.
 func (r *rewriter) plainKeys(p *part, ph *parse.Phrase, at int) {
 	i := at
 	for ; i < len(ph.Tokens) && !ph.Punct(i, '('); i++ {
@@ -128,12 +128,12 @@ func (r *rewriter) plainKeys(p *part, ph *parse.Phrase, at int) {
 	}
 }
 
-// plainKey is plainKeys for one key, whose last token is end.
+// plainKey removes the redundant parts of one index key, whose last token is end.
 func (r *rewriter) plainKey(ph *parse.Phrase, key parse.Message, end int) {
 	order, nulls := key.Integer("ordering"), key.Integer("nulls_ordering")
 	if nulls == nullsFirst || nulls == nullsLast {
 		switch {
-		case order == descending && nulls == nullsFirst: // as without DESC, without it
+		case order == descending && nulls == nullsFirst: // the default order of NULLs in both directions
 			r.edit(ph.Remove(end-1), ph.Remove(end))
 			r.meant.Set(key, "nulls_ordering", parse.Value{Number: uint64(parse.SORTBY_NULLS_DEFAULT)})
 		case order == descending:
@@ -155,7 +155,7 @@ func (r *rewriter) plainKey(ph *parse.Phrase, key parse.Message, end int) {
 	}
 }
 
-// dropIndex is the rule of DROP INDEX CONCURRENTLY: on DSQL nothing is locked either way.
+// dropIndex removes CONCURRENTLY from DROP INDEX, because a DSQL server locks nothing in either form.
 func (r *rewriter) dropIndex(p *part) {
 	isIndex := parse.ObjectType(p.node.Integer("remove_type")) == parse.OBJECT_INDEX
 	switch ph := r.phrase(p); {

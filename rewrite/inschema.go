@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// usualSchema is the constant by which schema tools ask for the tables of their database.
+// usualSchema is the SQL constant with which schema tools select the tables of their database.
 const usualSchema = "'public'"
 
-// InSchema is sql for a session whose database is a schema: where a query over
-// information_schema, and nothing else, compares table_schema with the constant 'public', it
-// asks for that schema. Any other text is returned as it is, and changed is false.
+// InSchema adapts sql for a session whose database is mapped to a schema. In queries of information_schema
+// only, `table_schema = 'public'` becomes a comparison with schema. changed is false if sql is returned as it
+// is.
 func (p *Planner) InSchema(sql []byte, schema string) (own []byte, changed bool) {
 	if !bytes.Contains(sql, []byte(usualSchema)) || !bytes.Contains(bytes.ToLower(sql), []byte("information_schema")) || p.config.guard(sql) != parse.Fits {
 		return sql, false
@@ -40,7 +40,7 @@ func (p *Planner) InSchema(sql []byte, schema string) (own []byte, changed bool)
 		}
 		for expr, side := range comparisons(part.node) {
 			at := expr.Child(side).Integer("location")
-			if strings.HasPrefix(text[at:], usualSchema) { // else it is written in another way
+			if strings.HasPrefix(text[at:], usualSchema) { // otherwise the constant is spelled differently
 				edits = append(edits, parse.Edit{Start: at, End: at + len(usualSchema), Text: literal})
 				meant.Set(expr, side, target...)
 			}
@@ -57,8 +57,7 @@ func (p *Planner) InSchema(sql []byte, schema string) (own []byte, changed bool)
 	return []byte(made), true
 }
 
-// comparisons yields each comparison by = of a column table_schema with the constant public
-// that is in m, with the field in which the constant stands.
+// comparisons yields each comparison table_schema = 'public' in m, and the field of the constant.
 func comparisons(m parse.Message) func(yield func(expr parse.Message, side string) bool) {
 	return func(yield func(parse.Message, string) bool) { yieldComparisons(m, yield) }
 }

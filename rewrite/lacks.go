@@ -2,19 +2,17 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/schema"
 
-// Names that a snapshot of the schema lacks: another process may have made the relation, and
-// a text that says no column of it (SELECT *, INSERT without a list) would reach the server
-// as if nothing were mapped. The words tell which texts may name such a relation, the tree
-// which do (Plan.Lacks).
+// Another process may create a relation that the schema snapshot lacks. SELECT * or an INSERT without a column
+// list would then reach the server as if no column of it were mapped. Plan.Lacks reports these statements.
 
-// lacks reports whether a statement reads, writes or changes a relation that the snapshot does
-// not have. The first that one of makers names is the one that it makes.
+// lacks reports whether a statement names a relation that the snapshot does not have. The relation that a
+// CREATE statement creates does not count.
 func lacks(parts []part, n *schema.Names) bool {
 	for i := range parts {
 		tables := parts[i].st.Tables
 		switch kind := parts[i].node.Name(); {
 		case kind == "DropStmt":
-			continue // whatever it has
+			continue // DROP does not depend on columns
 		case makers[kind] && len(tables) > 0:
 			tables = tables[1:]
 		}
@@ -25,11 +23,11 @@ func lacks(parts []part, n *schema.Names) bool {
 	return false
 }
 
-// makers are the statements that make a relation.
+// makers are the statements whose first relation is the one that they create.
 var makers = map[string]bool{"CreateStmt": true, "CreateTableAsStmt": true, "CreateForeignTableStmt": true, "ViewStmt": true, "CreateSeqStmt": true}
 
-// unread is the plan of a text that nobody reads: refused where it may name a relation with
-// mapped columns.
+// unread returns the plan of a text that cannot be read. The plan refuses the text if it may name a relation
+// with mapped columns.
 func unread(n *schema.Names, sql []byte) *Plan {
 	if n.Mentions(sql) {
 		return unreadMapped
@@ -37,8 +35,7 @@ func unread(n *schema.Names, sql []byte) *Plan {
 	return guardedPlan
 }
 
-// UnreadMapped is the refusal of a text that nobody reads and that may name a relation with
-// mapped columns.
+// UnreadMapped returns the refusal of an unreadable text that may name a relation with mapped columns.
 func UnreadMapped() Refusal {
 	return Refusal{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of a statement that is not read",
 		Detail: "It may name a table with columns that are stored as text (rewrite.bytea), and is too long, too deep or no UTF-8.",

@@ -8,19 +8,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Linter reads statements one after another, as one session would run them. It
-// is not safe for concurrent use.
+// Linter checks the statements of one session in order. It is not safe for concurrent use.
 type Linter struct {
 	planner *Planner
 	inBlock bool
 	block   block
 	run     run
-	// tables are those that the texts have made so far, where bytea is mapped; nil elsewhere.
+	// tables are the tables that earlier texts created; nil if no columns are mapped.
 	tables *schema.Schema
 }
 
-// Linter begins a session of reading. Whatever the word scan would clear is
-// parsed all the same, and nothing is remembered.
+// Linter returns a Linter for a new session. It parses every text, and does not use the cache of plans.
 func (p *Planner) Linter() *Linter {
 	l := &Linter{planner: p}
 	if p.config.Rules.Bytea != ByteaOff {
@@ -29,22 +27,23 @@ func (p *Planner) Linter() *Linter {
 	return l
 }
 
-// Session begins another session over the same tables, in the transaction that how says.
+// Session returns a Linter for another session with the same tables. how describes the tool that runs the
+// script.
 func (l *Linter) Session(how Running) *Linter {
 	s := &Linter{planner: l.planner, tables: l.tables, run: run{Running: how}}
 	s.begin()
 	return s
 }
 
-// Read says what DSQL would not do with a text as PostgreSQL does, and what
-// Sluice does about it. Only the reason of a Syntax finding quotes the text.
+// Read returns what DSQL would do differently from PostgreSQL, and how Sluice handles each difference. Only the
+// reason of a Syntax finding quotes the text.
 func (l *Linter) Read(sql string) []Finding {
 	findings, _ := l.ReadText(sql)
 	return findings
 }
 
-// ReadText is Read, with the text that Sluice would send, "" where that is the client's own.
-// Columns are not mapped in it: their physical names are Sluice's matter.
+// ReadText returns the findings of Read and the text that Sluice would send, "" if that is sql. sent has the
+// client's column names, because mapped names are internal to Sluice.
 func (l *Linter) ReadText(sql string) (findings []Finding, sent string) {
 	p := l.planner
 	if p.config.guard([]byte(sql)) != parse.Fits {
@@ -66,10 +65,10 @@ func (l *Linter) ReadText(sql string) (findings []Finding, sent string) {
 		sent = p.rewrite(sql, tree, nil, unmapped, again).Text
 	}
 	if len(parts) == 1 && parts[0].st.Advisory != nil {
-		sent = "" // the relay carries it out: what stands in its place locks nothing
+		sent = "" // Sluice takes the lock itself, and the query in its place locks nothing
 	}
 	if l.numbers(parts, findings) {
-		sent = "" // likewise
+		sent = "" // Sluice carries the statement out in steps
 	}
 	for i := range findings {
 		if f := &findings[i]; f.Action == mappedAction {
@@ -86,13 +85,13 @@ func (l *Linter) ReadText(sql string) (findings []Finding, sent string) {
 	return findings, sent
 }
 
-// refusesParts reports whether the statement is in a transaction that is not committed in parts.
+// refusesParts reports whether the current transaction is not committed in parts.
 func (l *Linter) refusesParts() bool {
 	return l.inBlock && l.planner.config.Rules.InTransactions == RefuseDDL
 }
 
-// numbers reports whether the relay makes sequences for a statement. In a transaction that it does not
-// commit in parts the findings speak of identity columns.
+// numbers reports whether Sluice creates sequences for the text's CREATE TABLE. If the transaction is not
+// committed in parts, findings are changed to describe identity columns.
 func (l *Linter) numbers(parts []part, findings []Finding) bool {
 	n := numberedOf(parts)
 	if n == nil || !n.HasSequences() {
@@ -104,7 +103,8 @@ func (l *Linter) numbers(parts []part, findings []Finding) bool {
 	return true
 }
 
-// alone says of what is carried out outside of transactions only that it is not.
+// alone changes findings of DDL that Sluice carries out only outside of a transaction. They report that it
+// fails inside of one.
 func (l *Linter) alone(findings []Finding) {
 	for i := range findings {
 		if f := &findings[i]; f.Outcome == Rewritten {
@@ -114,7 +114,7 @@ func (l *Linter) alone(findings []Finding) {
 	}
 }
 
-// numberedOf is what a text says that the relay makes with sequences; nil for any other text.
+// numberedOf returns the Numbered of a text with one statement, or nil.
 func numberedOf(parts []part) *Numbered {
 	if len(parts) != 1 {
 		return nil
@@ -122,7 +122,7 @@ func numberedOf(parts []part) *Numbered {
 	return parts[0].st.Numbered
 }
 
-// asIdentities says of serial columns in a transaction that they are made wider than declared there.
+// asIdentities changes the findings of serial columns to identity columns that are wider than declared.
 func asIdentities(n *Numbered, findings []Finding) {
 	for i := range findings {
 		f := &findings[i]
@@ -138,7 +138,7 @@ func asIdentities(n *Numbered, findings []Finding) {
 	}
 }
 
-// lintSchema is where a script's tables are whose names have no schema.
+// lintSchema is the schema of tables whose names have no schema.
 const lintSchema = "public"
 
 func (l *Linter) names() *schema.Names {
@@ -148,7 +148,7 @@ func (l *Linter) names() *schema.Names {
 	return l.tables.In([]string{lintSchema})
 }
 
-// learn takes note of the tables that a text makes. What becomes of them later is not followed.
+// learn adds the tables that a text creates. Later changes of these tables are ignored.
 func (l *Linter) learn(parts []part) {
 	if l.tables == nil {
 		return
@@ -161,7 +161,7 @@ func (l *Linter) learn(parts []part) {
 	}
 }
 
-// misspelt is the finding of a text that PostgreSQL's parser does not take.
+// misspelt returns the finding of a text that is not PostgreSQL's grammar.
 func misspelt(sql string, err error) Finding {
 	f := found(Syntax, 0)
 	if syntax, ok := errors.AsType[*parse.SyntaxError](err); ok {
@@ -173,8 +173,8 @@ func misspelt(sql string, err error) Finding {
 	return f
 }
 
-// WithIdentities has serial columns be identity columns where either may be: a file holds statements that
-// DSQL takes one by one, and what the relay makes of CREATE TABLE is several.
+// WithIdentities returns a Linter that turns serial columns into identity columns if the rules allow both
+// forms. A script that DSQL itself runs needs this, because the form with sequences takes several statements.
 func (l *Linter) WithIdentities() *Linter {
 	if l.planner.config.Rules.SerialForm != SerialAuto {
 		return l

@@ -1,38 +1,38 @@
 package rewrite
 
-// The transactions of a script: those that it begins itself, and those in which the tool
-// that runs it does.
+// A script runs in transactions that it begins itself, or that the tool begins which runs it.
 
-// Running is the transaction in which a tool runs a script. The zero value is that of a tool that sends each
+// Running describes the transaction in which a tool runs a script. The zero value is a tool that sends each
 // statement alone, as psql does.
 type Running struct {
-	// Wrapped: the tool begins a transaction, and commits it behind the script.
+	// Wrapped: the tool begins a transaction before the script and commits it afterwards.
 	Wrapped bool
-	// Whole: the script is sent as one string, so that what is in no block of its own is
-	// one transaction too.
+	// Whole: the tool sends the script as one multi-statement query. Statements outside of the script's own
+	// transactions then form one transaction.
 	Whole bool
-	// Records: the tool notes in its transaction that the script has run.
+	// Records: the tool writes a row about the script in its transaction.
 	Records bool
-	// Remedy is what a person can do so that each statement is a transaction.
+	// Remedy is advice on running each statement in a transaction of its own.
 	Remedy string
 }
 
-// run is a session's way through a script.
+// run is the state of a session within a script.
 type run struct {
 	Running
-	own  bool             // the script has a BEGIN of its own in this transaction
-	told map[Feature]bool // what was said of the tool's transaction: once is enough
+	own  bool             // the script has a BEGIN in the current transaction
+	told map[Feature]bool // the features already reported for the tool's transaction, each once
 }
 
-// begin begins the transaction that a script is in from its first statement on.
+// begin resets the state to the start of a script.
 func (l *Linter) begin() {
 	l.inBlock = l.run.Wrapped || l.run.Whole
 	l.block = block{dml: l.run.Wrapped && l.run.Records}
 	l.run.own, l.run.told = false, map[Feature]bool{}
 }
 
-// follow takes the next statement, which had that verb, and says what it is too much for
-// its transaction. alone: the text has no other, whose findings say so already.
+// follow updates the transaction by the next statement, and returns what the transaction cannot take. verb is
+// the statement's verb before rewriting. alone reports that the text has one statement; findings of several are
+// in the plan.
 func (l *Linter) follow(verb Verb, p *part, alone bool) []Finding {
 	switch verb {
 	case Begin:
@@ -42,7 +42,7 @@ func (l *Linter) follow(verb Verb, p *part, alone bool) []Finding {
 		l.inBlock, l.run.own = true, true
 		return nil
 	case Commit, Rollback, PrepareTransaction:
-		// Only a string goes on in a transaction: a tool's own has ended here.
+		// Only a multi-statement query continues in a transaction. A tool's transaction ends here.
 		l.inBlock, l.block, l.run.own = l.run.Whole, block{}, false
 		l.run.Wrapped, l.run.told = false, map[Feature]bool{}
 		return nil
@@ -62,7 +62,7 @@ func (l *Linter) follow(verb Verb, p *part, alone bool) []Finding {
 	return []Finding{finding}
 }
 
-// RemedyBeside is the Remedy of a script; own says that it has a BEGIN of its own in the transaction.
+// RemedyBeside returns Remedy, with advice to remove BEGIN if the script has one in the transaction (own).
 func (r Running) RemedyBeside(own bool) string {
 	if own {
 		return r.Remedy + "; and leave BEGIN and COMMIT out"

@@ -10,8 +10,8 @@ const (
 	forUpdate      = int(parse.LCS_FORUPDATE)
 )
 
-// locking is the rule of FOR SHARE and FOR NO KEY UPDATE. All such clauses of a
-// statement get the same treatment.
+// locking applies the policy of a statement to its FOR SHARE and FOR NO KEY UPDATE clauses. All of them get the
+// same policy.
 func (r *rewriter) locking(p *part) {
 	if len(p.locked) == 0 || !r.rules.Locking && !r.rules.Dialect {
 		return
@@ -44,8 +44,8 @@ func (r *rewriter) locking(p *part) {
 	}
 }
 
-// weak gathers the clauses of a statement that DSQL refuses: their nodes, their
-// kinds, and the features to report. It reports SKIP LOCKED and NOWAIT of the others too.
+// weak returns the FOR SHARE and FOR NO KEY UPDATE clauses of a statement, their kinds and their features. It
+// also reports SKIP LOCKED and NOWAIT of all locking clauses as findings.
 func (r *rewriter) weak(p *part) (nodes []parse.Message, clauses []string, features []Feature) {
 	share, noKeyUpdate, skip, nowait := false, false, false, false
 	for _, query := range p.locked {
@@ -78,7 +78,7 @@ func (r *rewriter) weak(p *part) (nodes []parse.Message, clauses []string, featu
 	return nodes, clauses, features
 }
 
-// lockFinding says what a policy makes of a clause.
+// lockFinding returns the finding of a clause under a policy.
 func lockFinding(f Feature, policy Policy, at int) Finding {
 	switch policy {
 	case Update:
@@ -93,7 +93,7 @@ func lockFinding(f Feature, policy Policy, at int) Finding {
 	return handled(f, Flagged, Error, "passes unchanged by policy and fails there", at)
 }
 
-// relock edits the clauses and says what is meant.
+// relock edits the clauses according to a policy, and records the intended changes of the tree.
 func (r *rewriter) relock(p *part, weak []parse.Message, policy Policy) {
 	ph := r.phrase(p)
 	for _, c := range clausesOf(&ph) {
@@ -128,14 +128,14 @@ func (r *rewriter) relock(p *part, weak []parse.Message, policy Policy) {
 	}
 }
 
-// clause is where a locking clause stands among the tokens of a statement: FOR
-// at first, its strength up to mode, then OF and the wait policy up to end.
+// clause holds the token indexes of a locking clause. first is FOR, mode follows the strength, and end follows
+// OF and the wait policy.
 type clause struct {
 	strength         int
 	first, mode, end int
 }
 
-// become are the edits that a policy needs.
+// become returns the edits that apply a policy to the clause.
 func (c clause) become(ph *parse.Phrase, policy Policy) []parse.Edit {
 	last := c.mode - 1 // SHARE, or the UPDATE of NO KEY UPDATE
 	switch {
@@ -155,12 +155,11 @@ func (c clause) become(ph *parse.Phrase, policy Policy) []parse.Edit {
 	return []parse.Edit{ph.Remove(last - 2), ph.Replace(last, "SHARE")}
 }
 
-// clausesOf finds the locking clauses among a statement's tokens. FOR is a
-// reserved word: what stands behind a dot or AS is a name, and in substring and
-// overlay it is theirs.
+// clausesOf returns the locking clauses among a statement's tokens. FOR after a dot or AS is a name, and in the
+// parentheses of substring and overlay it is an argument's keyword.
 func clausesOf(ph *parse.Phrase) []clause {
 	var all []clause
-	var theirs []bool // by open parenthesis: of substring( or overlay(
+	var theirs []bool // for each open parenthesis: of substring or overlay
 	for i := range ph.Tokens {
 		switch {
 		case ph.Punct(i, '('):
@@ -176,8 +175,8 @@ func clausesOf(ph *parse.Phrase) []clause {
 	return all
 }
 
-// clauseAt reads the locking clause that begins with the FOR at i; its strength
-// is 0 when it is none.
+// clauseAt returns the locking clause whose FOR is token i. Its strength is 0 if the FOR begins no locking
+// clause.
 func clauseAt(ph *parse.Phrase, i int) clause {
 	c := clause{first: i}
 	switch {

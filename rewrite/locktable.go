@@ -6,16 +6,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// LOCK TABLE ... IN ACCESS SHARE MODE holds off nothing but changes of the schema, which a snapshot
-// of DSQL never sees: whoever reads behind it reads what was there. pg_dump sends it. Any other
-// mode holds off writers, and DSQL has nothing of the kind.
+// LOCK TABLE ... IN ACCESS SHARE MODE, which pg_dump sends, only holds off changes of the schema. A snapshot of
+// DSQL never sees later changes of the schema, so the lock is needless. Other modes hold off writers, and DSQL
+// has no equal.
 
 // accessShare is AccessShareLock of PostgreSQL's lockdefs.h.
 const accessShare = 1
 
-// lockTable has a query in the place of such a statement, which fails where the statement would:
-// the relations have to be there, and may be read. The server runs it, so that the snapshot is
-// taken there as it is by LOCK's client.
+// lockTable replaces LOCK TABLE ... IN ACCESS SHARE MODE by a query of the tables. The query fails if a table
+// is missing or not readable, as LOCK does. It also makes the server take the transaction's snapshot at the
+// time of the LOCK.
 func (r *rewriter) lockTable(p *part) {
 	if !r.rules.Session || p.node.Integer("mode") != accessShare {
 		return

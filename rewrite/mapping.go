@@ -6,37 +6,37 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// conversions are those of the mappings. They read and write the same columns.
+// conversions are the SQL conversions of the mappings. All mappings store the same digits.
 var conversions = map[ByteaMapping]*bytea.Conversion{ByteaHex: bytea.Functions, ByteaHexCast: bytea.Casts}
 
-// Hex is the text of the digits of an operand that is bytea, as the server makes them.
+// Hex returns SQL that converts an operand of type bytea to its hexadecimal digits.
 func (how ByteaMapping) Hex(operand string) string { return conversions[how].Hex(operand) }
 
-// Bytea is the text of the bytea that an operand's digits stand for.
+// Bytea returns SQL that converts an operand of hexadecimal digits to bytea.
 func (how ByteaMapping) Bytea(operand string) string { return conversions[how].Bytea(operand) }
 
-// Check is the CHECK of a mapped column of a new table, by its physical name.
+// Check returns the CHECK expression of a mapped column of a new table. physical is the column's name on the
+// server.
 func (how ByteaMapping) Check(physical string) string { return conversions[how].CheckOf(physical) }
 
-// unmappedIndex is the hint for an index that the server refuses: a column of type bytea that
-// was in no key when its table was made is stored as it is.
+// unmappedIndex is the hint for a refused index on a bytea column. The column was in no key when its table was
+// created, and is stored as bytea.
 const unmappedIndex = "To index a column of type bytea, name it in " + bytea.ColumnsKey + " and create the table anew."
 
-// What becomes of a bytea column of a key, and of a statement that has no form in which an index serves.
+// Actions of findings about mapped columns, and about statements with a mapped form that no index serves.
 const (
 	mappedAction  = "mapped to text of hexadecimal digits, in a column of its name with " + schema.MappedSuffix + " behind it"
 	derivedAction = "rewritten to read derived tables in the place of those with mapped columns: no index over these serves it"
 )
 
-// columns returns what maps the text's statements.
+// columns returns the mapping of the text's statements.
 func (r *rewriter) columns() *bytea.Mapping {
 	r.mapper = bytea.Mapping{Names: r.names, By: conversions[r.rules.Bytea], Check: r.rules.ByteaCheck, Columns: r.rules.ByteaColumns, Text: r.text, Tokens: &r.tokens}
 	return &r.mapper
 }
 
-// mapping has the statements that read or write rows, and those that change the schema, say
-// to the server what they mean where columns are mapped (schema.MappedSuffix). It goes first: its
-// edits and those of the other rules do not overlap.
+// mapping rewrites statements that read or write mapped columns, or change the schema (schema.MappedSuffix). It
+// is the first rule; its edits and those of other rules do not overlap.
 func (r *rewriter) mapping(p *part) {
 	made := r.columns().Map(p.node, p.st.Start, p.st.End)
 	r.maps = r.maps || made.Maps
@@ -50,7 +50,7 @@ func (r *rewriter) mapping(p *part) {
 	r.find(f)
 }
 
-// mapTo takes over what was made of a statement.
+// mapTo adds the edits, intended changes and findings of a mapped form.
 func (r *rewriter) mapTo(p *part, made bytea.Form) {
 	r.edits = append(r.edits, made.Edits...)
 	for node, changes := range made.Meant {
@@ -65,7 +65,8 @@ func (r *rewriter) mapTo(p *part, made bytea.Form) {
 	}
 }
 
-// mapAgain maps a statement whose first form does not mean what was intended. It reports whether another form does.
+// mapAgain maps a statement whose first mapped form failed verification. It reports whether another form
+// passes.
 func (r *rewriter) mapAgain(planner *Planner, p *part, held bool) bool {
 	if r.names == nil || len(p.locked) > 0 {
 		return false

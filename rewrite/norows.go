@@ -7,12 +7,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// rowlessVerbs begin statements whose answer has no rows, unless they say RETURNING.
+// rowlessVerbs are the first words of statements that return no rows without RETURNING.
 var rowlessVerbs = []string{"insert", "update", "delete", "merge", "create", "alter", "drop", "truncate", "grant", "revoke", "comment", "lock",
 	"analyze", "vacuum", "reindex", "cluster", "listen", "notify", "unlisten", "do", "discard", "prepare", "deallocate", "declare", "refresh"}
 
-// ReturnsNothing reports whether a text surely is one statement that returns no rows, and returns the number of
-// the last parameter that it has, 0 for none. Of a text that it cannot tell it says no.
+// ReturnsNothing reports whether a text is certainly a single statement that returns no rows. params is the
+// highest parameter number in the text, or 0.
 func ReturnsNothing(sql []byte) (params int, ok bool) {
 	l := parse.Lexer{Text: sql}
 	for first, ended := true, false; ; first = false {

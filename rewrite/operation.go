@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// maxTables bounds the plans that are kept by verb and table of scanned texts.
+// maxTables bounds the number of cached plans by verb and table.
 const maxTables = 250
 
-// tables are such plans. Finding one takes no lock and allocates nothing; there are few, so that
-// adding may copy them all. Only those of statements that have succeeded are kept: else a client
-// could fill the table with names of nothing.
+// tables caches plans by verb and table for texts that were planned by their words. A lookup takes no lock and
+// allocates nothing; additions copy the map, which is small. Only plans of successful statements are cached, so
+// that clients cannot fill the cache with invented names.
 type tables struct {
 	plans atomic.Pointer[map[string]*Plan]
 
 	mu sync.Mutex
-	// turnedAway counts plans that had no room since one was last made.
+	// turnedAway counts plans that found the cache full since the last eviction.
 	turnedAway int
 }
 
@@ -29,7 +29,7 @@ func newTables() *tables {
 	return t
 }
 
-// planOf is the plan of a text that the words alone told, with its operation.
+// planOf returns the plan of a text that was planned by its words, with table in its operation.
 func (t *tables) planOf(told *Plan, table []byte) *Plan {
 	if len(table) == 0 || len(table) > parse.MaxName {
 		return told
@@ -37,7 +37,7 @@ func (t *tables) planOf(told *Plan, table []byte) *Plan {
 	var buf [2*parse.MaxName + 2]byte
 	key := append(buf[:0], told.Operation...)
 	if told.Contends {
-		key = append(key, '!') // INSERT has plans of both kinds
+		key = append(key, '!') // INSERT has a contending and a plain plan
 	}
 	key = append(append(key, ' '), table...)
 	if plan := (*t.plans.Load())[string(key)]; plan != nil {
@@ -50,7 +50,7 @@ func (t *tables) planOf(told *Plan, table []byte) *Plan {
 	return plan
 }
 
-// Succeeded is told that a statement of a plan has: one for each table is kept.
+// Succeeded records that a statement of a plan succeeded. The plan by verb and table is then cached.
 func (p *Planner) Succeeded(plan *Plan) {
 	if plan.table != "" && !plan.ran.Load() {
 		plan.ran.Store(true)
@@ -58,8 +58,8 @@ func (p *Planner) Succeeded(plan *Plan) {
 	}
 }
 
-// keep keeps a plan whose statement has succeeded. Where there is no room, it is made by letting go
-// of those that have not been used since it was made before.
+// keep caches a plan by verb and table. After maxTables plans found the cache full, the plans that were not
+// used since the last eviction are removed.
 func (t *tables) keep(plan *Plan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,8 @@ func (t *tables) keep(plan *Plan) {
 	t.plans.Store(&grown)
 }
 
-// operationName makes a name of lower-case letters, digits and _.
+// operationName replaces all characters except letters, digits and _ by _, and lower-cases letters. The result
+// is at most parse.MaxName bytes long.
 func operationName(s string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -96,7 +97,7 @@ func operationName(s string) string {
 	return name[:min(len(name), parse.MaxName)]
 }
 
-// verbs are the operations of statements that are not named after their node.
+// verbs maps parser types to operation names that differ from the type's name in snake case.
 var verbs = map[string]string{
 	"SelectStmt": "select", "InsertStmt": "insert", "UpdateStmt": "update", "DeleteStmt": "delete", "MergeStmt": "merge",
 	"IndexStmt": "create_index", "CreateStmt": "create_table", "CreateTableAsStmt": "create_table_as",
@@ -105,11 +106,11 @@ var verbs = map[string]string{
 	"VariableShowStmt": "show", "ClosePortalStmt": "close", "AlterTableStmt": "alter_table", "TruncateStmt": "truncate",
 }
 
-// tabled verbs carry the first table's name behind them.
+// tabled are the verbs whose operation includes the first table's name, as in select_shards.
 var tabled = map[string]bool{"select": true, "insert": true, "update": true, "delete": true, "merge": true,
 	"create_table": true, "create_index": true, "alter_table": true, "truncate": true}
 
-// operationOf names a statement: by verb and first table, such as select_shards.
+// operationOf returns the name of a statement in metrics, by verb and first table, for example select_shards.
 func operationOf(m parse.Message, st *Statement) string {
 	if m.Is("TransactionStmt") {
 		return transactionVerbs[st.Tx.Verb]
@@ -131,7 +132,7 @@ var transactionVerbs = map[Verb]string{
 	RollbackPrepared: "rollback_prepared",
 }
 
-// snake writes AlterSystem as alter_system.
+// snake converts a name like AlterSystem to alter_system.
 func snake(s string) string {
 	var b strings.Builder
 	for i, c := range s {

@@ -2,8 +2,8 @@ package rewrite
 
 import "strings"
 
-// Pieces cuts a text into its statements, in their order: each with what stands between it and the next. Together
-// they are the text. One that holds one statement, or that cannot be read, is one piece.
+// Pieces cuts a text into one piece for each statement; the concatenated pieces equal the text. A text of one
+// statement and an unreadable text are one piece.
 func (p *Planner) Pieces(sql string) []string {
 	if strings.IndexByte(sql, ';') < 0 {
 		return []string{sql}

@@ -8,62 +8,62 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Plan is what Sluice knows about one text. Plans are shared, and immutable but
-// for InSplit and what Planner.Substitute remembers.
+// Plan is what Sluice knows about one text. Plans are shared between sessions. They are immutable except for
+// the derived forms that InSplit and Planner.Substitute cache.
 type Plan struct {
 	// Kind is the greatest kind of the statements.
 	Kind Kind
-	// Statements in text order. Empty for Empty and for Unknown.
+	// Statements are in text order; empty for a plan of kind Empty or Unknown.
 	Statements []Statement
 	// Pin is the first pin reason of the statements.
 	Pin Pin
-	// Contends says that a statement does.
+	// Contends reports whether a statement locks or changes existing rows.
 	Contends bool
-	// Text goes to the server in the place of the client's; "" for the client's own.
+	// Text is the text for the server if it differs from the client's; otherwise "".
 	Text string
-	// Operation is that of the first statement of the plan's kind; "" for Empty and Unknown.
+	// Operation is the operation of the first statement of kind Kind; "" for Empty and Unknown.
 	Operation string
-	// Findings in text order; nil for nearly all plans.
+	// Findings are in text order; nil for nearly all plans.
 	Findings []Finding
 
-	// Mapped says that a statement names a relation with mapped columns: errors about it may
-	// name what the client does not know.
+	// Mapped reports whether a statement names a relation with mapped columns. Server errors about the
+	// statement may contain column names that the client does not know.
 	Mapped bool
-	// Lacks says that a statement reads or writes a relation which the snapshot of the schema
-	// does not have (PlanIn): another process may have made it since.
+	// Lacks reports whether a statement names a relation that the schema snapshot of PlanIn lacks. Another
+	// process may have created it since.
 	Lacks bool
 
-	// source is the client's text and edits what made Text of it, where there are any.
+	// source is the client's text, and edits turned it into Text; both are empty without another text.
 	source string
 	edits  []parse.Edit
-	// splits says that there may be another form (Planner.Split).
+	// splits reports that Planner.Split may build a form of two statements.
 	splits bool
 	split  lazySplit
 	noted  atomic.Bool
-	// table is the key of a plan that is made for each table (tables); ran: its statement has
-	// succeeded, lately.
+	// table is the key in tables of a plan by verb and table. ran reports that its statement succeeded
+	// recently.
 	table string
 	ran   atomic.Bool
-	// listed says that it is one DELETE from a table of Rules.Chunked.
+	// listed reports one DELETE from a table of Rules.Chunked.
 	listed  bool
 	chunked lazyChunked
-	// rereads is the answer of Rereads for the statements.
+	// rereads reports whether a statement changes how later texts are read (Rereads).
 	rereads bool
-	// Sequence says what a text asks of the sequences that its session has advanced, as
-	// PostgreSQL's errors name it: lastval, or currval of sequence "s". "" for nothing.
+	// Sequence names the session's sequence state that the text reads, in the words of PostgreSQL's errors:
+	// `lastval`, or `currval of sequence "s"`. It is "" for a text that calls neither function.
 	Sequence string
-	// unsure: a statement of Kind Read may write all the same; see SureRead.
+	// unsure reports that a statement of kind Read may write all the same; see SureRead.
 	unsure  bool
 	written struct {
 		once sync.Once
 		plan *Plan
 	}
-	// substituted is a form in which Sluice answers some of the statements.
+	// substituted is the plan's last form in which Sluice answers some statements itself.
 	substituted lazySubstitute
 }
 
-// Position maps a position in the text that the server was sent, as its errors
-// tell it (in characters, from 1), to the client's text.
+// Position converts a position in the text that the server got to a position in the client's text. Positions
+// count characters from 1, as in PostgreSQL's errors.
 func (p *Plan) Position(position int) int {
 	if p.Text == "" {
 		return position
@@ -71,8 +71,8 @@ func (p *Plan) Position(position int) int {
 	return parse.PositionBefore(p.source, p.Text, p.edits, position)
 }
 
-// OfOurs reports whether a position in the client's text is that of a statement in whose place the
-// server was sent a query of ours (ChecksTables): the client's has no such place.
+// OfOurs reports whether a position in the client's text is the start of a LOCK TABLE that was sent as a query.
+// Errors at this position are about the query, so the client gets no position (ChecksTables).
 func (p *Plan) OfOurs(position int) bool {
 	for i := range p.Statements {
 		if st := &p.Statements[i]; st.Does == ChecksTables && p.source != "" && utf8.RuneCountInString(p.source[:st.Start])+1 == position {
@@ -82,7 +82,7 @@ func (p *Plan) OfOurs(position int) bool {
 	return false
 }
 
-// Source is the client's text, where another goes to the server; "" for any other plan.
+// Source returns the client's text if the server gets another, otherwise "".
 func (p *Plan) Source() string {
 	if p.Text == "" {
 		return ""
@@ -90,10 +90,10 @@ func (p *Plan) Source() string {
 	return p.source
 }
 
-// Note reports true once: to whoever shall log the findings of this text.
+// Note reports whether the caller should log the findings. It returns true once for each plan with findings.
 func (p *Plan) Note() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
 
-// sum gathers what the plan says of its statements together.
+// sum computes the plan's summary fields from its statements.
 func (p *Plan) sum() {
 	p.Kind, p.Pin, p.Operation, p.Contends, p.rereads, p.unsure = Empty, NoPin, "", false, false, false
 	for i := range p.Statements {
@@ -113,7 +113,7 @@ func (p *Plan) sum() {
 	}
 }
 
-// Any reports whether a statement is as is says, which is given each in its place: a statement is large.
+// Any reports whether is returns true for a statement. Statements are passed by pointer because they are large.
 func (p *Plan) Any(is func(*Statement) bool) bool {
 	for i := range p.Statements {
 		if is(&p.Statements[i]) {
@@ -123,7 +123,7 @@ func (p *Plan) Any(is func(*Statement) bool) bool {
 	return false
 }
 
-// Single returns the only statement of a plan, or nil.
+// Single returns the only statement of a plan, or nil if there is not exactly one.
 func (p *Plan) Single() *Statement {
 	if len(p.Statements) != 1 {
 		return nil

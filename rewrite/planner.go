@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Defaults of a Config.
 const (
 	DefaultMaxBytes     = 2 << 20
 	DefaultMaxNesting   = 2000
@@ -20,34 +19,33 @@ const (
 )
 
 const (
-	// greatestNesting is the most that MaxNesting may be. The parser needs up to
-	// 1.5 MiB of stack for it (guard_test.go). A thread's stack is 8 MiB under the
-	// usual limit, and 2 MiB when there is none (glibc on x86-64).
+	// greatestNesting is the upper limit of Config.MaxNesting. At this depth the parser needs up to 1.5 MiB of
+	// stack (guard_test.go). A thread has 8 MiB under the usual limit, and 2 MiB without a limit (glibc on
+	// x86-64).
 	greatestNesting = DefaultMaxNesting
-	// greatestBytes is the most that MaxBytes may be: a hostile text of 2 MiB takes
-	// the parser 500 MB and 3 s (measured), and it goes with the length.
+	// greatestBytes is the upper limit of Config.MaxBytes. A hostile text of 2 MiB takes the parser 500 MB and
+	// 3 s (measured), and both grow linearly with the length.
 	greatestBytes = 16 << 20
-	// heavyBytes is the length from which texts are parsed one at a time, so that
-	// the memory of one is the memory of all.
+	// heavyBytes is the length from which texts are parsed one at a time. It bounds the memory of concurrent
+	// parses.
 	heavyBytes = 64 << 10
 )
 
-// Config of a Planner.
+// Config holds the limits and the rules of a Planner.
 type Config struct {
-	// MaxBytes and MaxNesting are the guard of the parser: a longer or deeper
-	// text is not parsed. MaxNesting counts parentheses, operators, casts, joins
-	// and set operations that lie above one another.
+	// MaxBytes and MaxNesting limit the texts that the parser gets. MaxNesting counts parentheses, operators,
+	// casts, joins and set operations that contain one another.
 	MaxBytes, MaxNesting int
-	// CacheEntries and CacheBytes bound the plans that are remembered.
+	// CacheEntries and CacheBytes bound the cache of plans.
 	CacheEntries, CacheBytes int
-	// Rules are what is rewritten; none in the zero value.
+	// Rules are the rewriting rules; the zero value disables all of them.
 	Rules Rules
-	// Choices are those values of the configuration that users and clients may have otherwise
-	// (Planner.Under); Rules has them already.
+	// Choices are configured values that users and clients may override (Planner.Under). Rules already contains
+	// these values.
 	Choices Choices
 }
 
-// Defaults is the configuration of a planner that nobody configured: all rules.
+// Defaults returns the default limits with all rules enabled.
 func Defaults() Config {
 	return Config{
 		MaxBytes:     DefaultMaxBytes,
@@ -58,7 +56,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate reports every bad value at once.
+// Validate returns an error that joins all invalid values; nil if the configuration is valid.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key string, value any, want string) {
@@ -75,38 +73,38 @@ func (c Config) Validate() error {
 	return errors.Join(append(errs, c.Rules.validate())...)
 }
 
-// Stats counts texts by what became of them.
+// Stats counts planned texts by outcome since the planner was made.
 type Stats struct {
-	CacheHits  uint64 // the plan was remembered
-	Scanned    uint64 // cleared by the word scan
-	Parsed     uint64 // given to the parser
-	Unparsable uint64 // of those: not PostgreSQL's grammar
-	Rewritten  uint64 // of those: another text goes to the server
-	// Unverified texts would have been rewritten, but the result did not mean what
-	// was intended, or was over a guard. They pass unchanged.
+	CacheHits  uint64 // the cache had the plan
+	Scanned    uint64 // planned by their words, without the parser
+	Parsed     uint64 // read by the parser
+	Unparsable uint64 // of the parsed: not PostgreSQL's grammar
+	Rewritten  uint64 // of the parsed: the server gets another text
+	// Unverified counts texts that pass unchanged because the rewritten text failed verification or exceeded a
+	// limit.
 	Unverified uint64
 
-	// Not given to the parser:
+	// The parser did not get these:
 	GuardedBytes   uint64 // longer than MaxBytes, or nearly as long and all tokens, or repeated by the parser
 	GuardedNesting uint64 // deeper than MaxNesting
-	GuardedText    uint64 // no UTF-8, or quotes or comments without end
+	GuardedText    uint64 // not UTF-8, or a quote or comment has no end
 }
 
-// Planner makes plans of texts and remembers them. It is safe for concurrent use.
+// Planner makes plans of texts and caches them. It is safe for concurrent use.
 type Planner struct {
 	*shared
 	config Config
-	// of is the planner by the configuration alone, and number tells others apart (Under); nil and
-	// 0: it is that one.
+	// of is the planner of the configuration without choices, and number identifies a planner with choices
+	// (Under). For the planner of the configuration itself they are nil and 0.
 	of     *Planner
 	number uint64
 }
 
-// shared is what a planner and those of Under have in common.
+// shared is the state that a planner shares with all planners that Under derives from it.
 type shared struct {
 	cache *cache
 
-	heavy sync.Mutex // held while a text of heavyBytes or more is parsed
+	heavy sync.Mutex // locked during the parse of a text of heavyBytes or more
 
 	tables *tables
 
@@ -118,7 +116,7 @@ type shared struct {
 	variants map[variation]*Planner // guarded by mu
 }
 
-// New makes a Planner.
+// New returns a Planner, or the error of Config.Validate.
 func New(c Config) (*Planner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -126,8 +124,8 @@ func New(c Config) (*Planner, error) {
 	return &Planner{config: c, shared: &shared{cache: newCache(c.CacheEntries, c.CacheBytes), tables: newTables()}}, nil
 }
 
-// Plan says what sql may do. It never returns nil. A plan that is remembered,
-// and one that the words alone tell, cost no allocation.
+// Plan returns the plan of a text; it is never nil. A plan from the cache or from the words of the text costs
+// no allocation.
 func (p *Planner) Plan(sql []byte) *Plan {
 	if p.of != nil {
 		return p.chosen(sql, nil, p.of.Plan(sql))
@@ -143,14 +141,14 @@ func (p *Planner) Plan(sql []byte) *Plan {
 	return p.planByTree(sql, nil)
 }
 
-// Mapping tells how columns of keys that are of type bytea are stored, and whether a CHECK of
-// the column's physical name is there for each (Rules.ByteaCheck).
+// Mapping returns how bytea columns in keys are stored. checked reports whether new tables get a CHECK
+// constraint on each stored column (Rules.ByteaCheck).
 func (p *Planner) Mapping() (how ByteaMapping, checked bool) {
 	return p.config.Rules.Bytea, p.config.Rules.ByteaCheck
 }
 
-// PlanIn is Plan for a session in which names stand for what names says, where columns are
-// mapped (Rules.Bytea); nil: no name is known, and nothing is mapped.
+// PlanIn returns the plan of a text for a session in which relations are resolved by names. nil names map no
+// column, as does Rules.Bytea off.
 func (p *Planner) PlanIn(sql []byte, names *schema.Names) *Plan {
 	if names == nil || p.config.Rules.Bytea == ByteaOff {
 		return p.Plan(sql)
@@ -168,8 +166,8 @@ func (p *Planner) PlanIn(sql []byte, names *schema.Names) *Plan {
 	return p.planByTree(sql, names)
 }
 
-// chosen is the plan of a text under the choices of a session: that of the configuration, unless
-// they may change it.
+// chosen returns the plan of a text under the choices of this planner. plan is the text's plan without choices,
+// and the result for texts that choices cannot affect.
 func (p *Planner) chosen(sql []byte, names *schema.Names, plan *Plan) *Plan {
 	if !plan.choosable() {
 		return plan
@@ -181,11 +179,10 @@ func (p *Planner) chosen(sql []byte, names *schema.Names, plan *Plan) *Plan {
 	return p.planByTree(sql, names)
 }
 
-// under is the number by which plans are remembered: of names, which are counted from 1, and of the
-// planner.
+// under returns the cache key of a set of Names and of the planner. Names are numbered from 1.
 func (p *Planner) under(names *schema.Names) uint64 { return names.ID() | p.number<<56 }
 
-// planByTree plans a text by its tree, and remembers the plan.
+// planByTree parses a text, plans its tree and caches the plan.
 func (p *Planner) planByTree(sql []byte, names *schema.Names) *Plan {
 	if why := p.config.guard(sql); why != parse.Fits {
 		p.guarded[why].Add(1)
@@ -197,7 +194,7 @@ func (p *Planner) planByTree(sql []byte, names *schema.Names) *Plan {
 	return plan
 }
 
-// Stats is a snapshot of the counts.
+// Stats returns the current counts.
 func (p *Planner) Stats() Stats {
 	return Stats{
 		CacheHits:      p.hits.Load(),
@@ -227,12 +224,12 @@ func (p *Planner) parse(sql string, names *schema.Names) *Plan {
 	plan, parts := p.draft(sql, tree)
 	plan = p.rewrite(sql, tree, names, plan, parts)
 	p.config.Rules.list(sql, tree, plan)
-	if names != nil && len(plan.Statements) > 0 { // else it may be shared
+	if names != nil && len(plan.Statements) > 0 { // else the plan may be the shared emptyPlan
 		plan.Lacks = lacks(parts, names)
 		plan.Mapped = plan.Mapped || slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.MapsAny(st.Tables) })
 	}
 	return plan
 }
 
-// guard decides by the limits of c whether a text may be given to the parser.
+// guard returns why the parser must not read a text, or parse.Fits.
 func (c Config) guard(sql []byte) parse.Reason { return parse.Guard(sql, c.MaxBytes, c.MaxNesting) }

@@ -10,159 +10,160 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Policy is what becomes of FOR SHARE and FOR NO KEY UPDATE.
+// Policy says what a FOR SHARE or FOR NO KEY UPDATE clause is rewritten to.
 type Policy string
 
 const (
-	// Update makes it FOR UPDATE: the only rewrite that keeps the guarantee that a
-	// row read did not change until COMMIT. Readers then conflict with each other.
+	// Update rewrites the clause to FOR UPDATE. Only this policy guarantees that a row that was read does not
+	// change until COMMIT, but readers then conflict with each other.
 	Update Policy = "update"
-	// KeyShare makes it FOR KEY SHARE: a guarantee against DELETE and changes of
-	// the key only.
+	// KeyShare rewrites the clause to FOR KEY SHARE, which guards only against DELETE and changes of the key.
 	KeyShare Policy = "key-share"
-	// Strip takes it out. Nothing is guaranteed: something else must be the fence.
+	// Strip removes the clause. The application must then detect conflicting changes by another column.
 	Strip Policy = "strip"
-	// Flag passes it on; DSQL refuses it.
+	// Flag passes the clause on, and DSQL refuses it.
 	Flag Policy = "flag"
-	// Reject refuses it here.
+	// Reject answers the statement with an error.
 	Reject Policy = "reject"
 )
 
-// strengths order the policies: of several the strongest holds for a statement.
+// strengths orders the policies. A statement that several policies match gets the strongest.
 var strengths = map[Policy]int{Strip: 1, KeyShare: 2, Update: 3, Flag: 4, Reject: 5}
 
-// Clauses that a LockPolicy may be limited to.
+// Clauses to which a LockPolicy may be limited.
 const (
 	ShareClause       = "share"
 	NoKeyUpdateClause = "no key update"
 )
 
-// LockPolicy says what becomes of the locking clauses of statements that name
-// certain tables. It never depends on the execution.
+// LockPolicy assigns a policy to the locking clauses of statements by the tables that they name. The assignment
+// depends on the text and the configuration only.
 type LockPolicy struct {
-	// Tables are patterns: * stands for any text, ? for one character. One without
-	// a dot is for the table's name in any schema; one with a dot only for names
-	// that the text qualifies.
+	// Tables are patterns of table names, where * matches any text and ? one character. A pattern without a dot
+	// matches the table's name in any schema. A pattern with a dot matches only names that the text qualifies.
 	Tables []string
-	// Clauses are ShareClause and NoKeyUpdateClause; none means both.
+	// Clauses lists ShareClause and NoKeyUpdateClause; an empty list means both.
 	Clauses []string
 	Policy  Policy
-	// FencedBy names the column that fences in the clause's place; Strip needs it.
+	// FencedBy names the column by which the application detects changes instead. Strip requires it.
 	FencedBy string
-	// Name is the operation of the statements that this policy is for, in metrics;
-	// "" for the one made of verb and table.
+	// Name replaces the statements' operation in metrics; "" leaves the operation of verb and table.
 	Name string
 }
 
-// ByteaMapping is what becomes of columns of type bytea that are in keys.
+// ByteaMapping says how bytea columns in keys are stored.
 type ByteaMapping string
 
 const (
-	// ByteaOff maps nothing: the server refuses such a column.
+	// ByteaOff stores bytea columns of keys as bytea, which the server refuses.
 	ByteaOff ByteaMapping = ""
-	// ByteaHex stores it as text of hexadecimal digits (MappedSuffix); the server converts,
-	// by encode() and decode().
+	// ByteaHex stores a column as text of hexadecimal digits (MappedSuffix). The server converts values by
+	// encode() and decode().
 	ByteaHex ByteaMapping = "hex"
-	// ByteaHexCast likewise, by casts: for a server that has no encode() and decode().
+	// ByteaHexCast stores columns as ByteaHex does, but converts by casts, for a server without encode() and
+	// decode().
 	ByteaHexCast ByteaMapping = "hex-cast"
 )
 
-// Rules switches the rules; the zero value is none of them.
+// Rules enables and configures the rewriting rules. The zero value disables all of them.
 type Rules struct {
-	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE by Policies: the first that
-	// matches a table and clause holds, and Update where none does.
+	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE. The first of Policies that matches table and clause
+	// applies; without a match Update applies.
 	Locking  bool
 	Policies []LockPolicy
-	// Split makes the other form of FOR UPDATE over several tables (Planner.Split).
+	// Split enables the two-statement form of FOR UPDATE over several tables (Planner.Split).
 	Split bool
-	// Index makes CREATE INDEX asynchronous; AwaitIndex has the relay wait for the job.
+	// Index makes CREATE INDEX asynchronous. AwaitIndex also makes Sluice wait for the index job.
 	Index, AwaitIndex bool
-	// Serial makes serial columns identity columns, identity columns bigint, and gives sequences
-	// a cache that DSQL takes: SequenceCache, which is 1 where it is 0.
+	// Serial turns serial columns into identity columns, and widens identity columns to bigint. It also sets
+	// the cache of sequences to SequenceCache, where 0 means 1.
 	Serial        bool
 	SequenceCache int
-	// Numeric is what a column of type numeric gets that says no precision, as "(128,38)"; "" for nothing.
+	// Numeric is the precision for numeric columns without one, for example "(128,38)"; "" leaves them as they
+	// are.
 	Numeric string
-	// SerialForm says whether they become that at once, or sequences are made where the relay can.
+	// SerialForm says whether serial columns always become identities, or get sequences where Sluice can make
+	// them.
 	SerialForm SerialForm
-	// SerialKeys has columns of int that refer to such an identity be bigint, as it is.
+	// SerialKeys widens int columns to bigint if they reference a widened identity column.
 	SerialKeys bool
-	// Chunked are tables, as in LockPolicy.Tables, of which the relay deletes more rows than
-	// one transaction may change in several (Planner.Chunked).
+	// Chunked are patterns of tables, as in LockPolicy.Tables. A DELETE from one of these tables that exceeds
+	// the row limit of a transaction runs in several (Planner.Chunked).
 	Chunked   []string
-	Databases bool // answer CREATE DATABASE and DROP DATABASE
-	Isolation bool // weaker isolation levels to DSQL's
-	// AddColumn takes NULL, which says nothing, from the columns that ALTER TABLE adds.
+	Databases bool // CREATE DATABASE and DROP DATABASE are answered without the server
+	Isolation bool // isolation levels weaker than DSQL's become DSQL's
+	// AddColumn removes a redundant NULL from columns that ALTER TABLE adds.
 	AddColumn bool
-	// Backfill leaves ALTER TABLE ... ADD COLUMN ... DEFAULT to the relay, to be carried out in
-	// several transactions and without NOT NULL (Statement.Alteration).
+	// Backfill makes Sluice carry out ALTER TABLE ... ADD COLUMN ... DEFAULT in several transactions and
+	// without NOT NULL (Statement.Alteration).
 	Backfill bool
-	// Enums has a domain stand for an enumeration.
+	// Enums replaces an enumeration by a domain.
 	Enums bool
-	// Retype has the relay carry out a change of a column's type (Alteration.Retypes).
+	// Retype makes Sluice carry out a change of a column's type (Alteration.Retypes).
 	Retype bool
-	// InTransactions says what the relay does about DDL in a transaction beside other
-	// statements; it changes findings only.
+	// InTransactions says how Sluice runs DDL together with other statements in a transaction. The rules use it
+	// for findings only.
 	InTransactions InTransactions
-	// Constraints leaves ALTER TABLE that adds constraints to the relay, to be carried out in the
-	// steps that DSQL has (Statement.Constraints). NotNullCheck takes NOT NULL there for a CHECK.
+	// Constraints makes Sluice add constraints of an ALTER TABLE in the steps that DSQL supports
+	// (Statement.Constraints). NotNullCheck replaces NOT NULL there by a CHECK.
 	Constraints, NotNullCheck bool
-	Session                   bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
-	// Named leaves set_config() of application_name to the relay, where no server has that of a client (Statement.Told).
+	Session                   bool // DISCARD PLANS, SEQUENCES and TEMP, and other resets of session state, are answered without the server
+	// Named makes Sluice handle set_config() of application_name, because no server connection has the client's
+	// application_name (Statement.Told).
 	Named bool
-	// Cursors leaves statements about cursors to the relay (Statement.Cursor).
+	// Cursors makes Sluice handle statements about cursors (Statement.Cursor).
 	Cursors bool
-	// CopyIn leaves COPY FROM STDIN to the relay, to be carried out by INSERTs (Statement.CopyIn).
+	// CopyIn makes Sluice carry out COPY FROM STDIN by INSERTs (Statement.CopyIn).
 	CopyIn bool
-	// Truncate is what becomes of TRUNCATE; "" is TruncateRefuse.
+	// Truncate says how TRUNCATE is rewritten; "" means TruncateRefuse.
 	Truncate TruncatePolicy
-	// Advisory leaves advisory locks of sessions to the relay (Statement.Advisory), and refuses
-	// other uses of such locks.
+	// Advisory makes Sluice handle advisory locks of sessions (Statement.Advisory). Other uses of advisory
+	// locks are refused.
 	Advisory bool
-	// Role is the one that every session has at the backend: a statement that sets it changes nothing.
+	// Role is the role of every backend. A SET ROLE to this role changes nothing.
 	Role string
-	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
-	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
-	// names are the relay's to carry out, whatever Databases says.
+	// SchemaOf returns the schema that replaces a database of the given name; ok is false without one. A nil
+	// SchemaOf maps no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without
+	// Databases.
 	SchemaOf func(database string) (schema string, ok bool)
-	// Extensions answers statements about extensions that DSQL has a part of built in, and makes
-	// uuid_generate_v4() gen_random_uuid().
+	// Extensions answers statements about extensions that DSQL partly has built in. It also rewrites
+	// uuid_generate_v4() to gen_random_uuid().
 	Extensions bool
-	// Weaken takes SERIALIZABLE for REPEATABLE READ, of which the relay warns (Statement.Weakened).
+	// Weaken rewrites SERIALIZABLE to REPEATABLE READ, with a warning to the client (Statement.Weakened).
 	Weaken bool
-	// Savepoints says that the relay emulates them: Dialect finds nothing in them.
+	// Savepoints says that Sluice emulates savepoints, so that Dialect reports none.
 	Savepoints bool
-	// Bytea says how columns of type bytea that are in keys are stored; "" is ByteaOff.
+	// Bytea says how bytea columns in keys are stored; "" means ByteaOff.
 	Bytea ByteaMapping
-	// ByteaCheck gives each mapped column of a new table a CHECK that holds what is written to
-	// it, by whomever, to lower-case hexadecimal digits.
+	// ByteaCheck adds a CHECK to each mapped column of a new table. The CHECK allows only lower-case
+	// hexadecimal digits, also for writes that bypass Sluice.
 	ByteaCheck bool
-	// ByteaColumns are columns, each as table.column, that a new table maps though they are in
-	// no key: for an index to come.
+	// ByteaColumns lists "table.column" pairs that CREATE TABLE maps although no key contains them. A later
+	// CREATE INDEX may then use them.
 	ByteaColumns []string
-	// Dialect finds what DSQL refuses and no rule handles.
+	// Dialect reports what DSQL refuses and no other rule handles.
 	Dialect bool
 }
 
-// AllRules are the rules for DSQL.
+// AllRules returns the rules that are recommended for DSQL.
 func AllRules() Rules {
 	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, SequenceCache: 1, SerialForm: SerialAuto, SerialKeys: true, Numeric: "(" + WideNumeric + ")", Databases: true,
 		Isolation: true, Session: true, AddColumn: true, Extensions: true, Cursors: true, Constraints: true, Dialect: true}
 }
 
-// any reports whether there is anything to look for.
+// any reports whether a rule is enabled that edits texts or reports findings.
 func (r *Rules) any() bool {
 	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.CopyIn ||
 		r.Truncate == TruncateDelete || r.Truncate == TruncateBatches || r.Advisory || r.Dialect || r.Bytea != ByteaOff || r.Numeric != ""
 }
 
-// SerializableKey is the configuration key of Weaken.
+// SerializableKey is the configuration key of Rules.Weaken.
 const SerializableKey = "rewrite.serializable"
 
-// policiesKey is the configuration key of Policies.
+// policiesKey is the configuration key of Rules.Policies.
 const policiesKey = "rewrite.locking_policies"
 
-// validate reports every bad policy and column at once.
+// validate returns an error that joins all problems of policies, columns, cache size and table patterns.
 func (r *Rules) validate() error {
 	var errs []error
 	for i, p := range r.Policies {
@@ -187,7 +188,7 @@ func (r *Rules) validate() error {
 	return errors.Join(errs...)
 }
 
-// patternProblems says what is wrong with patterns of tables.
+// patternProblems returns a message for each malformed table pattern.
 func patternProblems(patterns []string) (bad []string) {
 	for _, pattern := range patterns {
 		if pattern == "" || strings.Count(pattern, ".") > 1 {
@@ -224,7 +225,7 @@ func (p *LockPolicy) problems() []string {
 	return bad
 }
 
-// of finds the policy of one table and clause; nil for the default.
+// of returns the first policy that matches a table and a clause, or nil.
 func (r *Rules) of(table, clause string) *LockPolicy {
 	for i := range r.Policies {
 		if p := &r.Policies[i]; p.concerns(clause) && p.matches(table) {
@@ -245,7 +246,7 @@ func (p *LockPolicy) concerns(clause string) bool {
 
 func (p *LockPolicy) matches(table string) bool { return matchesAny(p.Tables, table) }
 
-// matchesAny reports whether a pattern matches a table as a text names it.
+// matchesAny reports whether a pattern matches a table name. The name may be qualified, as in the text.
 func matchesAny(patterns []string, table string) bool {
 	for _, pattern := range patterns {
 		name := table
@@ -264,8 +265,8 @@ func matchesAny(patterns []string, table string) bool {
 	return false
 }
 
-// glob matches a name with a pattern of * and ?, in time that goes with the
-// product of their lengths.
+// glob reports whether a name matches a pattern with * and ?. Its time is at most proportional to the product
+// of both lengths.
 func glob(pattern, name string) bool {
 	p, n, star, mark := 0, 0, -1, 0
 	for n < len(name) {
@@ -286,8 +287,8 @@ func glob(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// decide finds the strongest policy over a statement's tables and the clauses
-// that stand in it, and the name that the deciding policy gives.
+// decide returns the strongest policy over a statement's tables and locking clauses, and the Name of this
+// policy.
 func (r *Rules) decide(tables, clauses []string) (Policy, string) {
 	if len(tables) == 0 {
 		return Update, ""

@@ -6,23 +6,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// What PostgreSQL says to a statement in a transaction that is READ ONLY. A client that has set
-// default_transaction_read_only has all its transactions so. Those that begin with a BEGIN are
-// begun so by the relay, and their server judges. A statement outside of a block has no BEGIN, and
-// is judged by its text.
+// PostgreSQL refuses some statements in a READ ONLY transaction. For a client with
+// default_transaction_read_only, Sluice adds READ ONLY to each BEGIN, and the server checks the statements. A
+// statement outside of a block has no BEGIN, so Sluice checks its text.
 
-// ReadOnlyDefault is the setting that has transactions begin READ ONLY.
+// ReadOnlyDefault is the setting that makes transactions READ ONLY by default.
 const ReadOnlyDefault = "default_transaction_read_only"
 
-// InReadOnly is the command that PostgreSQL refuses to execute in such a transaction, as its error
-// names it: "INSERT", "SELECT FOR UPDATE", "nextval()"; "" for a statement that it takes. known is
-// false where the text does not tell: a function may do anything, and so may what was prepared in
-// SQL. Of a read it takes the schema to tell, as ever (Plan.SureRead).
+// InReadOnly returns the command that PostgreSQL refuses in a READ ONLY transaction, as its error names it, for
+// example INSERT or nextval(). command is "" for a statement that is allowed. known is false if the text alone
+// does not decide, for example because of a function or an EXECUTE. Reads of relations need the schema, too
+// (Plan.SureRead).
 func (st *Statement) InReadOnly() (command string, known bool) {
 	return st.writes, st.writes != "" || st.Kind <= Control || st.neutral
 }
 
-// inReadOnly fills in what InReadOnly tells; a is what was gathered of the statement.
+// inReadOnly sets the fields that InReadOnly returns. a is the analysis of the statement.
 func (st *Statement) inReadOnly(m parse.Message, a *analysis) {
 	run := m
 	switch m.Name() {
@@ -45,7 +44,7 @@ func (st *Statement) inReadOnly(m parse.Message, a *analysis) {
 	}
 }
 
-// selected is the command of a query that PostgreSQL refuses; "" for any other.
+// selected returns the command of a query that PostgreSQL refuses in a READ ONLY transaction, or "".
 func selected(m parse.Message, a *analysis) string {
 	switch {
 	case m.Child("into_clause").Shape != nil:
@@ -69,12 +68,12 @@ var lockWords = map[parse.LockClauseStrength]string{
 	parse.LCS_FORUPDATE:      "FOR UPDATE",
 }
 
-// neutrals are statements that may do something, and that PostgreSQL takes in such a transaction.
-// What they make run later is judged then.
+// neutrals are statements other than reads that PostgreSQL allows in a READ ONLY transaction. What they run
+// later is checked at that time.
 var neutrals = map[string]bool{"PrepareStmt": true, "FetchStmt": true, "ClosePortalStmt": true, "ListenStmt": true, "UnlistenStmt": true,
 	"NotifyStmt": true, "LoadStmt": true, "LockStmt": true, "ConstraintsSetStmt": true, "CheckPointStmt": true, "VacuumStmt": true}
 
-// innocuous reports whether a builtin function with effects has none that such a transaction is kept from.
+// innocuous reports whether a builtin function with side effects is allowed in a READ ONLY transaction.
 func innocuous(name string) bool {
 	switch name {
 	case "currval", "lastval", "setseed", "set_config", "pg_notify":
@@ -83,8 +82,8 @@ func innocuous(name string) bool {
 	return strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") || strings.HasPrefix(name, "pg_sleep")
 }
 
-// commandNames are commands that change rows or the catalog, by their nodes. Of a node that is not
-// here, or below, nothing is known.
+// commandNames maps parser types of statements that change rows or the catalog to PostgreSQL's command names.
+// commandOf handles the types whose name depends on the object.
 var commandNames = map[string]string{
 	"InsertStmt": "INSERT", "UpdateStmt": "UPDATE", "DeleteStmt": "DELETE", "MergeStmt": "MERGE", "TruncateStmt": "TRUNCATE TABLE",
 	"CreateStmt": "CREATE TABLE", "ViewStmt": "CREATE VIEW", "IndexStmt": "CREATE INDEX", "CreateSeqStmt": "CREATE SEQUENCE",
@@ -109,7 +108,7 @@ var commandNames = map[string]string{
 	"AlterTSDictionaryStmt": "ALTER TEXT SEARCH DICTIONARY", "AlterTSConfigurationStmt": "ALTER TEXT SEARCH CONFIGURATION",
 }
 
-// commandOf is the command of a statement that changes rows or the catalog; "" for any other.
+// commandOf returns the command name of a statement that changes rows or the catalog, otherwise "".
 func commandOf(m parse.Message) string {
 	object := func(field string) string { return objectWords(parse.ObjectType(m.Integer(field))) }
 	switch m.Name() {
@@ -155,7 +154,7 @@ func granting(m parse.Message, grants, revokes string) string {
 	return revokes
 }
 
-// objectWords is a kind of object as tags of commands have it.
+// objectWords returns a kind of object as command tags spell it.
 func objectWords(kind parse.ObjectType) string {
 	switch kind {
 	case parse.OBJECT_MATVIEW:
@@ -175,16 +174,16 @@ func objectWords(kind parse.ObjectType) string {
 	return strings.ReplaceAll(strings.TrimPrefix(kind.String(), "OBJECT_"), "_", " ")
 }
 
-// abbreviated are the words of kinds of objects that the parser abbreviates.
+// abbreviated are the object kinds whose parser names are abbreviations.
 var abbreviated = map[parse.ObjectType]string{
 	parse.OBJECT_FDW: "FOREIGN DATA WRAPPER", parse.OBJECT_OPCLASS: "OPERATOR CLASS", parse.OBJECT_OPFAMILY: "OPERATOR FAMILY",
 	parse.OBJECT_TSCONFIGURATION: "TEXT SEARCH CONFIGURATION", parse.OBJECT_TSDICTIONARY: "TEXT SEARCH DICTIONARY",
 	parse.OBJECT_TSPARSER: "TEXT SEARCH PARSER", parse.OBJECT_TSTEMPLATE: "TEXT SEARCH TEMPLATE", parse.OBJECT_LARGEOBJECT: "LARGE OBJECT",
 }
 
-// readsByDefault is the rule of what has transactions begin READ ONLY: the relay keeps the setting,
-// and DSQL refuses it. SET SESSION CHARACTERISTICS may name a level beside, which is none too many,
-// and DEFERRABLE, which says nothing of transactions that write.
+// readsByDefault handles changes of default_transaction_read_only, and reports whether it did. Sluice stores
+// the setting, because DSQL refuses it. SET SESSION CHARACTERISTICS may also name an isolation level that DSQL
+// satisfies, and DEFERRABLE for transactions that write, where it has no effect.
 func (r *rewriter) readsByDefault(p *part) (done bool) {
 	st := p.st
 	if !r.rules.Session {

@@ -10,52 +10,52 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// part is one statement of a text while its plan is made.
+// part is one statement of a text, with what the rules need and a plan does not store.
 type part struct {
-	st   *Statement    // in the plan
+	st   *Statement    // the statement's plan
 	raw  parse.Message // the RawStmt
-	node parse.Message // the statement's
-	// locked are the queries in it that have locking clauses.
+	node parse.Message // the statement's node
+	// locked are the queries in the statement that have locking clauses.
 	locked  []parse.Message
-	samples bool // TABLESAMPLE
-	// advisory says that it calls a function that takes an advisory lock.
+	samples bool // uses TABLESAMPLE
+	// advisory reports a call of a function that takes an advisory lock.
 	advisory bool
-	uuids    bool // it calls uuid_generate_v4
-	config   bool // it calls set_config
-	// writes and neutral are the statement's, whatever a rule makes of it.
+	uuids    bool // calls uuid_generate_v4
+	config   bool // calls set_config
+	// writes and neutral are copied to the statement after the rules, which may replace its plan.
 	writes  string
 	neutral bool
 }
 
-// rewriter gathers what the rules make of one text.
+// rewriter collects the edits and findings of the rules for one text.
 type rewriter struct {
 	rules *Rules
-	names *schema.Names // nil where nothing is mapped
-	// maps: the statement being read touches mapped columns, and must not pass as it is.
+	names *schema.Names // nil if no column is mapped
+	// maps reports that the current statement names mapped columns, so that its text must not pass unchanged.
 	maps bool
-	// mapped: some statement does.
+	// mapped reports that a statement of the text names mapped columns.
 	mapped bool
 	text   []byte
 	parts  []part
-	// planned plans a text by itself; nil for a statement of a heavy text. alone does where
-	// transactions are committed in parts, else it is nil; whole: it is not cut into its commands.
+	// planned returns the plan of a text that contains one command; it is nil for a heavy text. alone does the
+	// same with DDL committed in parts, otherwise it is nil. With whole the text is not cut into commands.
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
-	tokens parse.Tokens  // of the statement at hand
+	tokens parse.Tokens  // of the current statement
 	mapper bytea.Mapping // see columns
 
-	numbering *numbering // of a CREATE TABLE alone; else nil
-	widens    []string   // columns of the statement at hand that are wider than declared
+	numbering *numbering // set for a single CREATE TABLE
+	widens    []string   // columns of the current statement that become wider than declared
 
 	edits    []parse.Edit
-	ends     []int // of the edits of each statement
+	ends     []int // for each statement, the length of edits behind it
 	meant    parse.Intents
 	findings []Finding
 }
 
-// rewrite applies the rules to a text that passed the guard. It fills the plan,
-// which draft has made of the text and its tree.
+// rewrite applies the rules to a text and stores the result in its plan. plan and parts are the draft of the
+// text and its tree.
 func (p *Planner) rewrite(sql string, tree parse.Message, names *schema.Names, plan *Plan, parts []part) *Plan {
 	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p part) bool { return p.config })
 	if len(parts) == 0 || !named && !p.config.Rules.any() {
@@ -99,8 +99,8 @@ func (p *Planner) rewrite(sql string, tree parse.Message, names *schema.Names, p
 	return plan
 }
 
-// run applies the rules to every statement but those that pass as they are, of
-// which they only tell. again: columns are mapped in these too, in another form.
+// run applies the rules to every statement for which passes returns false. The others pass unchanged and only
+// get findings. With again, mapped columns in these get their second form (mapAgain).
 func (p *Planner) run(sql string, parts []part, names *schema.Names, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: parse.Intents{}}
 	if len(sql) < heavyBytes {
@@ -124,14 +124,14 @@ func (p *Planner) run(sql string, parts []part, names *schema.Names, passes func
 	return r
 }
 
-// verified reports whether a text means what was intended: its own tree must be
-// the client's with the changes that the rules meant, and no other.
+// verified reports whether a rewritten text has the intended meaning. Its tree must equal the client's with the
+// intended changes and no others.
 func (p *Planner) verified(text string, tree parse.Message, meant parse.Intents, held bool) bool {
 	made, ok := p.read(text, held)
 	return ok && meant.Equal(tree, made)
 }
 
-// read parses a text that a rule made; held says that it is heavy's turn.
+// read parses a text that a rule made. held says that the caller has locked p.heavy.
 func (p *Planner) read(text string, held bool) (tree parse.Message, ok bool) {
 	if p.config.guard([]byte(text)) != parse.Fits {
 		return parse.Message{}, false
@@ -144,7 +144,8 @@ func (p *Planner) read(text string, held bool) (tree parse.Message, ok bool) {
 	return tree, err == nil
 }
 
-// overlaps are the statements of which two edits overlap, or one is not within the statement; nil for none.
+// overlaps returns the indexes of statements with overlapping edits or with edits outside of the statement; nil
+// for none.
 func (r *rewriter) overlaps() map[int]bool {
 	var bad map[int]bool
 	first, at := 0, 0 // of the edits, and in the text
@@ -164,8 +165,8 @@ func (r *rewriter) overlaps() map[int]bool {
 	return bad
 }
 
-// wrong finds the statements whose rewrites, each taken alone, do not mean what
-// was intended; where that explains nothing, all of them.
+// wrong returns a predicate for the statements whose rewritten text, parsed alone, does not have the intended
+// meaning. Callers then rewrite the text without these statements.
 func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
 	bad := make(map[int]bool)
 	first := 0
@@ -195,7 +196,8 @@ func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
 	return func(i int) bool { return bad[i] }
 }
 
-// unverified finds what was to be rewritten of a statement that passes unchanged.
+// unverified records the findings of a statement that passes unchanged because its rewritten text failed
+// verification.
 func (r *rewriter) unverified(p *part) {
 	unchanged := *p.st
 	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: parse.Intents{}}
@@ -216,7 +218,7 @@ func (r *rewriter) unverified(p *part) {
 	}
 }
 
-// statement has every rule look at one statement.
+// statement applies all rules to one statement.
 func (r *rewriter) statement(p *part) {
 	first := len(r.findings)
 	if !r.cursor(p) && !r.copyIn(p) {
@@ -247,7 +249,7 @@ func (r *rewriter) statement(p *part) {
 	}
 }
 
-// others are the rules but that of mapping.
+// others applies all rules except those of cursors, COPY, advisory locks and the mapping.
 func (r *rewriter) others(p *part) {
 	r.locking(p)
 	r.generateUUIDs(p)
@@ -293,13 +295,13 @@ func (r *rewriter) others(p *part) {
 	}
 }
 
-// replaced reports whether the server need not take the statement: it is answered, another one stands
-// for it, or what is in it is carried out.
+// replaced reports whether the server does not get the statement itself. A rule answers it, sends another
+// statement, or carries out its contents.
 func (st *Statement) replaced() bool {
 	return st.Tag != "" || st.Retag != "" || st.Guarded != nil || st.EnumValue != nil
 }
 
-// alterTable are the rules of ALTER TABLE.
+// alterTable applies the rules of ALTER TABLE.
 func (r *rewriter) alterTable(p *part) {
 	if r.constraints(p); p.st.Constraints != nil || r.commands(p) {
 		return
@@ -309,7 +311,7 @@ func (r *rewriter) alterTable(p *part) {
 	r.alteration(p)
 }
 
-// calls are the rules of a query that calls functions about its session.
+// calls applies the rules of a query that calls functions on session state.
 func (r *rewriter) calls(p *part) {
 	if p.advisory {
 		r.leavings(p)
@@ -319,7 +321,7 @@ func (r *rewriter) calls(p *part) {
 	}
 }
 
-// member looks at a statement within CREATE SCHEMA: there is no ASYNC in there.
+// member applies the rules of a statement inside CREATE SCHEMA, where DSQL does not take CREATE INDEX ASYNC.
 func (r *rewriter) member(p *part) {
 	switch {
 	case p.node.Is("CreateStmt"), p.node.Is("CreateSeqStmt"):
@@ -330,7 +332,7 @@ func (r *rewriter) member(p *part) {
 	}
 }
 
-// members are the statements within CREATE SCHEMA, as parts of their own.
+// members yields the statements inside CREATE SCHEMA. Each shares the plan of the CREATE SCHEMA.
 func (p *part) members() iter.Seq[*part] {
 	return func(yield func(*part) bool) {
 		for node := range p.node.List("schema_elts") {
@@ -341,7 +343,7 @@ func (p *part) members() iter.Seq[*part] {
 	}
 }
 
-// hint makes a sentence of a remedy.
+// hint returns a remedy as a sentence, with a capital letter and a period.
 func hint(remedy string) string {
 	if remedy == "" {
 		return ""
@@ -353,25 +355,25 @@ func (r *rewriter) find(f Finding) { r.findings = append(r.findings, f) }
 
 func (r *rewriter) edit(e ...parse.Edit) { r.edits = append(r.edits, e...) }
 
-// phrase reads a statement's tokens, once for all that is within it.
+// phrase returns the tokens of a statement. They are read once and cached until the next statement.
 func (r *rewriter) phrase(p *part) parse.Phrase {
 	return r.tokens.Of(r.text, p.st.Start, p.st.End)
 }
 
-// answer makes a statement one that Sluice answers: in its place a query goes to
-// the server whose rows nobody sees.
+// answer turns a statement into one that Sluice answers with tag. The server gets the query Nothing in its
+// place, and its rows are dropped.
 func (r *rewriter) answer(p *part, does Does, tag string) {
 	r.edit(parse.Edit{Start: p.st.Start, End: p.st.End, Text: Nothing})
 	r.meant.Set(p.raw, "stmt", sampleNothing().Child("stmts").Values("stmt")...)
 	*p.st = Statement{Kind: Read, Does: does, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Tag: tag}
 }
 
-// Nothing is the query that stands where a statement is answered by Sluice.
+// Nothing is the query that replaces a statement which Sluice answers itself.
 const Nothing = "SELECT 1"
 
 var sampleNothing = parse.Sample(Nothing)
 
-// errOverlap refuses a statement at one place of which two rules, or one of them twice, make a change: what
-// both mean cannot be said.
+// errOverlap refuses a statement to which rules made overlapping edits, because the combined meaning is
+// undefined.
 var errOverlap = &Refusal{Unsent: true, Code: "0A000", Message: "cannot rewrite the statement: two changes to it overlap",
 	Detail: "Nothing of the statement was sent.", Hint: "Write it in a simpler way, or in several statements, and report it."}

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// leavings answers, for a server whose sessions have neither cursors nor channels
-// nor advisory locks, what pools send to be rid of such: there is nothing.
+// leavings answers statements by which connection pools release cursors, channels and advisory locks: CLOSE
+// ALL, UNLISTEN and SELECT pg_advisory_unlock_all(). DSQL sessions have none of these.
 func (r *rewriter) leavings(p *part) {
 	if !r.rules.Session {
 		return
@@ -34,8 +34,7 @@ func (r *rewriter) leavings(p *part) {
 	r.find(handled(Discard, Answered, Info, "answered: there is nothing to discard", p.st.Start))
 }
 
-// loneCall is the function call in SELECT f(...), without any other clause, and
-// the name of its column.
+// loneCall returns the function call and the column name of a query SELECT f(...) without other clauses.
 func loneCall(m parse.Message) (call parse.Message, column string) {
 	if calls, columns := plainCalls(m); len(calls) == 1 {
 		return calls[0], columns[0]
@@ -43,8 +42,8 @@ func loneCall(m parse.Message) (call parse.Message, column string) {
 	return parse.Message{}, ""
 }
 
-// plainCalls are the function calls in SELECT f(...), g(...), without any other clause, and the
-// names of their columns; nil for any other query.
+// plainCalls returns the function calls and column names of a query SELECT f(...), g(...) without other
+// clauses. It returns nil for other queries.
 func plainCalls(m parse.Message) (calls []parse.Message, columns []string) {
 	plain := sampleNothing().Child("stmts").Child("stmt")
 	meant := parse.Intents{}
@@ -77,8 +76,7 @@ func plainCalls(m parse.Message) (calls []parse.Message, columns []string) {
 	return calls, columns
 }
 
-// settingAsked is the parameter that a call of current_setting asks for, if it is
-// a constant; "" for none.
+// settingAsked returns the parameter of a current_setting call if it is a constant, otherwise "".
 func settingAsked(call parse.Message) string {
 	if parse.FunctionOf(call) != "current_setting" {
 		return ""
@@ -86,7 +84,7 @@ func settingAsked(call parse.Message) string {
 	return constant(call.Child("args"))
 }
 
-// constant is the text of a string constant that may name a parameter.
+// constant returns the lower-cased text of a string constant that is short enough for a parameter's name.
 func constant(m parse.Message) string {
 	if !m.Is("A_Const") {
 		return ""
@@ -98,7 +96,7 @@ func constant(m parse.Message) string {
 	return strings.ToLower(text)
 }
 
-// shows reads SELECT current_setting('name') like a SHOW.
+// shows marks SELECT current_setting('name') as ShowsInQuery, so that it is answered like SHOW name.
 func (st *Statement) shows(m parse.Message) {
 	call, column := loneCall(m)
 	if n := len(call.ValuesOf("args")); n == 1 || n == 2 && secondIsBool(call) {
@@ -108,7 +106,7 @@ func (st *Statement) shows(m parse.Message) {
 	}
 }
 
-// secondIsBool reports whether a call's second argument is TRUE or FALSE.
+// secondIsBool reports whether the second argument of a call is TRUE or FALSE.
 func secondIsBool(call parse.Message) bool {
 	n := 0
 	for arg := range call.List("args") {
@@ -119,18 +117,18 @@ func secondIsBool(call parse.Message) bool {
 	return false
 }
 
-// mostAsks bounds the parameters that one statement is known to ask for.
+// mostAsks is the maximum number of parameters in Statement.Asks.
 const mostAsks = 32
 
-// asksFor notes a parameter.
+// asksFor records that the statement reads a parameter.
 func (a *analysis) asksFor(name string) {
 	if name != "" && len(a.asked) < mostAsks {
 		a.asked = append(a.asked, name)
 	}
 }
 
-// settingsAsked are the parameters that a statement asks for. Beside pg_settings
-// any constant may name one.
+// settingsAsked returns the parameters that a statement reads. In a query of pg_settings every constant counts
+// as a parameter's name.
 func (a *analysis) settingsAsked(m parse.Message) []string {
 	for _, t := range a.tables {
 		if t.name == "pg_settings" || t.name == "pg_catalog.pg_settings" {

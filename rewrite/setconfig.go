@@ -10,20 +10,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// SELECT set_config('name', 'value', is_local) of constants is a SET that answers with a row. DSQL
-// refuses the function, also for settings that it lets a client SET.
+// SELECT set_config('name', 'value', is_local) with constants equals a SET that returns a row. DSQL refuses the
+// function, even for settings that clients may SET.
 
-// Told is a column of the row that the answer to such a statement has: the value that the setting
-// has behind the change of the same number (Statement.Changes).
+// Told is a result column of a SELECT of set_config calls. It returns the value that the setting has after the
+// change with the same index in Statement.Changes.
 type Told struct {
-	Column string // its name
-	Name   string // the setting's, as the client spells it
-	Value  string // as the client gives it
-	Param  int    // or the number of the parameter that is the value, from 1; 0 for a constant
-	Null   bool   // it is NULL: the setting is reset
+	Column string // the column's name
+	Name   string // the setting's name as the client spells it
+	Value  string // the value as the client gives it
+	Param  int    // the number of the parameter that gives the value, from 1; 0 for a constant
+	Null   bool   // the value is NULL, which resets the setting
 }
 
-// Values is how many parameters a statement has that are values of settings (Told).
+// Values returns the number of parameters that give values of settings (Told).
 func (st *Statement) Values() (n int) {
 	for i := range st.Told {
 		n = max(n, st.Told[i].Param)
@@ -31,7 +31,7 @@ func (st *Statement) Values() (n int) {
 	return n
 }
 
-// setsConfig is what a statement does whose row has these columns.
+// setsConfig returns the Does value of a SELECT of set_config calls with these columns.
 func setsConfig(told []Told) Does {
 	switch {
 	case (&Statement{Told: told}).Values() > 0:
@@ -42,8 +42,8 @@ func setsConfig(told []Told) Does {
 	return SetsConfig
 }
 
-// WithValues is the text of such a statement with constants in the place of its parameters, in the
-// order of their numbers.
+// WithValues returns the SELECT of set_config calls with constants instead of parameters. values[0] replaces
+// $1.
 func (st *Statement) WithValues(values []string) string {
 	var b strings.Builder
 	for i, t := range st.Told {
@@ -59,9 +59,9 @@ func (st *Statement) WithValues(values []string) string {
 	return b.String()
 }
 
-// setConfig makes a SET of a query that does nothing but call set_config, where that is exact.
-// One call is sent as a SET. Several in one row have no such form: the relay answers them where it
-// keeps every setting that they name, and elsewhere they pass as they are.
+// setConfig handles a query that consists of set_config calls, if they equal SETs. A single call is rewritten
+// to a SET. Several calls have no equal form: Sluice answers them if it manages all their settings, and
+// otherwise passes the query on.
 func (r *rewriter) setConfig(p *part) {
 	if !r.rules.Session {
 		r.named(p)
@@ -101,15 +101,15 @@ func (r *rewriter) setConfig(p *part) {
 	} else {
 		r.find(handled(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
-	// Where a Query has parameters the server sees the call, and refuses it.
+	// In a Query message with parameters the server gets the call, and refuses it.
 	*p.st = Statement{Kind: Setting, Does: setsConfig(told), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: told, Calls: values}
 	if len(told) > 1 {
 		p.st.Hint = hint(catalogue[SetConfig].remedy)
 	}
 }
 
-// named leaves a query that does nothing but call set_config of application_name, with constants, to the relay. Of a
-// parameter the server reports what it has made.
+// named marks a query of set_config calls of application_name with constants, so that Sluice answers it. With a
+// parameter, the server reports the changed value.
 func (r *rewriter) named(p *part) {
 	changes, told := configured(p.node)
 	if !r.rules.Named || len(told) == 0 || (&Statement{Told: told}).Values() > 0 || slices.ContainsFunc(changes, func(c Change) bool { return c.Name != "application_name" }) {
@@ -118,13 +118,13 @@ func (r *rewriter) named(p *part) {
 	*p.st = Statement{Kind: Setting, Does: setsConfig(told), Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, Told: told}
 }
 
-// restrictsKinds is what pg_dump asks of a server, of which those that lack the setting take no
-// notice: that no view or foreign table is read in the place of a table. Clusters do not let a
-// client set it.
+// restrictsKinds matches the query by which pg_dump sets restrict_nonsystem_relation_kind. The setting forbids
+// reads of views and foreign tables, and DSQL does not let clients set it. On servers without it the query has
+// no effect.
 var restrictsKinds = pattern("SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'",
 	"SELECT pg_catalog.set_config(name, 'view, foreign-table', false) FROM pg_catalog.pg_settings WHERE name = 'restrict_nonsystem_relation_kind'")
 
-// unrestricted has it answered as by a server that lacks the setting.
+// unrestricted rewrites pg_dump's query to one without rows, the answer of a server that lacks the setting.
 func (r *rewriter) unrestricted(p *part) {
 	const none = "SELECT NULL::text AS set_config WHERE false"
 	tree, err := parse.Tree(none)
@@ -138,10 +138,10 @@ func (r *rewriter) unrestricted(p *part) {
 	r.find(handled(SetConfig, Rewritten, Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
 }
 
-// texts are statements that are known by heart.
+// texts are the trees of known statements.
 type texts []parse.Message
 
-// pattern reads texts when they are first needed.
+// pattern returns a function that parses the statements at its first call.
 func pattern(sqls ...string) func() texts {
 	return sync.OnceValue(func() (all texts) {
 		for _, sql := range sqls {
@@ -151,13 +151,13 @@ func pattern(sqls ...string) func() texts {
 	})
 }
 
-// equalTo reports whether a statement is one of them.
+// equalTo reports whether m equals one of the statements.
 func (all texts) equalTo(m parse.Message) bool {
 	return slices.ContainsFunc(all, func(known parse.Message) bool { return (parse.Intents{}).Equal(known, m) })
 }
 
-// configured reads SELECT set_config(...), ... of constants, and of parameters as values; nothing of any
-// other query.
+// configured returns the changes and result columns of a SELECT of set_config calls. Names must be constants,
+// values constants or parameters. It returns nothing for other queries.
 func configured(m parse.Message) (changes []Change, told []Told) {
 	calls, columns := plainCalls(m)
 	for i, call := range calls {
@@ -168,7 +168,7 @@ func configured(m parse.Message) (changes []Change, told []Told) {
 		t.Column = columns[i]
 		changes, told = append(changes, c), append(told, t)
 	}
-	for n := (&Statement{Told: told}).Values(); n > 0; n-- { // the server tells the type of each
+	for n := (&Statement{Told: told}).Values(); n > 0; n-- { // the server must infer each parameter's type
 		if !slices.ContainsFunc(told, func(t Told) bool { return t.Param == n }) {
 			return nil, nil
 		}
@@ -176,7 +176,8 @@ func configured(m parse.Message) (changes []Change, told []Told) {
 	return changes, told
 }
 
-// configures reads one call of set_config; ok is false where the change is not surely a SET.
+// configures returns the change and the result column of one set_config call. ok is false if the call may not
+// equal a SET.
 func configures(call parse.Message) (c Change, t Told, ok bool) {
 	var args []parse.Message
 	for arg := range call.List("args") {
@@ -200,7 +201,7 @@ func configures(call parse.Message) (c Change, t Told, ok bool) {
 		c.SQL, c.Text = SettingSQL(name, value), value
 	}
 	if t.Param == 0 && !t.Null && ListSettings[name] && c.SQL != parse.Literal(value) {
-		c.Text = "" // of several, or spelt otherwise
+		c.Text = "" // several names, or one that is spelled differently
 	}
 	if args[2].Child("boolval").Flag("boolval") {
 		c.Action = SetLocal
@@ -209,8 +210,8 @@ func configures(call parse.Message) (c Change, t Told, ok bool) {
 	return c, t, true
 }
 
-// settable reports whether set_config of a name means what SET of it means, and the name can be
-// written without quotes. Those of a transaction, and of what SET spells in words, are not.
+// settable reports whether set_config of a name equals SET of it, and the name needs no quotes. It is false for
+// settings of the transaction and for settings with a syntax of their own, such as SET NAMES.
 func settable(name string) bool {
 	if transactional[name] || strings.HasPrefix(name, "default_transaction_") && name != ReadOnlyDefault {
 		return false
@@ -222,12 +223,12 @@ func settable(name string) bool {
 	return len(name) <= parse.MaxName && (plainName.MatchString(name) || ownName.MatchString(name))
 }
 
-// ownName is a setting of Sluice's own, which is named after a key.
+// ownName matches Sluice's own settings, which are named after configuration keys.
 var ownName = regexp.MustCompile(`^sluice(\.[a-z_][a-z0-9_]*)+$`)
 
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
-// textConstant is a string constant, also one that is cast to text or varchar.
+// textConstant returns a string constant, also from a cast to text or varchar.
 func textConstant(m parse.Message) (string, bool) {
 	m, ok := withoutTextCast(m)
 	if !ok {
@@ -239,23 +240,23 @@ func textConstant(m parse.Message) (string, bool) {
 	return m.Child("sval").Text("sval"), true
 }
 
-// nullText reports whether it is NULL, also one that is cast to text or varchar.
+// nullText reports whether m is NULL, also in a cast to text or varchar.
 func nullText(m parse.Message) bool {
 	inner, ok := withoutTextCast(m)
 	return ok && isNull(inner)
 }
 
-// textParam is the number of a parameter that is a text; 0 for anything else.
+// textParam returns the number of a parameter of type text, or 0 for anything else.
 func textParam(m parse.Message) int {
 	inner, ok := withoutTextCast(m)
 	if !ok || !inner.Is("ParamRef") || m.Is("TypeCast") && !slices.Contains(m.Child("type_name").Names("names"), "text") {
-		return 0 // of varchar the type would be told
+		return 0 // a cast to varchar would give the parameter another type
 	}
 	return inner.Integer("number")
 }
 
-// withoutTextCast is what is cast to text or varchar, or m itself where nothing is cast; ok is false
-// for any other cast.
+// withoutTextCast returns the operand of a cast to text or varchar, or m if it is no cast. ok is false for a
+// cast to another type.
 func withoutTextCast(m parse.Message) (inner parse.Message, ok bool) {
 	if !m.Is("TypeCast") {
 		return m, true
@@ -269,13 +270,13 @@ func withoutTextCast(m parse.Message) (inner parse.Message, ok bool) {
 	return m.Child("arg"), true
 }
 
-// ListSettings hold lists of identifiers: as one string constant, SET would
-// take the whole list for one name (GUC_LIST_QUOTE in PostgreSQL's guc tables).
+// ListSettings are the settings whose value is a list of identifiers. SET would read the list in one string
+// constant as a single name (GUC_LIST_QUOTE in PostgreSQL).
 var ListSettings = map[string]bool{"search_path": true, "temp_tablespaces": true,
 	"local_preload_libraries": true, "session_preload_libraries": true}
 
-// SettingSQL writes a value that is given as text, at the startup or to set_config, as it may stand
-// behind SET name TO. What should be a list and is none is written as one constant.
+// SettingSQL returns a value from the startup packet or from set_config in the form that follows SET name TO. A
+// value of a ListSettings name that is no valid list becomes one constant.
 func SettingSQL(name, value string) string {
 	if ListSettings[name] {
 		if parts, ok := Identifiers(value); ok {
@@ -288,8 +289,8 @@ func SettingSQL(name, value string) string {
 	return parse.Literal(value)
 }
 
-// Identifiers splits a list of names as SplitIdentifierString of PostgreSQL does; ok is false for
-// what is no list. A blank text is one empty name, since SET knows no empty list.
+// Identifiers splits a list of names as PostgreSQL's SplitIdentifierString does. ok is false for a malformed
+// list. A blank text is one empty name, because SET has no empty list.
 func Identifiers(value string) (parts []string, ok bool) {
 	const blanks = " \t\n\r\f\v"
 	rest := strings.TrimLeft(value, blanks)
@@ -322,7 +323,8 @@ func Identifiers(value string) (parts []string, ok bool) {
 	}
 }
 
-// quotedName reads a name behind the quote that opens it, in which a quote is doubled.
+// quotedName returns the quoted name at the start of text, without its opening quote. A doubled quote is part
+// of the name; rest follows the closing quote.
 func quotedName(text string) (name, rest string, ok bool) {
 	for {
 		i := strings.IndexByte(text, '"')

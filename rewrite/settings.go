@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// set reads SET and RESET.
+// set records the change that a SET or RESET makes.
 func (st *Statement) set(m parse.Message) {
 	c := Change{Name: strings.ToLower(m.Text("name"))}
 	local := m.Flag("is_local")
@@ -32,7 +32,7 @@ func (st *Statement) set(m parse.Message) {
 		}
 	case parse.VAR_SET_DEFAULT, parse.VAR_RESET:
 		c.Action, c.Default = Reset, kind == parse.VAR_SET_DEFAULT
-	default: // FROM CURRENT
+	default: // SET ... FROM CURRENT
 		st.Pin = PinSetConfig
 		return
 	}
@@ -45,15 +45,15 @@ func (st *Statement) set(m parse.Message) {
 	}
 }
 
-// transactional settings are those of the transaction that runs: SET without
-// LOCAL ends with it all the same.
+// transactional are settings of the current transaction. A SET of these ends with the transaction even without
+// LOCAL.
 var transactional = map[string]bool{
 	"transaction_isolation":  true,
 	"transaction_read_only":  true,
 	"transaction_deferrable": true,
 }
 
-// pinOf is the reason why a setting cannot be carried to another backend.
+// pinOf returns the reason why a setting ties the session to its backend, or NoPin.
 func pinOf(c Change) Pin {
 	switch c.Name {
 	case "role":
@@ -67,10 +67,10 @@ func pinOf(c Change) Pin {
 		return PinSeed
 	case "search_path":
 		if strings.Contains(c.SQL, "pg_temp") {
-			return PinTemp // what is created next may be temporary
+			return PinTemp // later CREATE statements may make temporary objects
 		}
 	case "standard_conforming_strings":
-		// With strings that escape, texts mean something else than is read here.
+		// With escaping backslashes, texts have another meaning than the planner reads.
 		switch strings.ToLower(c.Text) {
 		case "on", "true", "yes", "1":
 		default:
@@ -80,9 +80,8 @@ func pinOf(c Change) Pin {
 	return NoPin
 }
 
-// values writes the value of a setting, which may be a list, as SQL again; text
-// is its plain form when it is one constant. ok is false when it is something
-// that PostgreSQL computes: SET TIME ZONE INTERVAL '1' HOUR.
+// values returns the value of a SET as SQL, and text if the value is a single constant. ok is false for a value
+// that PostgreSQL computes, such as INTERVAL '1' HOUR.
 func values(args iter.Seq[parse.Message]) (sql, text string, ok bool) {
 	var parts []string
 	for arg := range args {
@@ -109,14 +108,13 @@ func values(args iter.Seq[parse.Message]) (sql, text string, ok bool) {
 	return strings.Join(parts, ", "), text, len(parts) > 0
 }
 
-// offset is SET TIME ZONE INTERVAL '+05:30' HOUR TO MINUTE, the qualifier or none, as a value:
-// PostgreSQL itself makes such a text of the interval, and reads it. Of another form than hours
-// and minutes the server would have to be asked.
+// offset returns the value of `SET TIME ZONE INTERVAL '+05:30' HOUR TO MINUTE` as a string constant. PostgreSQL
+// itself stores this setting as the text INTERVAL '+05:30'. ok is false for other forms than hours and minutes.
 func offset(args iter.Seq[parse.Message]) (sql string, ok bool) {
 	for arg := range args {
 		kind, mask := arg.Child("type_name"), 0
 		for typmod := range kind.List("typmods") {
-			if mask != 0 { // a precision of seconds stands behind the mask
+			if mask != 0 { // a precision of seconds follows the mask
 				return "", false
 			}
 			mask = typmod.Child("ival").Integer("ival")

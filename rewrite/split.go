@@ -11,38 +11,36 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Split is the other form of a query that locks FOR UPDATE over several tables,
-// for clusters that take that on one table with equality on its key only: the
-// first table's rows are locked by a statement of their own, and the query is
-// run without its clause. Rows of the other tables are not locked.
+// Split is a query with FOR UPDATE over several tables, divided into two statements. Clusters that take FOR
+// UPDATE only on one table with equality on its key need this form. Lock locks the rows of the first table, and
+// Read is the query without FOR UPDATE. Rows of the other tables are not locked.
 type Split struct {
-	// Lock is the companion; what it answers is for nobody. It must run in the
-	// same transaction, in front of Read.
+	// Lock is the statement that locks the rows. It must run before Read in the same transaction, and its
+	// result is dropped.
 	Lock string
-	// Params are the parameters of Lock by their numbers in the query: $1 of Lock
-	// is the query's $Params[0].
+	// Params maps the parameters of Lock to those of the query: $1 of Lock is the query's $Params[0].
 	Params []int
-	// Read is the query without its clause, with the parameters of the query.
+	// Read is the query without FOR UPDATE. Its parameters are those of the query.
 	Read string
 
-	text  string // what Read was made of: the one that the server refused
+	text  string // the text that the server refused and that edits turned into Read
 	edits []parse.Edit
 }
 
-// between stands between the two parts in a simple Query.
+// between separates Lock and Read in a simple Query.
 const between = "; "
 
-// Text is both for a simple Query.
+// Text returns Lock and Read as one multi-statement query.
 func (s *Split) Text() string { return s.Lock + between + s.Read }
 
-// Position maps a position in Read to the refused text; Plan.Position maps that
-// to the client's.
+// Position converts a position in Read to a position in the refused text, which Plan.Position converts to the
+// client's text.
 func (s *Split) Position(position int) int {
 	return parse.PositionBefore(s.text, s.Read, s.edits, position)
 }
 
-// TextPosition is Position for one in Text; ok is false in Lock, whose text the
-// client did not write.
+// TextPosition converts a position in Text to a position in the refused text. ok is false for a position in
+// Lock, which the client did not write.
 func (s *Split) TextPosition(position int) (mapped int, ok bool) {
 	lock := utf8.RuneCountInString(s.Lock + between)
 	if position <= lock {
@@ -51,22 +49,22 @@ func (s *Split) TextPosition(position int) (mapped int, ok bool) {
 	return s.Position(position - lock), true
 }
 
-// lazySplit holds a split form once it was asked for.
+// lazySplit builds and stores a plan's Split at the first request.
 type lazySplit struct {
 	once sync.Once
 	form *Split
-	// used is form once the cluster has refused the plan's text.
+	// used is form after the cluster refused the plan's text, before that nil.
 	used atomic.Pointer[Split]
 }
 
-// The two refusals that a split form is for, as older clusters word them.
+// splitRefusals are the two errors to which a Split is the remedy, as older clusters word them.
 var splitRefusals = [...]string{
 	"locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key",
 	"locking clause such as FOR UPDATE can be applied on a single table",
 }
 
-// wantsSplit reports whether an error says that the cluster takes FOR UPDATE only
-// in the split form.
+// wantsSplit reports whether an error says that the cluster takes FOR UPDATE only on one table with equality on
+// its key.
 func wantsSplit(code string, message []byte) bool {
 	if code != "0A000" {
 		return false
@@ -79,18 +77,16 @@ func wantsSplit(code string, message []byte) bool {
 	return false
 }
 
-// Hints for the client of a refused FOR UPDATE: SplitHint where no split form
-// helps, SplitNextHint where the next try is sent in it.
+// Hints for the client of a refused FOR UPDATE. SplitHint is for a query that has no Split, SplitNextHint for
+// one whose next execution uses it.
 const (
 	SplitHint     = "This cluster takes FOR UPDATE only on one table with equality on its whole key, and the query could not be split: lock the row by its key in a statement of its own."
 	SplitNextHint = "This cluster takes FOR UPDATE only on one table with equality on its whole key. From now on this query is sent in two parts, which lock the first table's row only."
 )
 
-// Refused is told of an error of the server's about a plan that went out in the
-// split form sent (nil: as its text). When the error refuses the locking clause,
-// the plan has its split form used from now on, if there is a safe one, and
-// again is true when that was not what was refused. hint is for the client; ""
-// for every other error, and with the rule switched off.
+// Refused handles a server error for a plan. sent is the Split that was sent, or nil for the plan's text. If
+// the error refuses FOR UPDATE, hint is the hint for the client; otherwise, or without Rules.Split, hint is "".
+// again reports that the plan now has a Split that was not sent yet; InSplit returns it from now on.
 func (p *Planner) Refused(plan *Plan, sent *Split, code string, message []byte) (hint string, again bool) {
 	if !p.config.Rules.Split || !wantsSplit(code, message) {
 		return "", false
@@ -103,18 +99,17 @@ func (p *Planner) Refused(plan *Plan, sent *Split, code string, message []byte) 
 	return SplitNextHint, true
 }
 
-// InSplit is the split form that the plan goes out in since the cluster refused
-// its text; nil for nearly all plans.
+// InSplit returns the Split that replaces the plan's text since the cluster refused the text; nil for nearly
+// all plans.
 func (p *Plan) InSplit() *Split { return p.split.used.Load() }
 
-// splittable reports whether a text is one query that might have a split form.
+// splittable reports whether a text is a single query with locking clauses at its top level only.
 func splittable(parts []part) bool {
 	return len(parts) == 1 && parts[0].node.Is("SelectStmt") && len(parts[0].locked) == 1 &&
 		parts[0].locked[0].Same(parts[0].node)
 }
 
-// Split is the split form of a plan of this planner; nil when there is no safe
-// one. It is made when it is first asked for.
+// Split returns the Split of a plan of this planner, or nil if there is no safe one. The first call builds it.
 func (p *Planner) Split(plan *Plan) *Split {
 	if !plan.splits {
 		return nil
@@ -133,7 +128,7 @@ func (p *Planner) Split(plan *Plan) *Split {
 	return plan.split.form
 }
 
-// splitOf makes the split form of a query.
+// splitOf builds the Split of a query, or returns nil.
 func (p *Planner) splitOf(text string) *Split {
 	tree, err := parse.Tree(text)
 	if err != nil {
@@ -167,9 +162,8 @@ func (p *Planner) splitOf(text string) *Split {
 	return s
 }
 
-// lockedTable finds the table whose rows a query shall lock and the conditions
-// that compare a column of it with a constant. There is none when those are not
-// sure to hold for every row that the query would lock.
+// lockedTable returns the table whose rows Lock must lock, and the conditions that compare its columns with
+// constants. on is empty if the conditions may not hold for every row that the query would lock.
 func lockedTable(query parse.Message) (table parse.Message, on []parse.Value) {
 	if !waitsForUpdate(query) || query.Child("with_clause").Shape != nil ||
 		query.Integer("op") != int(parse.SETOP_NONE) {
@@ -180,7 +174,7 @@ func lockedTable(query parse.Message) (table parse.Message, on []parse.Value) {
 		return parse.Message{}, nil
 	}
 	if len(clause.Values("locked_rels")) == 0 && outerJoined(query) || folded(query) {
-		return parse.Message{}, nil // PostgreSQL refuses these, and so shall the server
+		return parse.Message{}, nil // PostgreSQL refuses these queries, and so must the server
 	}
 	name := table.Text("relname")
 	if alias := table.Child("alias").Text("aliasname"); alias != "" {
@@ -198,17 +192,17 @@ func lockedTable(query parse.Message) (table parse.Message, on []parse.Value) {
 	return table, equalities(query.Child("where_clause"), where[0], name)
 }
 
-// waitsForUpdate reports whether FOR UPDATE, without a wait policy, is the only
-// locking clause of a query.
+// waitsForUpdate reports whether a query has exactly one locking clause, FOR UPDATE without NOWAIT or SKIP
+// LOCKED.
 func waitsForUpdate(query parse.Message) bool {
 	clause := query.Child("locking_clause")
 	return len(query.Values("locking_clause")) == 1 && clause.Integer("strength") == forUpdate &&
 		clause.Integer("wait_policy") == int(parse.LockWaitBlock)
 }
 
-// leftmost is the first table of a query's FROM. It is absent where a join hides its
-// name or makes up rows for it, and where it is the only one: of one table the
-// companion would be refused just so.
+// leftmost returns the first table of a query's FROM. The result is absent if a join hides the table's name or
+// may return NULLs for its row. It is also absent for a single table, where a Split would be refused for the
+// same reason.
 func leftmost(query parse.Message) parse.Message {
 	item := query.Child("from_clause")
 	several := len(query.Values("from_clause")) > 1
@@ -226,8 +220,7 @@ func leftmost(query parse.Message) parse.Message {
 	return item
 }
 
-// outerJoined reports whether rows of some table may be made up for a join: they
-// cannot be locked.
+// outerJoined reports whether FROM has an outer join. Its rows of NULLs cannot be locked.
 func outerJoined(query parse.Message) bool {
 	var outer func(from parse.Message) bool
 	outer = func(from parse.Message) bool {
@@ -242,7 +235,7 @@ func outerJoined(query parse.Message) bool {
 	return false
 }
 
-// folded reports whether a row of the result stands for several of a table's.
+// folded reports whether a result row may combine several table rows, by DISTINCT, GROUP BY, HAVING or WINDOW.
 func folded(query parse.Message) bool {
 	for _, clause := range []string{"distinct_clause", "group_clause", "having_clause", "window_clause"} {
 		if len(query.Values(clause)) > 0 {
@@ -252,8 +245,8 @@ func folded(query parse.Message) bool {
 	return false
 }
 
-// equalities gathers the conditions of a conjunction that are column = constant
-// for a column written with the table's name.
+// equalities returns the operands of a conjunction that have the form table.column = constant. wrapped is
+// condition as a value.
 func equalities(condition parse.Message, wrapped parse.Value, table string) []parse.Value {
 	switch {
 	case condition.Is("BoolExpr") && condition.Integer("boolop") == int(parse.AND_EXPR):
@@ -287,7 +280,7 @@ func isColumnOf(m parse.Message, table string) bool {
 	return len(fields) == 2 && fields[0] == table && len(m.Values("fields")) == 2
 }
 
-// isConstant reports a parameter or a constant, with or without one cast.
+// isConstant reports whether m is a parameter or a constant, with at most one cast.
 func isConstant(m parse.Message) bool {
 	if m.Is("TypeCast") {
 		m = m.Child("arg")
@@ -295,11 +288,11 @@ func isConstant(m parse.Message) bool {
 	return m.Is("ParamRef") || m.Is("A_Const")
 }
 
-// sampleLock is the companion before the client's table and conditions are in it.
+// sampleLock is the tree of Lock before its table and conditions are inserted.
 var sampleLock = parse.Sample("SELECT 1 FROM t WHERE true AND true FOR UPDATE")
 
-// companion writes the statement that locks the table's rows. The parser's own
-// deparser writes it, and what it wrote must be what was meant.
+// companion sets Lock to a statement that locks the rows of table for which all conditions in on hold. The text
+// is deparsed from a tree, parsed again and compared.
 func (s *Split) companion(table parse.Message, on []parse.Value) bool {
 	tree := sampleLock()
 	query := tree.Child("stmts").Child("stmt")
@@ -322,8 +315,7 @@ func (s *Split) companion(table parse.Message, on []parse.Value) bool {
 	return s.Lock != ""
 }
 
-// renumber gives the parameters of a text the numbers from 1 and notes which
-// they were.
+// renumber numbers the parameters of a text from 1, and records their former numbers in Params.
 func (s *Split) renumber(text string) string {
 	ph := parse.LexPhrase([]byte(text), 0, len(text))
 	now := map[int]int{}
@@ -332,7 +324,7 @@ func (s *Split) renumber(text string) string {
 		if t.Kind != parse.ParamToken {
 			continue
 		}
-		n, _ := strconv.Atoi(strings.TrimPrefix(string(ph.Lexeme(i)), "$")) // the parser took it
+		n, _ := strconv.Atoi(strings.TrimPrefix(string(ph.Lexeme(i)), "$")) // the parser accepted the number
 		if now[n] == 0 {
 			s.Params = append(s.Params, n)
 			now[n] = len(s.Params)

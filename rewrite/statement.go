@@ -1,65 +1,63 @@
 package rewrite
 
-// Kind says what a statement may do, as far as a relay must know. The order is
-// by strength: the kind of a text is the greatest kind among its statements.
+// Kind classifies statements by their strongest possible effect. Kinds are ordered by strength: the kind of a
+// text is the greatest kind of its statements.
 type Kind uint8
 
 const (
-	// Empty is no statement at all: "", ";", a comment ("-- ping").
+	// Empty is a text without a statement: "", ";" or a comment.
 	Empty Kind = iota
-	// Read cannot write, lock, or change the session: a SELECT, VALUES or TABLE
-	// without locking clause, INTO or a function that is not known to be free of
-	// side effects; SHOW; EXPLAIN without ANALYZE; COPY of these to the client;
-	// DECLARE of a cursor over these.
+	// Read is a statement that cannot write, lock, or change the session. Examples are SHOW, EXPLAIN without
+	// ANALYZE, and a SELECT without a locking clause, INTO or a function with unknown side effects. COPY TO
+	// STDOUT and DECLARE CURSOR of a Read query are Read, too.
 	Read
-	// Setting changes session parameters only: SET, RESET, DISCARD, DEALLOCATE.
+	// Setting is a statement that changes only session parameters: SET, RESET, DISCARD, DEALLOCATE.
 	Setting
-	// Control begins or ends a transaction or savepoint.
+	// Control is a statement that begins or ends a transaction or savepoint.
 	Control
-	// Write may write or lock rows, or calls a function that may; or changes what
-	// the session holds other than parameters: PREPARE, EXECUTE, FETCH, CLOSE,
-	// LISTEN, LOAD.
+	// Write is a statement that may write or lock rows, or calls a function that may. Statements that change
+	// other session state than parameters are Write, too: PREPARE, EXECUTE, FETCH, CLOSE, LISTEN, LOAD.
 	Write
-	// DDL changes the catalog (GRANT and REVOKE included), or may: DO, CALL.
+	// DDL is a statement that changes the catalog, GRANT and REVOKE included, or that may: DO, CALL.
 	DDL
-	// Unknown was not parsed: over a guard, or not PostgreSQL's grammar. It may do anything.
+	// Unknown is a text that was not parsed, because of its size or its grammar. It may do anything.
 	Unknown
 )
 
-// Does says what a statement does that a server need not do, as far as its text and the rules tell. A
-// statement has one value. Whether a relay does it is the relay's to decide, by how its session stands.
+// Does names the work of a statement that Sluice may do instead of the server, judged by text and rules. Each
+// statement has one value. Whether Sluice does the work also depends on the state of the session.
 type Does uint8
 
 const (
-	ServerOnly        Does = iota // nothing: the server runs the statement
-	Executes                      // EXECUTE of a name that may be of a relay's (Statement.Executes)
-	ChecksTables                  // LOCK TABLE: the server runs a query of the tables, and the client gets Statement.Tag
+	ServerOnly        Does = iota // the server runs the statement
+	Executes                      // EXECUTE of a name that Sluice may have prepared (Statement.Executes)
+	ChecksTables                  // LOCK TABLE: the server gets a query of the tables, and the client gets Statement.Tag
 	Answers                       // a rule answers the statement with Statement.Tag
-	AnswersVoid                   // so, behind a row of type void
+	AnswersVoid                   // a rule answers with one row of type void and Statement.Tag
 	ClosesAll                     // CLOSE ALL, which a rule answers
 	DiscardsSequences             // DISCARD SEQUENCES, which a rule answers
 	Locks                         // takes or releases advisory locks (Statement.Advisory)
-	ChangesDatabase               // CREATE or DROP DATABASE of a name that stands for a schema (Statement.Database)
-	Alters                        // DDL that the relay may carry out in steps, where the server refuses it
+	ChangesDatabase               // CREATE or DROP DATABASE of a name that is mapped to a schema (Statement.Database)
+	Alters                        // DDL that the server refuses and Sluice may carry out in steps
 	UsesCursor                    // DECLARE, FETCH, MOVE or CLOSE (Statement.Cursor)
 	CopiesIn                      // COPY FROM STDIN by INSERTs (Statement.CopyIn)
 	Shows                         // SHOW (Statement.Show)
 	ShowsInQuery                  // SELECT current_setting('name') (Statement.Show and Column)
-	Sets                          // SET and RESET (Statement.Changes), and a DISCARD that has no value of its own
+	Sets                          // SET and RESET (Statement.Changes), and any DISCARD without another value of Does
 	DiscardsAll                   // DISCARD ALL
 	SetsConfig                    // SELECT set_config(...), one call of constants (Statement.Told)
-	SetsRow                       // so, several calls
-	BindsConfig                   // so, with parameters as values
+	SetsRow                       // SELECT of several set_config calls of constants
+	BindsConfig                   // SELECT of set_config calls with parameters as values
 	Deallocates                   // DEALLOCATE of a name (Statement.Deallocate)
 	DeallocatesAll                // DEALLOCATE ALL
-	Begins                        // BEGIN and START TRANSACTION (Statement.Tx, as of the following)
+	Begins                        // BEGIN and START TRANSACTION (Statement.Tx, as for the next three)
 	SetsModes                     // SET TRANSACTION
 	Saves                         // SAVEPOINT, RELEASE, ROLLBACK TO
-	Ends                          // COMMIT, ROLLBACK, PREPARE TRANSACTION, and the ends of prepared transactions
-	DoesCount                     // how many values there are
+	Ends                          // COMMIT, ROLLBACK, PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED
+	DoesCount                     // the number of values
 )
 
-// Verb is a transaction-control verb.
+// Verb is the verb of a transaction-control statement.
 type Verb uint8
 
 const (
@@ -73,11 +71,11 @@ const (
 	PrepareTransaction
 	CommitPrepared
 	RollbackPrepared
-	SetTransaction            // SET TRANSACTION: of the transaction that runs
-	SetSessionCharacteristics // of those to come; its Kind is Setting, with Changes
+	SetTransaction            // SET TRANSACTION, for the current transaction
+	SetSessionCharacteristics // for later transactions; its Kind is Setting, with Changes
 )
 
-// Isolation is the level a BEGIN or SET TRANSACTION names.
+// Isolation is the level that a BEGIN or SET TRANSACTION names.
 type Isolation uint8
 
 const (
@@ -88,35 +86,35 @@ const (
 	Serializable
 )
 
-// String is the level as SQL has it; "" for DefaultIsolation.
+// String returns the level's SQL spelling, or "" for DefaultIsolation.
 func (i Isolation) String() string {
 	return [...]string{"", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}[i]
 }
 
-// Transaction is what a statement says about transactions: control verbs, and
-// SET TRANSACTION and SET SESSION CHARACTERISTICS with their options.
+// Transaction holds the verb and options of a transaction-control statement, SET TRANSACTION or SET SESSION
+// CHARACTERISTICS.
 type Transaction struct {
 	Verb       Verb
 	Isolation  Isolation
 	ReadOnly   bool
-	ReadWrite  bool // said explicitly
-	Deferrable bool // DEFERRABLE or NOT DEFERRABLE was said
-	Waits      bool // of these, DEFERRABLE was said last
+	ReadWrite  bool // READ WRITE is written out
+	Deferrable bool // DEFERRABLE or NOT DEFERRABLE is written out
+	Waits      bool // the last of these options is DEFERRABLE
 	Chain      bool // AND CHAIN
-	// Name is a savepoint's, or a prepared transaction's.
+	// Name is the name of the savepoint or the prepared transaction.
 	Name string
-	// Snapshot is what SET TRANSACTION SNAPSHOT names.
+	// Snapshot is the snapshot that SET TRANSACTION SNAPSHOT names.
 	Snapshot string
 }
 
-// DeferrableBegin reports a BEGIN that may be answered before it is sent, because
-// it means the same later on: plain, READ WRITE, or REPEATABLE READ.
+// DeferrableBegin reports whether a BEGIN may be answered before it is sent. This holds for a plain BEGIN, READ
+// WRITE and REPEATABLE READ, which mean the same at a later time.
 func (t Transaction) DeferrableBegin() bool {
 	return t.Verb == Begin && !t.ReadOnly && !t.Deferrable &&
 		(t.Isolation == DefaultIsolation || t.Isolation == RepeatableRead)
 }
 
-// Action is what a statement does to one session setting.
+// Action is the kind of change that a statement makes to a session setting.
 type Action uint8
 
 const (
@@ -130,21 +128,19 @@ const (
 // Change is one change of a session setting.
 type Change struct {
 	Action Action
-	// Name is the parameter's name, lower-cased: "timezone", "my.custom".
-	// It is empty where set_config changes what nobody reads out of the text.
+	// Name is the lower-cased name of the parameter, for example "timezone". It is empty for a set_config call
+	// whose parameter the text does not show.
 	Name string
-	// SQL is the value as it may be written after "SET name TO ", in PostgreSQL's
-	// syntax and quoted: `'UTC'`, `'$user', 'public'`, `0.5`. Empty for resets, and
-	// for a SET LOCAL to the default or to a value that PostgreSQL computes.
+	// SQL is the value as PostgreSQL accepts it after "SET name TO ", for example `'UTC'`, `'$user', 'public'`
+	// or `0.5`. It is empty for resets, for SET LOCAL to the default, and for values that PostgreSQL computes.
 	SQL string
-	// Text is the value without quotes, when it is a single constant: "5s", "0".
+	// Text is the value without quotes if it is a single constant, for example "5s"; otherwise "".
 	Text string
-	// Default: a reset that is written SET name TO DEFAULT, or SET TIME ZONE LOCAL.
-	// A SET LOCAL to the default has it too.
+	// Default reports SET name TO DEFAULT and SET TIME ZONE LOCAL, with LOCAL or without.
 	Default bool
 }
 
-// Pin is the reason why a session that ran a statement must keep its backend.
+// Pin is the reason why a session must keep its backend after a statement.
 type Pin uint8
 
 const (
@@ -154,21 +150,21 @@ const (
 	PinHoldCursor     // DECLARE ... WITH HOLD
 	PinTemp           // temporary table, view or sequence
 	PinAdvisory       // session-level advisory lock
-	PinSetConfig      // set_config(), SET whose value cannot be carried
-	PinSequence       // after a currval() or lastval() that another backend could answer
+	PinSetConfig      // set_config(), or a SET whose value Sluice cannot repeat on another backend
+	PinSequence       // a currval() or lastval() that another backend could have answered
 	PinSeed           // setseed()
 	PinLoad           // LOAD
-	PinProcedural     // DO, CALL: may change settings where nobody sees it
-	PinUnparsed       // over a guard: nobody looked at it
+	PinProcedural     // DO and CALL, whose text does not show which settings they change
+	PinUnparsed       // a text over a limit, which was not parsed
 	PinRole           // SET ROLE, SET SESSION AUTHORIZATION
 	pinCount
 )
 
-// RelayName begins the names under which a relay prepares the statements of its
-// clients, for which DEALLOCATE and EXECUTE in SQL have no use.
+// RelayName is the prefix of the names under which Sluice prepares clients' statements on a backend. Clients
+// have no use for these names in DEALLOCATE or EXECUTE.
 const RelayName = "sluice_"
 
-// CopyWay is the way of rows between client and server in a COPY.
+// CopyWay is the direction in which a COPY moves rows between client and server.
 type CopyWay uint8
 
 const (
@@ -177,85 +173,81 @@ const (
 	CopyFromClient         // COPY ... FROM STDIN
 )
 
-// Statement is one statement of a text.
+// Statement is the plan of one statement of a text.
 type Statement struct {
 	Kind Kind
 	Does Does
-	// Start and End are byte offsets in the text, without white space and comments
-	// in front, and without the semicolon. End is 0 when the words alone told the
-	// plan: the statement is the whole text then.
+	// Start and End are byte offsets in the text, without leading blanks and comments and without the
+	// semicolon. End is 0 for a text that was planned by its words: the statement is the whole text.
 	Start, End int
 	Tx         Transaction
-	// Changes of settings, usually one.
+	// Changes are the changes of settings, usually one.
 	Changes []Change
-	// Told are the columns of the one row that set_config answers with: one for each of Changes. With
-	// one the server gets a SET.
+	// Told lists the columns of the row that a SELECT of set_config calls returns, one for each of Changes. For
+	// one call the server gets a SET.
 	Told []Told
-	// Show is the parameter of Shows and ShowsInQuery, lower-cased.
+	// Show is the lower-cased parameter of a Shows or ShowsInQuery statement.
 	Show string
-	// Column is the name of the one column of ShowsInQuery and AnswersVoid.
+	// Column is the name of the result column of ShowsInQuery and AnswersVoid.
 	Column string
-	// Asks are parameters that the statement asks for by a name that is constant, in
-	// other ways than Show: in calls of current_setting(), or beside pg_settings.
+	// Asks lists constant parameter names in calls of current_setting(), and all constants in queries of
+	// pg_settings. The parameter of Show is not included.
 	Asks []string
-	// Deallocate is the name that Deallocates gives up.
+	// Deallocate is the statement name of a DEALLOCATE.
 	Deallocate string
-	// Executes is the name that an EXECUTE gives, where it begins with RelayName.
+	// Executes is the statement name of an EXECUTE, if the name begins with RelayName.
 	Executes string
-	// Copy says which way a COPY moves rows of the client's; NoCopy for a COPY of a file, and any other statement.
+	// Copy is the direction of a COPY between client and server. It is NoCopy for a COPY of a file and for
+	// other statements.
 	Copy CopyWay
-	// Tables named in the statement, as written (schema-qualified where the text
-	// is), without duplicates, in order of appearance. nil when nobody looked.
-	// Names of WITH queries are not among them; views and sequences are.
+	// Tables lists tables, views and sequences as the statement writes them, with schema if written, in order
+	// and without duplicates. Names of WITH queries are not included. It is nil for a text that was not parsed.
 	Tables []string
 	Pin    Pin
-	// Contends: it locks or changes rows that others may want, because they are
-	// there already: UPDATE, DELETE, MERGE, INSERT ... ON CONFLICT DO UPDATE, a
-	// locking clause. An INSERT has its rows for itself; what a function does, and
-	// what DDL does, is not seen.
+	// Contends reports that the statement locks or changes existing rows: UPDATE, DELETE, MERGE, INSERT ... ON
+	// CONFLICT DO UPDATE, or a locking clause. Effects of functions and of DDL are not included.
 	Contends bool
-	// Calls: the text calls a function that is not known, or one that changes
-	// settings: what it leaves of them in the session, nobody sees in the text.
+	// Calls reports a call of a function that is unknown, or known to change settings. The text does not show
+	// which settings the function changes.
 	Calls bool
-	// Leaves: the text calls a function that may leave something at the backend beside settings: a
-	// temporary table, a lock, a cursor, a prepared statement. See MayLeave.
+	// Leaves reports a call of a function that may leave a temporary table, a lock, a cursor or a prepared
+	// statement. Settings are not included (Calls). See MayLeave.
 	Leaves bool
-	// Operation names the statement in metrics: select_shards. The number of
-	// names is bounded.
+	// Operation is the name of the statement in metrics, such as select_shards. The number of names is bounded.
 	Operation string
 
-	// Tag is the command tag of a statement that Sluice answers; "" for the others.
-	// Plan.Text has a query in its place that reads nothing: where that goes to
-	// the server, its rows are swallowed and its tag is replaced by this one.
+	// Tag is the command tag of a statement that Sluice answers, otherwise "". Plan.Text has a query without
+	// effect at the statement's position. If the server runs this query, its rows are dropped and Tag replaces
+	// its tag.
 	Tag string
-	// Weakened: SERIALIZABLE was asked for, and is taken for REPEATABLE READ (Rules.Weaken): the
-	// client is to be warned whenever the statement runs.
+	// Weakened reports a SERIALIZABLE that runs as REPEATABLE READ (Rules.Weaken). The client gets a warning at
+	// each run.
 	Weakened bool
-	// OfBlock says that PostgreSQL warns of the statement outside of a transaction block.
+	// OfBlock reports that PostgreSQL warns of the statement outside of a transaction block.
 	OfBlock bool
-	// Notices stand in front of Tag.
+	// Notices are sent to the client before Tag.
 	Notices []Notice
-	// Refusal is the error that Sluice answers with; nil for none. Where the text
-	// goes to the server all the same, it stands for the error of this statement.
+	// Refusal is the error with which Sluice answers the statement, or nil. If the server gets the text anyway,
+	// Refusal replaces the server's error for this statement.
 	Refusal *Refusal
-	// Job says that the answer has a row of ours to swallow: see Job.
+	// Job says whether the server's answer has a job_id row that the client must not see.
 	Job Job
 	// IfNoIndex is the index of a CREATE INDEX IF NOT EXISTS; nil for any other statement.
 	IfNoIndex *IndexName
-	// Hint is for a 0A000 or 42704 of the server that comes without one; "" for none.
+	// Hint is added to a server error 0A000 or 42704 that has no hint; "" for none.
 	Hint string
-	// Retag is the tag that the client is sent where another statement stands for this one at the
-	// server; "" for the server's own. Warning, nil for none, is told in front of it.
+	// Retag is the command tag that the client gets if Plan.Text has another statement at this position; ""
+	// leaves the server's tag. Warning, if not nil, is sent before it.
 	Retag   string
 	Warning *Notice
-	// Truncation is a TRUNCATE for which a DELETE goes to the server; nil for any other statement.
+	// Truncation is set for a TRUNCATE that the server gets as a DELETE.
 	Truncation *Truncation
 
-	// What else belongs to the value of Does; nil for any other statement. Alters has one of six.
-	Database    *Database    // the server must not see it (Rules.SchemaOf)
-	Advisory    *Advisory    // with Tag
-	Cursor      *Cursor      // the server must not see it
-	CopyIn      *CopyIn      // the server must not see it
+	// These belong to a value of Does and are otherwise nil. For Alters exactly one of six is set.
+	Database    *Database    // the server does not get the statement (Rules.SchemaOf)
+	Advisory    *Advisory    // Locks; Tag is set, too
+	Cursor      *Cursor      // the server does not get the statement
+	CopyIn      *CopyIn      // the server does not get the statement
 	Alteration  *Alteration  // Alters: ALTER TABLE of one column
 	Constraints *Constraints // Alters: ALTER TABLE that adds constraints
 	Commands    *Commands    // Alters: ALTER TABLE of several commands
@@ -263,27 +255,26 @@ type Statement struct {
 	EnumValue   *EnumValue   // Alters: ALTER TYPE ... ADD VALUE
 	Numbered    *Numbered    // Alters: CREATE TABLE with sequences
 
-	demand     Demand // without what Changes tell
-	writes     string // see InReadOnly
-	neutral    bool   // see InReadOnly
-	apart      bool   // of a string: the relay carries it out, as a text of its own (Plan.TooMuch)
-	setsConfig bool   // by set_config()
+	demand     Demand // without the demands of Changes
+	writes     string // see inReadOnly
+	neutral    bool   // see inReadOnly
+	apart      bool   // of a multi-statement query: the relay runs the statement as a text of its own (Plan.TooMuch)
+	setsConfig bool   // calls set_config()
 	unsure     bool   // see Plan.SureRead
 	sequence   string
 }
 
-// MayLeave reports whether the statement may leave something at the backend that outlives its
-// transaction and that its text does not tell. Only the backend knows what is there then. What is
-// created is temporary under some search paths. Of a text that nobody has read, anything is
-// possible.
+// MayLeave reports whether the statement may leave state at the backend that outlives its transaction and does
+// not show in its text. DDL may, because some search paths make new tables temporary. A text that was not
+// parsed may leave anything.
 func (st *Statement) MayLeave() bool {
 	return st.Leaves || st.Kind == DDL || st.Kind == Unknown
 }
 
-// Alters reports whether the relay may carry the statement out in steps.
+// Alters reports whether Sluice may carry the statement out in steps.
 func (st *Statement) Alters() bool { return st.Does == Alters }
 
-// Altered is the text of such a statement, and its tag.
+// Altered returns the client's text and the command tag of a statement that Sluice carries out in steps.
 func (st *Statement) Altered() (text, tag string) {
 	switch {
 	case st.Constraints != nil:
@@ -300,36 +291,35 @@ func (st *Statement) Altered() (text, tag string) {
 	return st.Alteration.Text, "ALTER TABLE"
 }
 
-// Refusal is an error that Sluice originates for a statement.
+// Refusal is an error with which Sluice itself answers a statement.
 type Refusal struct {
 	Code, Message, Detail, Hint string // Code is a SQLSTATE
-	// Unsent: the statement must not reach the server, which might take it for another.
+	// Unsent means that the server must not get the statement, because it might understand another one.
 	Unsent bool
 }
 
-// Notice is what a client is told in front of the answer to a statement.
+// Notice is a notice or warning that the client gets before the answer to a statement.
 type Notice struct{ Message, Detail string }
 
-// Database is a CREATE DATABASE, or a DROP DATABASE, of a name that stands for a schema.
+// Database is a CREATE DATABASE or DROP DATABASE of a name that is mapped to a schema.
 type Database struct {
 	Name, Schema    string
 	Drop            bool
 	IfExists, Force bool // of DROP DATABASE
 }
 
-// Job says what to do about the background job that a rewritten CREATE INDEX
-// begins. DSQL answers with one row of one column, job_id, which the client must
-// not see, and none when IF NOT EXISTS found the index.
+// Job says how Sluice handles the background job of a rewritten CREATE INDEX. DSQL answers with one row of one
+// column, job_id, which the client must not see. IF NOT EXISTS of an existing index answers without a row.
 type Job uint8
 
 const (
-	NoJob        Job = iota // no row of ours
-	UnawaitedJob            // swallow the row
-	AwaitedJob              // swallow the row; answer the end of the transaction when the job is done
+	NoJob        Job = iota // the answer has no job_id row
+	UnawaitedJob            // drop the row
+	AwaitedJob              // drop the row, and answer the end of the transaction after the job has finished
 )
 
-// IndexName names an index by its own name and its table, which have the same schema.
+// IndexName names an index and its table; both are in the same schema.
 type IndexName struct {
 	Name  string // as the catalog has it
-	Table string // for a cast to regclass
+	Table string // as a text to cast to regclass
 }

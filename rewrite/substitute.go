@@ -8,29 +8,27 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Substitute is what goes to the server in the place of one statement of a text.
-// The zero value leaves the statement as it is.
+// Substitute is a statement that the server gets instead of one statement of a text. The zero value leaves the
+// client's statement.
 type Substitute struct {
 	SQL string // one statement
-	// Tx is what that says about transactions, where it is such a statement.
+	// Tx is the transaction control that SQL contains, if any.
 	Tx Transaction
-	// Own: the statement is answered by the relay, and its plan says nothing of it.
+	// Own means that Sluice answers the client's statement, so that the plan must not describe it.
 	Own bool
 }
 
-// Place holds the place of a statement that the relay answers. It takes no
-// snapshot and reads nothing, and fails where any statement fails that does not
-// end the transaction.
+// Place is the substitute of a statement that Sluice answers. It takes no snapshot and reads nothing. In a
+// failed transaction it fails as other statements do.
 var Place = Substitute{SQL: "SHOW server_version", Own: true}
 
-// Fault holds the place of a statement that the relay answers with an error: it
-// always fails, with FaultCode.
+// Fault is the substitute of a statement that Sluice answers with an error. It always fails, with FaultCode.
 var Fault = Substitute{SQL: "SELECT 1/0", Own: true}
 
-// FaultCode is the SQLSTATE of Fault; a transaction that has failed gives another.
+// FaultCode is the SQLSTATE of Fault. In a failed transaction the error has another SQLSTATE.
 const FaultCode = "22012"
 
-// substituted is the last form of a plan that Substitute made.
+// substituted is the last result of Planner.Substitute for a plan.
 type substituted struct {
 	by   []Substitute
 	plan *Plan
@@ -38,9 +36,9 @@ type substituted struct {
 
 type lazySubstitute struct{ made atomic.Pointer[substituted] }
 
-// Substitute is the plan of sql, the text of plan, with other statements in the
-// place of some; by has one for each. It is nil where the result does not mean
-// what was intended. The last form of each plan is remembered.
+// Substitute returns the plan of sql with some statements replaced. plan is the plan of sql, and by has one
+// element for each statement. The result is nil if the new text fails verification. The last result of each
+// plan is cached.
 func (p *Planner) Substitute(plan *Plan, sql string, by []Substitute) *Plan {
 	if last := plan.substituted.made.Load(); last != nil && slices.Equal(last.by, by) {
 		return last.plan
@@ -85,8 +83,7 @@ func (p *Planner) substitute(plan *Plan, sql string, by []Substitute) *Plan {
 	return made
 }
 
-// sameBut reports whether the statements of two texts are the same, but for those
-// that are substituted.
+// sameBut reports whether two texts have the same statements, except for those that by replaces.
 func (p *Planner) sameBut(before, after string, by []Substitute) bool {
 	trees := [2][]parse.Message{}
 	for i, text := range []string{before, after} {
@@ -114,12 +111,11 @@ func (p *Planner) sameBut(before, after string, by []Substitute) bool {
 	return true
 }
 
-// Substitutable reports whether a relay may have to answer some of several
-// statements.
+// Substitutable reports whether the plan has several statements, of which Sluice may have to answer some.
 func (p *Plan) Substitutable() bool { return len(p.Statements) > 1 && p.Answerable() }
 
-// Answerable reports whether a relay may have to answer some of the statements:
-// those of settings and prepared statements, the modes of transactions, and what a rule answers or leaves to the relay.
+// Answerable reports whether Sluice may have to answer a statement itself. It may for settings, prepared
+// statements and transaction modes, and for statements that a rule answers.
 func (p *Plan) Answerable() bool {
 	return slices.ContainsFunc(p.Statements, func(st Statement) bool {
 		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil || st.Weakened || st.Tx.Verb == SetTransaction ||
@@ -127,7 +123,7 @@ func (p *Plan) Answerable() bool {
 	})
 }
 
-// substituteBytes is about what the form with substitutes takes in memory.
+// substituteBytes estimates the memory in bytes of the plan that Substitute returns.
 func (p *Plan) substituteBytes() int {
 	n := len(p.Statements)
 	each := unsafe.Sizeof(Statement{}) + unsafe.Sizeof(Substitute{}) + unsafe.Sizeof(parse.Edit{})

@@ -6,18 +6,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A text shows what it reads, not what that runs: a relation may be a view over a
-// function that writes, a.b a call of b(a), an operator or a cast a function of a
-// user's. A text is a sure read when none of these can be: it reads no relation outside
-// the catalog, and calls nothing. Plan.AsWrite is for where the schema does not say more.
+// A read may run code that its text does not show. A relation may be a view over a function that writes, a.b
+// may call b(a), and operators and casts may be a user's functions. A sure read has none of these: it reads
+// only the catalog and calls nothing. Plan.AsWrite is for databases whose schema does not exclude writes by
+// reads.
 
-// SureRead reports whether every statement of a plan is surely without effect,
-// whatever the schema holds. It is false for most plans of Kind Read: of those it
-// takes the schema to tell.
+// SureRead reports whether no statement of the plan can write, for any schema. It is false for most plans of
+// Kind Read, for which the schema decides.
 func (p *Plan) SureRead() bool { return p.Kind <= Read && !p.unsure }
 
-// AsWrite is the plan of a text for a database in which reading may write: the same,
-// where what is no sure read is a write. A plan without such statements is returned as it is.
+// AsWrite returns the plan with all reads that may write as Write statements. It returns p itself if p has
+// none.
 func (p *Plan) AsWrite() *Plan {
 	if !p.unsure {
 		return p
@@ -35,7 +34,7 @@ func (p *Plan) AsWrite() *Plan {
 	return p.written.plan
 }
 
-// doubt notes nodes that make a read unsure. call is a function call's.
+// doubt marks the statement as unsure if node m may run a user's function.
 func (a *analysis) doubt(m parse.Message) {
 	switch m.Name() {
 	case "RangeVar":
@@ -53,7 +52,7 @@ func (a *analysis) doubt(m parse.Message) {
 		a.unsure = a.unsure || m.Child("testexpr").Shape != nil
 	case "TypeCast":
 		a.unsure = a.unsure || !m.Child("arg").Is("A_Const") || !parse.IsBuiltinType(m.Child("type_name"))
-	case "FuncCall", "A_Expr": // a user's of the same name may take these arguments
+	case "FuncCall", "A_Expr": // a user's function or operator of the same name may match these arguments
 		a.unsure = true
 	}
 }

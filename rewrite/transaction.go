@@ -9,36 +9,34 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// DDL in transactions. A transaction of DSQL takes one statement of DDL, and no change of rows
-// beside it. What follows is what a text, or a statement, asks of its transaction; the relay
-// commits a transaction in parts where it is told to.
+// A transaction of DSQL takes one DDL statement, and no change of rows next to it. Sluice can commit a
+// transaction in parts around DDL if the configuration allows it.
 
-// InTransactions says what becomes of DDL in a transaction that holds something else beside.
+// InTransactions says how Sluice runs DDL in a transaction with other statements.
 type InTransactions uint8
 
 const (
-	// RefuseDDL leaves the statement to the server, which refuses it.
+	// RefuseDDL sends the DDL to the server, which refuses it.
 	RefuseDDL InTransactions = iota
-	// CommitDDL has the transaction committed in front of DDL and behind it, unless that
-	// would commit a DROP of what holds rows.
+	// CommitDDL commits the transaction before and after DDL, unless that would commit a DROP of rows early.
 	CommitDDL
-	// CommitDrops commits such a DROP too.
+	// CommitDrops does the same, and commits a DROP of rows early, too.
 	CommitDrops
 )
 
 // InTransactionsKey is the configuration key of Rules.InTransactions.
 const InTransactionsKey = "ddl.in_transactions"
 
-// inTransactionsNames are the values of the key.
+// inTransactionsNames are the values of InTransactionsKey.
 var inTransactionsNames = [...]string{RefuseDDL: "refuse", CommitDDL: "autocommit", CommitDrops: "autocommit-destructive"}
 
-// String is the value of the key.
+// String returns the value of InTransactionsKey.
 func (t InTransactions) String() string { return inTransactionsNames[t] }
 
-// InTransactionsChoices are the values of the key.
+// InTransactionsChoices returns all values of InTransactionsKey.
 func InTransactionsChoices() []string { return inTransactionsNames[:] }
 
-// ParseInTransactions is the reverse of String; RefuseDDL for what is none of the choices.
+// ParseInTransactions is the inverse of String. It returns RefuseDDL for an unknown value.
 func ParseInTransactions(value string) InTransactions {
 	for t, name := range inTransactionsNames {
 		if name == value {
@@ -48,37 +46,36 @@ func ParseInTransactions(value string) InTransactions {
 	return RefuseDDL
 }
 
-// toolsRemedy names the switches of migration tools that put each migration in a
-// transaction.
+// toolsRemedy names the switches of migration tools that run each DDL statement in a transaction of its own.
 const toolsRemedy = "run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!, Django atomic = False, " +
 	"Alembic autocommit_block() with transaction_per_migration, Knex config = { transaction: false }, TypeORM transaction = false, goose -- +goose NO TRANSACTION"
 
-// inTransactionsRemedy adds Sluice's own.
+// inTransactionsRemedy is toolsRemedy with the configuration key of Sluice.
 const inTransactionsRemedy = toolsRemedy + ". Or set " + InTransactionsKey + " to autocommit: Sluice then commits in front of DDL and behind it"
 
-// dropsRemedy is what to do about a DROP that would be committed early.
+// dropsRemedy is the advice for a DROP that would be committed early.
 const dropsRemedy = "send the DROP as the last statement of its transaction, or alone; or set " + InTransactionsKey + " to autocommit-destructive"
 
-// Hints of whoever was refused DDL in a transaction, and of whoever was refused what would
-// commit a DROP early.
+// InTransactionsHint is the hint with a refusal of DDL in a transaction. DropsHint is the hint with a refusal
+// to commit a DROP early.
 var InTransactionsHint, DropsHint = hint(inTransactionsRemedy), hint(dropsRemedy)
 
-// Demand is what statements ask of the transaction that they run in. Reads, locks, ANALYZE and
-// what Sluice answers or refuses ask for nothing.
+// Demand says what statements require of their transaction. Reads, locks, ANALYZE, and statements that Sluice
+// answers or refuses require nothing.
 type Demand struct {
-	DDL   bool // the catalog is changed, as DSQL counts it
-	Rows  bool // rows are changed
-	Drops bool // a table, a column or a schema is dropped, which holds rows that nobody has twice
-	Local bool // something is set that ends with the transaction, save what the relay keeps through its parts
-	Sets  bool // something is set that ROLLBACK takes back
+	DDL   bool // changes the catalog, by DSQL's definition of DDL
+	Rows  bool // changes rows
+	Drops bool // drops a table, a column or a schema, and so loses rows
+	Local bool // changes something that ends with the transaction and that Sluice does not carry over to its later parts
+	Sets  bool // changes a setting that ROLLBACK restores
 }
 
-// And is what two ask for together.
+// And returns the union of two demands.
 func (d Demand) And(e Demand) Demand {
 	return Demand{d.DDL || e.DDL, d.Rows || e.Rows, d.Drops || e.Drops, d.Local || e.Local, d.Sets || e.Sets}
 }
 
-// Demand is what a statement asks for.
+// Demand returns what the statement requires of its transaction.
 func (st *Statement) Demand() Demand {
 	var d Demand
 	if st.Tag == "" && st.Refusal == nil && st.Database == nil && st.Cursor == nil {
@@ -90,9 +87,8 @@ func (st *Statement) Demand() Demand {
 	return d
 }
 
-// Demand is what the plan's statements ask for together. ok is false for a text that nobody has
-// read, and for one of which the server is known to refuse something whatever the transaction
-// holds.
+// Demand returns the union of the statements' demands. ok is false for a text that was not read, and for one
+// with a statement that the server refuses in any transaction.
 func (p *Plan) Demand() (d Demand, ok bool) {
 	for i := range p.Statements {
 		d = d.And(p.Statements[i].Demand())
@@ -100,13 +96,13 @@ func (p *Plan) Demand() (d Demand, ok bool) {
 	return d, p.Kind != Unknown && !slices.ContainsFunc(p.Findings, isHindrance)
 }
 
-// isHindrance reports a finding about what the server refuses whatever the transaction holds.
+// isHindrance reports whether a finding is about a statement that the server refuses in any transaction.
 func isHindrance(f Finding) bool {
 	return f.Severity == Error && f.Outcome != Rewritten && f.Feature != SeveralDDL && f.Feature != DDLAndDML
 }
 
-// WholeHint is the hint for a text that the server has refused as too much for a transaction though
-// transactions are committed in parts: it went there as a whole, because of one statement.
+// WholeHint returns the hint for a text that was sent as one transaction and exceeded what a transaction takes.
+// Even with CommitDDL a text is sent whole if DSQL refuses one of its statements.
 func (p *Plan) WholeHint() string {
 	i := slices.IndexFunc(p.Findings, isHindrance)
 	if i < 0 {
@@ -122,7 +118,8 @@ func (p *Plan) WholeHint() string {
 	return fmt.Sprintf("It is sent as one transaction since DSQL refuses statement %d of it, of which nothing is carried out. To that one: %s", n+1, p.Statements[n].Hint)
 }
 
-// alone plans a statement of a text as a text of its own; whole: it is not cut into its commands.
+// alone plans a statement of a text as a separate text. With whole, an ALTER TABLE is not cut into its
+// commands.
 func (p *Planner) alone(sql string, names *schema.Names, whole bool) *Plan {
 	if whole {
 		other := *p
@@ -137,8 +134,8 @@ func (p *Planner) alone(sql string, names *schema.Names, whole bool) *Plan {
 	return p.rewrite(sql, tree, names, plan, parts)
 }
 
-// apart looks at an ALTER TABLE or TYPE, or a DO, in a string: where the relay would carry it out if it were
-// sent by itself, the string is cut there, and the findings are those of the statement.
+// apart handles DDL in a multi-statement query that Sluice carries out in steps if it is sent alone. It marks
+// the statement to run as a text of its own, takes over its findings, and reports whether it did.
 func (r *rewriter) apart(p *part) bool {
 	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.Name()) {
 		return false
@@ -156,10 +153,9 @@ func (r *rewriter) apart(p *part) bool {
 	return true
 }
 
-// Groups cuts a string of statements where a transaction that is committed in parts is to be
-// cut: each statement of DDL or of transaction control is alone, what stands between two of
-// these stays together. Each group is a range of Statements, from and up to. nil for a text
-// that need not be cut: it has no DDL beside other statements.
+// Groups cuts the statements into groups that run in separate transactions. A DDL or transaction-control
+// statement is a group of its own; statements between them form one group. A group is a half-open range of
+// Statements. The result is nil for a text with one statement or without DDL.
 func (p *Plan) Groups() [][2]int {
 	ddl := slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.demand.DDL })
 	if !ddl || len(p.Statements) < 2 {
@@ -168,7 +164,7 @@ func (p *Plan) Groups() [][2]int {
 	return p.Cut()
 }
 
-// Cut cuts a text as Groups does, whether it need be or not.
+// Cut returns the groups of Groups for any text.
 func (p *Plan) Cut() (groups [][2]int) {
 	joins := false
 	for i := range p.Statements {
@@ -184,7 +180,7 @@ func (p *Plan) Cut() (groups [][2]int) {
 	return groups
 }
 
-// TooMuch reports whether a string is known to be too much for one transaction.
+// TooMuch reports whether the text is known to exceed what one transaction takes.
 func (p *Plan) TooMuch() bool {
 	if slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.apart }) {
 		return true
@@ -197,17 +193,17 @@ func (p *Plan) TooMuch() bool {
 	return false
 }
 
-// defers reports a SET CONSTRAINTS that puts checks off to the end of the transaction.
+// defers reports whether m is SET CONSTRAINTS ... DEFERRED, which delays checks to the end of the transaction.
 func defers(m parse.Message) bool { return m.Is("ConstraintsSetStmt") && m.Flag("deferred") }
 
-// destroys reports a DROP of what holds rows: of tables, columns or schemas.
+// destroys reports whether m drops tables, columns or schemas, and so their rows.
 func destroys(m parse.Message) bool {
 	switch m.Name() {
 	case "DropStmt":
 		switch parse.ObjectType(m.Integer("remove_type")) {
 		case parse.OBJECT_TABLE, parse.OBJECT_SCHEMA:
 			return true
-		case parse.OBJECT_TYPE, parse.OBJECT_DOMAIN: // with the columns of it
+		case parse.OBJECT_TYPE, parse.OBJECT_DOMAIN: // CASCADE drops the columns of the type
 			return parse.DropBehavior(m.Integer("behavior")) == parse.DROP_CASCADE
 		}
 	case "AlterTableStmt":
@@ -220,8 +216,8 @@ func destroys(m parse.Message) bool {
 	return false
 }
 
-// transactions looks for what DSQL does not take in one transaction: a text
-// without BEGIN is one too, when it has several statements.
+// transactions reports statements that DSQL does not take in one transaction. A text of several statements
+// without BEGIN is one transaction.
 func (r *rewriter) transactions() {
 	if !r.rules.Dialect || len(r.parts) < 2 {
 		return
@@ -241,10 +237,12 @@ func (r *rewriter) transactions() {
 	}
 }
 
-// block follows a transaction. dropped: what was in front of the statement observed last drops.
+// block records what the current transaction contains. dropped reports a DROP before the statement observed
+// last.
 type block struct{ ddl, dml, drops, dropped bool }
 
-// observe reports what a statement is too much for the transaction; "" for nothing.
+// observe adds a statement to the transaction. It returns the feature that the transaction thereby uses and
+// DSQL lacks, or "".
 func (b *block) observe(st *Statement) Feature {
 	switch st.Tx.Verb {
 	case Commit, Rollback, PrepareTransaction:
@@ -272,8 +270,8 @@ func (b *block) observe(st *Statement) Feature {
 	return ""
 }
 
-// finding is what becomes of a statement that is too much: where the relay commits in front of
-// it, the transaction that the block follows begins with it.
+// finding returns the finding for a feature of observe. If Sluice commits before the statement, the block
+// starts again with it.
 func (b *block) finding(f Feature, st *Statement, how InTransactions) Finding {
 	finding := found(f, st.Start)
 	switch {

@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Unmapped is the refusal of a text that names a table of the snapshot with mapped columns,
-// in a process that maps none (Rules.Bytea is ByteaOff): it would read and write their digits.
-// nil for any other text. Names are looked for in all schemas that names knows.
+// Unmapped returns the refusal of a text that names a table with mapped columns, in a process with ByteaOff.
+// The process would read and write hexadecimal digits as data. nil means that the text is allowed. Names are
+// looked up in all schemas of names.
 func (p *Planner) Unmapped(sql []byte, names *schema.Names) *Refusal {
 	if names == nil || !names.Maps() || !names.Concerns(sql) {
 		return nil
@@ -23,7 +23,7 @@ func (p *Planner) Unmapped(sql []byte, names *schema.Names) *Refusal {
 	text := string(sql)
 	tree, err := parseDialect(text)
 	if err != nil {
-		return nil // the server says so
+		return nil // the server reports the error
 	}
 	plan, _ := p.draft(text, tree)
 	if slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.MapsAny(st.Tables) }) {
