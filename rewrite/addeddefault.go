@@ -10,17 +10,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A column that is added with a DEFAULT: what of it can be carried out, and the statements that
-// do so. The column has a name for the time being until its rows have the default.
+// A column with a DEFAULT is added in steps. It has a temporary name until all rows have the default.
 
 // AddColumnDefaultKey is the configuration key of Rules.Backfill.
 const AddColumnDefaultKey = "ddl.add_column_default"
 
-// backfillPolicy is the value that sets it.
+// backfillPolicy is the value of AddColumnDefaultKey that enables Rules.Backfill.
 const backfillPolicy = "backfill"
 
-// adds reads ADD [COLUMN] [IF NOT EXISTS] name type DEFAULT constant, with other constraints or
-// not, in any order.
+// adds completes the Alteration of an ADD COLUMN with a constant DEFAULT, possibly with other constraints. It
+// returns nil if Sluice cannot carry the command out.
 func (a *Alteration) adds(cmd parse.Message, reader *constraintReader, at int, constraints bool) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
 	if refusedAlter(cmd) != AddColumn || !plainColumn(column) {
@@ -58,13 +57,14 @@ func (a *Alteration) adds(cmd parse.Message, reader *constraintReader, at int, c
 	return a
 }
 
-// plainColumn reports a column without a collation and the like.
+// plainColumn reports whether a column has no collation, storage, compression or foreign-table option.
 func plainColumn(column parse.Message) bool {
 	return column.Child("coll_clause").Shape == nil && column.Text("storage_name") == "" && column.Text("compression") == "" && column.Child("fdwoptions").Shape == nil
 }
 
-// holds reads what the column is held to besides. The constraints are added while it has its name
-// for the time being, by which they call it: nobody else can have written it then.
+// holds sets Held to the column's other constraints. They are added while the column has its temporary name, so
+// that no other session can have written the column before. It returns false for a constraint that cannot be
+// added.
 func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) bool {
 	var adds []Addition
 	for _, span := range spans {
@@ -90,7 +90,8 @@ func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) boo
 	return true
 }
 
-// names has a CHECK call the column by its name for the time being.
+// names sets the text of a CHECK, with the temporary name of the column. It returns false if a reference to the
+// column is not a plain name.
 func (a *Alteration) names(hold *Addition, span constraintSpan, ph *parse.Phrase) bool {
 	var edits []parse.Edit
 	refs := columnRefs(span.constraint.Child("raw_expr"), nil)
@@ -121,7 +122,7 @@ func (a *Alteration) names(hold *Addition, span constraintSpan, ph *parse.Phrase
 	return true
 }
 
-// columnRefs are the references to columns in an expression.
+// columnRefs appends the column references in an expression to refs.
 func columnRefs(expr parse.Message, refs []parse.Message) []parse.Message {
 	if expr.Is("ColumnRef") {
 		return append(refs, expr)
@@ -132,8 +133,8 @@ func columnRefs(expr parse.Message, refs []parse.Message) []parse.Message {
 	return refs
 }
 
-// isFixed reports a constant that is not NULL, with casts or not, and means the same whenever
-// it is read.
+// isFixed reports whether m is a constant other than NULL whose value does not depend on the time. Casts are
+// allowed.
 func isFixed(m parse.Message) bool {
 	for m.Is("TypeCast") {
 		m = m.Child("arg")
@@ -141,8 +142,7 @@ func isFixed(m parse.Message) bool {
 	return m.Is("A_Const") && !m.Flag("isnull") && isLasting(m)
 }
 
-// verified reports whether the statements that are made of the pieces mean what the client's
-// says of type and default.
+// verified reports whether the steps have the type and the default of the client's statement.
 func (a *Alteration) verified() bool {
 	if a.Own != nil {
 		return a.ownVerified()
@@ -173,19 +173,18 @@ func (a *Alteration) verified() bool {
 	return false
 }
 
-// maxAdded bounds the name of a column that is added under another one first.
+// maxAdded is the longest column name, in bytes, that leaves room for the suffix of Adding.
 const maxAdded = parse.MaxName - len(addingSuffix) - 8
 
-// addingSuffix stands between the name of a column and a number of its type and default,
-// and what it is held to, while its rows do not have the default yet. By this name a statement finds what another
-// like it has left behind.
+// addingSuffix is part of a column's temporary name, before a hash of its type, default and constraints. A
+// repeated statement thereby finds the column of an interrupted one.
 const addingSuffix = "__adding_"
 
-// Adding is the name that the column has until its rows have the default.
+// Adding returns the column's temporary name, which it has until all rows have the default.
 func (a *Alteration) Adding() string {
 	h := fnv.New32a()
 	by := a.Default
-	if a.Own != nil { // its name is not known yet
+	if a.Own != nil { // the sequence's name is not known yet
 		by = "serial" + a.Own.options
 	}
 	h.Write([]byte(cmp.Or(a.declared, a.Type) + "\x00" + by))
@@ -195,18 +194,18 @@ func (a *Alteration) Adding() string {
 	return fmt.Sprintf("%s%s%08x", a.Column, addingSuffix, h.Sum32())
 }
 
-// Add adds it under its name for the time being.
+// Add returns the statement that adds the column under its temporary name.
 func (a *Alteration) Add() string {
 	return fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", a.table, parse.Identifier(a.Adding()), a.Type)
 }
 
-// SetDefault gives rows to come the default.
+// SetDefault returns the statement that sets the default for new rows.
 func (a *Alteration) SetDefault() string {
 	return fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, parse.Identifier(a.Adding()), a.Default)
 }
 
-// Fill gives the default to so many rows that do not have it, in the order of the table's
-// key, or to all where that has no columns.
+// Fill returns the UPDATE that sets the default in at most rows rows without it, in the order of key. An empty
+// key updates all rows.
 func (a *Alteration) Fill(key []string, rows int) string {
 	name := parse.Identifier(a.Adding())
 	if len(key) == 0 {
@@ -221,12 +220,12 @@ func (a *Alteration) Fill(key []string, rows int) string {
 		a.table, name, list, list, a.table, name, list, rows)
 }
 
-// Rename gives the column its name.
+// Rename returns the statement that gives the column its final name.
 func (a *Alteration) Rename() string {
 	return fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s", a.table, parse.Identifier(a.Adding()), a.column)
 }
 
-// Undo drops the column while it has not got its name.
+// Undo returns the statement that drops the column before it has its final name.
 func (a *Alteration) Undo() string {
 	return fmt.Sprintf("ALTER TABLE %s DROP COLUMN %s", a.table, parse.Identifier(a.Adding()))
 }

@@ -6,10 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A serial column, or an identity BY DEFAULT, that ALTER TABLE adds: the column of its type is added as one
-// with a DEFAULT is (addeddefault.go), with a default that draws from a sequence of its own.
+// ALTER TABLE ... ADD COLUMN of a serial or identity column is carried out like that of a column with a DEFAULT
+// (addeddefault.go). The default draws from a sequence that the column owns.
 
-// addsSerial reads ADD [COLUMN] [IF NOT EXISTS] name serial, or of an integer type with an identity BY DEFAULT.
+// addsSerial completes the Alteration of an ADD COLUMN with a serial type or an identity BY DEFAULT. It returns
+// nil if Sluice cannot carry the command out.
 func (r *rewriter) addsSerial(a *Alteration, cmd parse.Message, reader *constraintReader, at int) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
 	if r.rules.SerialForm == SerialIdentity || !plainColumn(column) {
@@ -41,7 +42,7 @@ func (r *rewriter) addsSerial(a *Alteration, cmd parse.Message, reader *constrai
 	for _, span := range spans {
 		switch parse.ConstrType(span.constraint.Integer("contype")) {
 		case parse.CONSTR_IDENTITY:
-		case parse.CONSTR_NULL, parse.CONSTR_DEFAULT: // PostgreSQL refuses it too
+		case parse.CONSTR_NULL, parse.CONSTR_DEFAULT: // PostgreSQL refuses a DEFAULT here, too
 			return nil
 		case parse.CONSTR_NOTNULL:
 			if reader.notNull {
@@ -60,7 +61,7 @@ func (r *rewriter) addsSerial(a *Alteration, cmd parse.Message, reader *constrai
 	return a
 }
 
-// holdsNumbers holds the column to NOT NULL, which a serial column is without saying so.
+// holdsNumbers adds the CHECK for NOT NULL to Held. A serial column is NOT NULL without the words.
 func (a *Alteration) holdsNumbers() {
 	if a.Held == nil {
 		a.Held = &Constraints{Table: a.Table, Relation: a.relation, table: a.table}
@@ -71,7 +72,7 @@ func (a *Alteration) holdsNumbers() {
 	a.Held.sort()
 }
 
-// identityAdded is the type of a column with an identity BY DEFAULT, and the options of its sequence.
+// identityAdded returns the integer type and the sequence options of an identity column BY DEFAULT.
 func identityAdded(column parse.Message, spans []constraintSpan, ph *parse.Phrase) (of, options string, ok bool) {
 	kind := column.Child("type_name")
 	bits, small := narrowOf(kind)
@@ -102,7 +103,8 @@ func identityAdded(column parse.Message, spans []constraintSpan, ph *parse.Phras
 	return of, options, true
 }
 
-// ownVerified reports whether the statements that are made mean the type, and a default.
+// ownVerified reports whether the steps of adding the column have the client's type, and parse with a
+// sequence's default.
 func (a *Alteration) ownVerified() bool {
 	add, err := parse.Tree(a.Add())
 	if err != nil || len(add.Values("stmts")) != 1 {
@@ -116,12 +118,12 @@ func (a *Alteration) ownVerified() bool {
 	return err == nil && len(set.Values("stmts")) == 1
 }
 
-// Drawing is the statement with a default that draws from a sequence, whose name is SQL.
+// Drawing returns a copy of a whose default draws from the sequence name, which is SQL.
 func (a *Alteration) Drawing(name string) *Alteration {
 	drawing := *a
 	drawing.Default = "nextval(" + parse.Literal(name) + "::regclass)"
 	return &drawing
 }
 
-// OnTable is the table as the statements name it, as SQL.
+// OnTable returns the table as SQL, as the statement names it.
 func (a *Alteration) OnTable() string { return a.table }

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// addColumn is the rule of ALTER TABLE ... ADD COLUMN with NULL and DEFAULT NULL: DSQL refuses
-// a column with a constraint, and takes these words for one, which say what is so without.
+// addColumn removes NULL and DEFAULT NULL from columns that ALTER TABLE adds. DSQL refuses them as constraints,
+// although they have no effect.
 func (r *rewriter) addColumn(p *part) {
 	if !r.rules.AddColumn && !r.rules.Dialect {
 		return
@@ -42,8 +42,8 @@ func (r *rewriter) addColumn(p *part) {
 	}
 }
 
-// saysNothing reports whether a column has constraints, and all of them are NULL or DEFAULT
-// NULL. A domain may have another default, which DEFAULT NULL would be instead of.
+// saysNothing reports whether a column has constraints and all of them are NULL or DEFAULT NULL. For a domain
+// DEFAULT NULL has an effect, because it overrides the domain's default.
 func saysNothing(column parse.Message) bool {
 	any := false
 	for constraint := range column.List("constraints") {
@@ -58,14 +58,14 @@ func saysNothing(column parse.Message) bool {
 	return any
 }
 
-// plainTypes are types of PostgreSQL's that its grammar takes for any other name.
+// plainTypes are types of PostgreSQL that its grammar does not qualify with pg_catalog.
 var plainTypes = []string{"text", "bytea", "uuid", "date", "json", "jsonb", "int2", "int4", "int8", "float4", "float8", "bool", "timestamptz", "timetz"}
 
-// isNoDomain reports whether a type is one of PostgreSQL's own, for certain enough.
+// isNoDomain reports whether a type is builtin, judged by its name.
 func isNoDomain(kind parse.Message) bool {
 	names := kind.Names("names")
 	return len(names) == 2 && names[0] == "pg_catalog" || len(names) == 1 && slices.Contains(plainTypes, names[0])
 }
 
-// isNull reports the constant NULL.
+// isNull reports whether m is the constant NULL.
 func isNull(m parse.Message) bool { return m.Is("A_Const") && m.Flag("isnull") }

@@ -7,40 +7,38 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// ALTER TABLE that DSQL refuses as it is written and that can be carried out otherwise. What
-// is equivalent is a rule of the text (alter.go). What depends on the catalog, or takes
-// several transactions, is left to the relay, which sends the statement first: a server may
-// take it.
+// Some ALTER TABLE statements that DSQL refuses depend on the catalog or need several transactions. Sluice
+// first sends the statement as it is, because a newer cluster may take it, and then carries it out in steps.
 
-// Alteration is an ALTER TABLE with one command: a change of a column's type, which needs
-// nothing where the column has the type already, or a column that is added with a DEFAULT.
+// Alteration is an ALTER TABLE with one command that Sluice can carry out. The command changes a column's type,
+// or adds a column with a DEFAULT. A change to the type that the column already has needs no step.
 type Alteration struct {
-	Text   string // the statement
+	Text   string // the client's statement
 	Table  string // for a cast to regclass
 	Column string // its name
-	Type   string // as SQL
-	// Default is that of a column that is added, as SQL; "" for a change of type.
+	Type   string // the column's type as SQL
+	// Default is the SQL default of an added column; "" for a change of type.
 	Default              string
 	NotNull, IfNotExists bool
-	// Own is the sequence of a serial column that is added, and from which its default draws; nil for none.
+	// Own is the sequence of an added serial column; nil for other columns.
 	Own *OwnedSequence
-	// Held is what the column is held to from the moment that it has its name; nil for nothing.
-	// NotNull is told of where it is not in there.
+	// Held are the constraints that the column gets before its final name; nil for none. If Held has no CHECK
+	// for NotNull, Sluice reports that NOT NULL is missing.
 	Held *Constraints
-	// Retypes: a change of type is carried out, as Apart says; Checks: also where that makes a
-	// CHECK of NOT NULL.
+	// Retypes means that Sluice carries out the change of type, by Apart. Checks allows this for a NOT NULL
+	// column, whose NOT NULL then becomes a CHECK.
 	Retypes, Checks bool
 
-	table, column string        // as the text has them
-	relation      string        // the table's own name
-	kind          parse.Message // the type
-	casts         bool          // USING says that the column is cast to the type
-	besides       string        // the text of the constraints of Held
-	declared      string        // the type as the client has it, where Type is another; else ""
+	table, column string        // as the text spells them
+	relation      string        // the table's name without its schema
+	kind          parse.Message // the node of Type
+	casts         bool          // USING casts the column to the type
+	besides       string        // the text of the constraints in Held
+	declared      string        // the client's type, if Type differs from it
 }
 
-// alteration looks at an ALTER TABLE: it leaves to the relay what that may carry out, and
-// makes the hint of what the server refuses of one command.
+// alteration plans an ALTER TABLE with one command. It sets Alteration if Sluice can carry the command out, and
+// otherwise the hint of the server's refusal.
 func (r *rewriter) alteration(p *part) {
 	a := r.alterationOf(p)
 	switch {
@@ -77,8 +75,8 @@ func (r *rewriter) alteration(p *part) {
 	}
 }
 
-// alterationOf reads an ALTER TABLE; nil for one that is no Alteration. Comments are left to
-// others: a statement that is made of pieces must not end in one.
+// alterationOf returns the Alteration of an ALTER TABLE, or nil. Statements with comments are excluded, because
+// the steps are composed of parts of the text.
 func (r *rewriter) alterationOf(p *part) *Alteration {
 	var cmds []parse.Message
 	for cmd := range p.node.List("cmds") {
@@ -117,8 +115,8 @@ func (r *rewriter) alterationOf(p *part) *Alteration {
 	return nil
 }
 
-// retypes reads ALTER COLUMN name [SET DATA] TYPE type, with or without USING the column, as it
-// is or cast to the type.
+// retypes completes the Alteration of ALTER COLUMN ... TYPE. USING is allowed with the column itself, or with
+// its cast to the new type. Otherwise retypes returns nil.
 func (a *Alteration) retypes(cmd parse.Message, ph *parse.Phrase, at int) *Alteration {
 	def := cmd.Child("def")
 	a.Column, a.kind = cmd.Text("name"), def.Child("type_name")
@@ -136,7 +134,7 @@ func (a *Alteration) retypes(cmd parse.Message, ph *parse.Phrase, at int) *Alter
 	for i < end && !ph.Word(i, "type") {
 		i++
 	}
-	for n := i + 1; using.Shape != nil && n < end; n++ { // a reserved word in no type
+	for n := i + 1; using.Shape != nil && n < end; n++ { // USING is a reserved word, and cannot be in a type
 		if ph.Word(n, "using") {
 			end = n
 		}
@@ -145,7 +143,7 @@ func (a *Alteration) retypes(cmd parse.Message, ph *parse.Phrase, at int) *Alter
 	return a
 }
 
-// isColumn reports a reference to the column by its name alone.
+// isColumn reports whether m is a reference to the column without a table.
 func isColumn(m parse.Message, name string) bool {
 	return m.Is("ColumnRef") && len(m.Values("fields")) == 1 && slices.Equal(m.Names("fields"), []string{name})
 }

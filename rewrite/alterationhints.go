@@ -7,23 +7,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The statements to write in the place of an ALTER TABLE that nobody carries out, and what of the
-// catalog they depend on.
+// These hints list the statements that replace an ALTER TABLE which Sluice does not carry out.
 
-// NotNullHint is how to have the column hold no NULL.
+// NotNullHint returns the statements that forbid NULL in the column by a CHECK.
 func (a *Alteration) NotNullHint() string { return a.checked(a.column, a.Column) }
 
-// checked are the statements by which a column holds no NULL.
+// checked returns the statements that add and validate a CHECK against NULL in a column. column is SQL.
 func (a *Alteration) checked(column, name string) string {
 	name = parse.Identifier(name + "_not_null")
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s CHECK (%s IS NOT NULL) NOT VALID; ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s",
 		a.table, name, column, a.table, name)
 }
 
-// eachAlone begins a list of statements.
+// eachAlone introduces a list of statements in a hint.
 const eachAlone = "each in a transaction of its own: "
 
-// addHint are the statements to write in the place of one that adds the column.
+// addHint returns the hint with the statements that add the column in steps.
 func (a *Alteration) addHint() string {
 	hint := fmt.Sprintf("Write, "+eachAlone+"ALTER TABLE %s ADD COLUMN %s %s; ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s; "+
 		"UPDATE %s SET %s = DEFAULT WHERE %s IS NULL, at most 3,000 rows at a time.",
@@ -37,17 +36,17 @@ func (a *Alteration) addHint() string {
 	return hint + " Or set " + AddColumnDefaultKey + " to " + backfillPolicy + ": Sluice then does so."
 }
 
-// ColumnFacts are what the catalog says of the column of an Alteration.
+// ColumnFacts is what the catalog says about the column of an Alteration.
 type ColumnFacts struct {
 	Type     string // as format_type() shows it
-	IsOfType bool   // it is of the type that the statement names, its modifier aside
-	InKey    bool   // of the table's primary key
+	IsOfType bool   // the statement names this type, apart from its modifier
+	InKey    bool   // in the table's primary key
 	NotNull  bool
 	Default  string   // as SQL; "" for none
-	Indexes  []string // that read it
+	Indexes  []string // the indexes that contain the column
 }
 
-// Same reports whether a change of type changes nothing.
+// Same reports whether the column already has the new type, with the same modifier.
 func (a *Alteration) Same(facts ColumnFacts) bool {
 	tree, err := parse.Tree("SELECT NULL::" + facts.Type)
 	if err != nil || !facts.IsOfType {
@@ -57,7 +56,7 @@ func (a *Alteration) Same(facts ColumnFacts) bool {
 	return listsEqual(a.kind, shown, "typmods") && listsEqual(a.kind, shown, "array_bounds")
 }
 
-// listsEqual reports whether two nodes have the same in a field that is a list.
+// listsEqual reports whether a list field of two nodes has equal items.
 func listsEqual(a, b parse.Message, field string) bool {
 	var of [2][]parse.Message
 	for i, m := range [2]parse.Message{a, b} {
@@ -76,7 +75,7 @@ func listsEqual(a, b parse.Message, field string) bool {
 	return true
 }
 
-// Rebuild are the statements to write in the place of a change of the column's type.
+// Rebuild returns the hint with the statements that change the column's type in steps.
 func (a *Alteration) Rebuild(facts ColumnFacts) string {
 	if facts.InKey {
 		return fmt.Sprintf("The column is in the primary key, and cannot be dropped. Make the table anew while nothing writes to it, "+eachAlone+
@@ -103,5 +102,5 @@ func (a *Alteration) Rebuild(facts ColumnFacts) string {
 	return hint
 }
 
-// TableName is the table's name, without its schema.
+// TableName returns the table's name without its schema.
 func (a *Alteration) TableName() string { return a.relation }

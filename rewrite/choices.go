@@ -99,7 +99,7 @@ func ChoiceValues(key string) []string {
 }
 
 // ReadChoice returns a value in the spelling of the configuration. It accepts any case, and for booleans also
-// on, off, yes, no, 1 and 0. ok is false if the key has no such value.
+// on, off, yes, no, 1 and 0. ok is false for a value that the key cannot have.
 func ReadChoice(key, value string) (normal string, ok bool) {
 	value = strings.ToLower(strings.TrimSpace(value))
 	values := ChoiceValues(key)

@@ -56,8 +56,8 @@ func LimitsSize(code string, message []byte) bool {
 	return LimitsRows(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
 }
 
-// mayList reports whether a plan by words may be a DELETE from a table of Rules.Chunked, so that its text must
-// be parsed. table is the name in the text.
+// mayList reports whether a plan by words may be a DELETE from a table of Rules.Chunked. Its text must then be
+// parsed. table is the name in the text.
 func (r *Rules) mayList(plan *Plan, table []byte) bool {
 	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].Deletes() {
 		return false

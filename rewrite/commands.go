@@ -8,37 +8,33 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// ALTER TABLE of several commands, one of which DSQL refuses. Where transactions are committed in
-// parts the relay carries the commands out one after the other, each as a statement of its own, in
-// the order of PostgreSQL's passes (AT_PASS_*): what is dropped and freed, types, columns that are
-// added, defaults, constraints. Two things are otherwise: constraints that are added go together,
-// since what one statement adds is taken back together; and columns are dropped at last, so that
-// no values are gone where another command fails. A statement to which that would make a
-// difference is left to the server.
+// An ALTER TABLE of several commands, one of which DSQL refuses, can be carried out command by command. The
+// order is that of PostgreSQL's passes (AT_PASS_*) with two exceptions. Added constraints stay in one
+// statement, so that they are undone together. Columns are dropped last, so that no values are lost if a
+// command fails.
 
-// Commands is such a statement.
+// Commands is an ALTER TABLE that Sluice carries out command by command.
 type Commands struct {
-	Text  string // the statement
+	Text  string // the client's statement
 	Parts []Command
 }
 
-// Command is a part of it, with what that is when it is planned by itself. It may have several
-// commands, all of which add something.
+// Command is a part of a Commands with its plan. A part of several commands only adds columns and constraints.
 type Command struct {
-	Text string // as the server gets it
+	Text string // the text for the server
 	St   *Statement
-	// Frees is the constraint that it drops; "" for none.
+	// Frees is the name of the constraint that the command drops; "" for none.
 	Frees string
 }
 
-// mostCommands bounds the commands of a statement that is carried out one by one.
+// mostCommands is the maximum number of commands in a statement that Sluice carries out.
 const mostCommands = 100
 
-// eachCommandAlone tells how to write what is not carried out.
+// eachCommandAlone is the advice for a statement that Sluice does not carry out.
 const eachCommandAlone = "Write each command of it in an ALTER TABLE of its own."
 
-// commands looks at an ALTER TABLE of several commands, and leaves to the relay what that may carry
-// out. Else the hint names what the first command that is refused would be told.
+// commands plans an ALTER TABLE of several commands, and reports whether Sluice carries it out. Otherwise the
+// hint is that of the first refused command.
 func (r *rewriter) commands(p *part) bool {
 	refused := Feature("")
 	for cmd := range p.node.List("cmds") {
@@ -72,35 +68,35 @@ func (r *rewriter) commands(p *part) bool {
 	return true
 }
 
-// splitter cuts an ALTER TABLE into its commands.
+// splitter divides an ALTER TABLE into its commands.
 type splitter struct {
 	r        *rewriter
-	head     string // ALTER TABLE and the table
+	head     string // ALTER TABLE and the table's name
 	cmds     []command
-	why      string // a hint, where it cannot be done
+	why      string // the hint, if the statement cannot be divided
 	findings []Finding
 	passes   [passCount][]Command
 }
 
-// command is one with its text.
+// command is a command with its text.
 type command struct {
 	parse.Message
 	sql string
 }
 
-// Passes in which commands are carried out.
+// Passes, in the order in which commands run.
 const (
 	dropPass = iota
 	typePass
-	columnPass   // columns that are added with a default, or without anything
-	defaultPass  // of columns that are there
-	addPass      // all else that is added
-	defaultsPass // of columns that are added
-	removePass   // columns that are dropped
+	columnPass   // new columns with a default, or without constraints
+	defaultPass  // defaults of existing columns
+	addPass      // all other additions
+	defaultsPass // defaults of new columns
+	removePass   // dropped columns
 	passCount
 )
 
-// splitter reads the commands of a statement, whose table must be named in one way only.
+// splitter returns the commands of a statement. ok is false if the statement cannot be divided.
 func (r *rewriter) splitter(p *part) (*splitter, bool) {
 	relation, text := p.node.Child("relation"), string(r.text[p.st.Start:p.st.End])
 	s := &splitter{r: r}
@@ -130,7 +126,7 @@ func (r *rewriter) splitter(p *part) (*splitter, bool) {
 	return s, end == len(ph.Tokens)+1 && s.apart()
 }
 
-// verified reports whether the text of a command alone means what it means in the statement.
+// verified reports whether a command has the same meaning in a separate statement.
 func (s *splitter) verified(cmd command, relation parse.Message) bool {
 	tree, err := parse.Tree(s.head + " " + cmd.sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {
@@ -140,8 +136,9 @@ func (s *splitter) verified(cmd command, relation parse.Message) bool {
 	return st.Is("AlterTableStmt") && len(st.Values("cmds")) == 1 && (parse.Intents{}).Equal(st.Child("relation"), relation) && (parse.Intents{}).Equal(st.Child("cmds"), cmd.Message)
 }
 
-// apart reports whether the commands mean the same one after the other: no column gets two types,
-// none that is dropped is named besides, and no constraint is named that may go with one.
+// apart reports whether the commands have the same meaning one after the other. They do not if a column gets
+// two types, or a dropped column occurs in another command. A named constraint next to a dropped column is
+// excluded, too.
 func (s *splitter) apart() bool {
 	typed, dropped, constrained := map[string]bool{}, []string{}, false
 	for _, cmd := range s.cmds {
@@ -184,7 +181,7 @@ func (c command) kind() parse.AlterTableType {
 	return parse.AlterTableType(c.Integer("subtype"))
 }
 
-// mentions reports whether a command names a column in any way.
+// mentions reports whether a command names a column.
 func (c command) mentions(column string) bool {
 	def := c.Child("def")
 	if c.Text("name") == column || def.Is("ColumnDef") && def.Text("colname") == column {
@@ -206,11 +203,11 @@ func (c command) mentions(column string) bool {
 	})
 }
 
-// gather plans each command, and puts it in its pass. false: one cannot be carried out.
+// gather plans all commands and sorts them into passes. It returns false if one cannot be carried out.
 func (s *splitter) gather() bool {
 	var adds []command
 	added := s.added()
-	late := false // a column is added with the constraints, and so are those behind it: they keep their order
+	late := false // a new column depends on constraints; later columns follow it to keep their order
 	for _, cmd := range s.cmds {
 		pass := dropPass
 		switch cmd.kind() {
@@ -252,7 +249,7 @@ func (s *splitter) gather() bool {
 	return s.putAdds(adds)
 }
 
-// added are the columns that are added.
+// added returns the names of new columns.
 func (s *splitter) added() (columns []string) {
 	for _, cmd := range s.cmds {
 		if cmd.kind() == parse.AT_AddColumn {
@@ -262,19 +259,19 @@ func (s *splitter) added() (columns []string) {
 	return columns
 }
 
-// hasDefault reports ADD COLUMN with a default that the relay gives to the rows.
+// hasDefault reports whether a command is an ADD COLUMN with a DEFAULT that Sluice carries out.
 func (s *splitter) hasDefault(cmd command) bool {
 	st := s.r.alone(s.head+" "+cmd.sql, true).Single()
 	return st != nil && st.Alteration != nil
 }
 
-// mentionsOther reports whether what ADD COLUMN says names another of the columns that are added.
+// mentionsOther reports whether an ADD COLUMN names another new column.
 func (c command) mentionsOther(added []string) bool {
 	own := c.Child("def").Text("colname")
 	return slices.ContainsFunc(added, func(column string) bool { return column != own && c.mentions(column) })
 }
 
-// put plans a part of the statement.
+// put plans text as a part of the statement in a pass.
 func (s *splitter) put(pass int, text string, cmd command) bool {
 	text = s.head + " " + text
 	plan := s.r.alone(text, true)
@@ -295,7 +292,7 @@ func (s *splitter) put(pass int, text string, cmd command) bool {
 	return true
 }
 
-// putAdds puts what is added: together, where that is what the relay carries out by steps.
+// putAdds plans the additions, as one part if Sluice can carry them out together.
 func (s *splitter) putAdds(adds []command) bool {
 	texts := make([]string, len(adds))
 	for i, cmd := range adds {
@@ -316,7 +313,7 @@ func (s *splitter) putAdds(adds []command) bool {
 	return true
 }
 
-// addOrder has columns first, then UNIQUE, then what looks at rows.
+// addOrder sorts additions: columns, then UNIQUE, then constraints that check rows.
 func addOrder(cmd command) int {
 	switch {
 	case cmd.kind() == parse.AT_AddColumn:
@@ -327,5 +324,5 @@ func addOrder(cmd command) int {
 	return 2
 }
 
-// parts are all of them in their order.
+// parts returns all parts in the order of the passes.
 func (s *splitter) parts() []Command { return slices.Concat(s.passes[:]...) }

@@ -8,68 +8,66 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// ALTER TABLE that adds UNIQUE, FOREIGN KEY and CHECK, to columns that are there or that it adds
-// as well. DSQL refuses the statement, and has steps for it, each a transaction of its own
-// (constraintsteps.go); the relay carries them out.
+// DSQL refuses ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK to existing or new columns. Sluice carries
+// the statement out in steps, each in its own transaction (constraintsteps.go).
 
-// Constraints is an ALTER TABLE whose commands add constraints, and columns.
+// Constraints is an ALTER TABLE whose commands add constraints and columns.
 type Constraints struct {
-	Text     string // the statement
+	Text     string // the client's statement
 	Table    string // for a cast to regclass
-	Relation string // the table's own name
+	Relation string // the table's name without its schema
 	IfExists bool
 	Columns  []AddedColumn
-	Adds     []Addition // in the order in which PostgreSQL makes them
-	// Keys: columns of int may refer to identities that are wider than declared, of which the client is sent a NOTICE.
+	Adds     []Addition // in the order in which PostgreSQL adds them
+	// Keys means that int columns may reference wider identity columns, about which the client gets a NOTICE.
 	Keys bool
-	// Freed are columns of DROP NOT NULL, with the CHECKs that may stand for it: of a statement
-	// that the server takes, and that adds nothing.
+	// Freed are the columns of DROP NOT NULL, each with the CHECK that may represent its NOT NULL. A statement
+	// with Freed adds nothing, and the server takes it.
 	Freed []Addition
 
-	table string // as the text has it
+	table string // as the text spells it
 }
 
-// AddedColumn is a column without its constraints.
+// AddedColumn is a new column without its constraints. Add and Drop are the statements that add and drop it.
 type AddedColumn struct{ Name, Add, Drop string }
 
-// ConstraintKind is what a constraint demands.
+// ConstraintKind is the kind of a constraint.
 type ConstraintKind uint8
 
 const (
 	Unique ConstraintKind = iota
 	ForeignKey
 	Check
-	NotNull // SET NOT NULL, or NOT NULL of a column that is added: by a CHECK
+	NotNull // SET NOT NULL, or NOT NULL of a new column, as a CHECK
 
-	ownSequence // of a serial column: no constraint, but named as one
+	ownSequence // the sequence of a serial column, whose name is chosen like a constraint's
 )
 
-// Addition is one constraint to be added.
+// Addition is one constraint that a statement adds.
 type Addition struct {
 	Kind             ConstraintKind
-	Name             string   // "" for one that PostgreSQL chooses: Candidate
-	Keys             []string // columns of UNIQUE and FOREIGN KEY; that of NotNull
+	Name             string   // "" for a name that PostgreSQL chooses (Candidate)
+	Keys             []string // the columns of UNIQUE and FOREIGN KEY; the column of NotNull
 	Including        []string
 	NullsNotDistinct bool
-	Referred         string // the table of a FOREIGN KEY, for a cast to regclass
+	Referred         string // the table that a FOREIGN KEY references, for a cast to regclass
 	MatchFull        bool
 
-	table    string // as the text has it
-	body     string // of FOREIGN KEY and CHECK, as SQL
-	timing   string // of UNIQUE: DEFERRABLE and the like
-	relation string // the table's own name
-	second   string // what PostgreSQL puts behind it in the name
+	table    string // as the text spells it
+	body     string // the definition of FOREIGN KEY and CHECK as SQL
+	timing   string // of UNIQUE: for example DEFERRABLE
+	relation string // the table's name without its schema
+	second   string // the part of a chosen name that follows the table's name
 }
 
-// AddConstraintKey and SetNotNullKey are the configuration keys of Rules.Constraints and
-// Rules.NotNullCheck.
+// AddConstraintKey and SetNotNullKey are the configuration keys of Rules.Constraints and Rules.NotNullCheck.
 const (
 	AddConstraintKey = "ddl.add_constraint"
 	SetNotNullKey    = "ddl.set_not_null"
 )
 
-// constraints looks at an ALTER TABLE that adds constraints, and leaves to the relay one that
-// stands alone. Where columns are mapped in it, its hint tells what to write (mapping went first).
+// constraints plans an ALTER TABLE that adds constraints. Sluice carries it out if it is the only statement of
+// the text. Otherwise, and with mapped columns, the hint lists the steps.
 func (r *rewriter) constraints(p *part) {
 	if !r.rules.Dialect || !r.rules.Constraints {
 		return
@@ -97,7 +95,7 @@ func (r *rewriter) constraints(p *part) {
 	r.find(handled(feature, Rewritten, severity, action, p.st.Start))
 }
 
-// freed looks at DROP NOT NULL, which must take away the CHECK that stands for it as well.
+// freed plans DROP NOT NULL, which must also drop the CHECK that represents NOT NULL.
 func (r *rewriter) freed(p *part) {
 	relation, drops := p.node.Child("relation"), []Addition{}
 	for cmd := range p.node.List("cmds") {
@@ -117,14 +115,14 @@ func (r *rewriter) freed(p *part) {
 	r.find(handled(SetNotNullColumn, Rewritten, Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
 }
 
-// holdsNotNull is the CHECK that stands for NOT NULL. A name that the statement gives to NOT NULL is nobody's:
-// PostgreSQL 16, as which clusters act, forgets it, and takes it twice.
+// holdsNotNull returns the CHECK that represents NOT NULL of a column. The statement's name for the NOT NULL is
+// dropped, as PostgreSQL 16 does.
 func holdsNotNull(table, relation, column string) Addition {
 	return Addition{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.Identifier(column) + " IS NOT NULL)", second: column}
 }
 
-// constraintsOf reads an ALTER TABLE; nil for one that is no Constraints, or of which the
-// statements that are made would not mean what it says.
+// constraintsOf returns the Constraints of an ALTER TABLE. It returns nil for other statements, and if the
+// steps would not have the statement's meaning.
 func (r *rewriter) constraintsOf(p *part) *Constraints {
 	relation := p.node.Child("relation")
 	if relation.Text("catalogname") != "" || parse.ObjectType(p.node.Integer("objtype")) != parse.OBJECT_TABLE {
@@ -156,12 +154,12 @@ func (r *rewriter) constraintsOf(p *part) *Constraints {
 	return c
 }
 
-// sort has UNIQUE first: PostgreSQL makes indexes before it looks at what may refer to them.
+// sort moves UNIQUE to the front, because PostgreSQL builds indexes before foreign keys that need them.
 func (c *Constraints) sort() {
 	slices.SortStableFunc(c.Adds, func(a, b Addition) int { return order(a.Kind) - order(b.Kind) })
 }
 
-// hasNotNull reports whether a CHECK stands for NOT NULL.
+// hasNotNull reports whether a CHECK for NOT NULL is among the additions.
 func (c *Constraints) hasNotNull() bool {
 	return slices.ContainsFunc(c.Adds, func(a Addition) bool { return a.Kind == NotNull })
 }
@@ -173,7 +171,7 @@ func order(k ConstraintKind) int {
 	return 1
 }
 
-// regclass is the name of a RangeVar for a cast to regclass.
+// regclass returns the quoted, possibly qualified name of a relation, for a cast to regclass.
 func regclass(relation parse.Message) string {
 	name := parse.Identifier(relation.Text("relname"))
 	if schema := relation.Text("schemaname"); schema != "" {
@@ -182,17 +180,17 @@ func regclass(relation parse.Message) string {
 	return name
 }
 
-// constraintReader reads the commands of an ALTER TABLE. Its methods return false for what
-// cannot be carried out.
+// constraintReader reads the commands of an ALTER TABLE. Its methods return false for commands that Sluice
+// cannot carry out.
 type constraintReader struct {
 	c                  *Constraints
 	ph                 *parse.Phrase
 	relation           parse.Message
-	notNull            bool // NOT NULL is taken for a CHECK
+	notNull            bool // NOT NULL becomes a CHECK
 	ofColumns, ofTable []Addition
 }
 
-// command reads one that stands from token i to token last.
+// command reads the command between the tokens i and last.
 func (r *constraintReader) command(cmd parse.Message, i, last int) bool {
 	switch parse.AlterTableType(cmd.Integer("subtype")) {
 	case parse.AT_AddConstraint:
@@ -210,16 +208,16 @@ func (r *constraintReader) command(cmd parse.Message, i, last int) bool {
 	return false
 }
 
-// constraintSpan is a constraint with its place in the text.
+// constraintSpan is a constraint and its tokens in the text.
 type constraintSpan struct {
 	constraint           parse.Message
-	first, last          int // tokens
+	first, last          int // token indexes
 	column               string
 	deferrable, deferred bool
 }
 
-// column reads ADD COLUMN with its constraints. With IF NOT EXISTS nobody could tell, behind a
-// lost connection, whether the constraints of a column that is there have been added.
+// column reads an ADD COLUMN with its constraints. IF NOT EXISTS is excluded. After a lost connection it would
+// not show whether the constraints of an existing column were added.
 func (r *constraintReader) column(cmd parse.Message, i, last int) bool {
 	column := cmd.Child("def")
 	if f := refusedAlter(cmd); cmd.Flag("missing_ok") || f != "" && f != AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
@@ -243,8 +241,8 @@ func (r *constraintReader) column(cmd parse.Message, i, last int) bool {
 	return r.columnConstraints(column, spans)
 }
 
-// spans are the constraints of a column, which is called name, up to token last; until is the first
-// token of them.
+// spans returns the constraints of a column definition, which ends at token last. until is the first token of
+// the constraints.
 func (r *constraintReader) spans(column parse.Message, name string, last int) (spans []constraintSpan, until int, ok bool) {
 	until = last + 1
 	for constraint := range column.List("constraints") {
@@ -273,7 +271,7 @@ func (r *constraintReader) spans(column parse.Message, name string, last int) (s
 	return spans, until, true
 }
 
-// columnConstraints reads what a column is held to. PostgreSQL makes foreign keys behind checks.
+// columnConstraints reads the constraints of a column. PostgreSQL adds foreign keys after checks.
 func (r *constraintReader) columnConstraints(column parse.Message, spans []constraintSpan) bool {
 	var adds, keys []Addition
 	for _, span := range spans {
@@ -302,7 +300,7 @@ func (r *constraintReader) columnConstraints(column parse.Message, spans []const
 	return true
 }
 
-// holdsNotNull adds the CHECK that stands for NOT NULL.
+// holdsNotNull appends the CHECK that represents NOT NULL, if the rules allow it.
 func (r *constraintReader) holdsNotNull(list *[]Addition, column string) bool {
 	if !r.notNull {
 		return false
@@ -311,7 +309,7 @@ func (r *constraintReader) holdsNotNull(list *[]Addition, column string) bool {
 	return true
 }
 
-// add reads one constraint of the table, or of a column.
+// add appends one table or column constraint to list.
 func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
 	constraint := span.constraint
 	a := Addition{Name: constraint.Text("conname"), table: r.c.table, relation: r.relation.Text("relname")}
@@ -357,8 +355,8 @@ func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
 	return true
 }
 
-// unique reads UNIQUE. Of its index a name, columns and the treatment of NULL can be said, and
-// no column twice, which PostgreSQL refuses.
+// unique appends a UNIQUE constraint to list. Its index may have a name, columns and a treatment of NULLs. A
+// repeated column is excluded, because PostgreSQL refuses it.
 func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintSpan) bool {
 	constraint := span.constraint
 	a.Kind, a.body, a.Keys, a.Including = Unique, "", constraint.Names("keys"), constraint.Names("including")
@@ -386,8 +384,8 @@ func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintS
 	return true
 }
 
-// made is the definition in the one command of an ALTER TABLE that was made of pieces; nothing
-// where it is no such statement, of the same table.
+// made returns the definition in the single command of sql, an ALTER TABLE of the same table. It returns
+// nothing for any other sql.
 func (r *constraintReader) made(sql string) parse.Message {
 	tree, err := parse.Tree(sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {
@@ -402,13 +400,13 @@ func (r *constraintReader) made(sql string) parse.Message {
 	return alter.Child("cmds").Child("def")
 }
 
-// labels are what PostgreSQL puts at the end of names that it chooses. The one of NOT NULL is Sluice's own:
-// it is all that tells its CHECK from one of the client's that says the same. PostgreSQL 18 ends the names of
-// its constraints with not_null, and so do people.
+// labels are the last parts of names that PostgreSQL chooses. Only the name tells Sluice's CHECK for NOT NULL
+// from an equal one of a client. Its label is therefore one that neither PostgreSQL 18 nor people use, unlike
+// not_null.
 var labels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownSequence: "seq"}
 
-// Candidate is a name that PostgreSQL takes where those of the passes before, which are counted
-// from 0, are taken: by a constraint of the schema, of UNIQUE by a relation too.
+// Candidate returns the name that PostgreSQL chooses. Each pass, counted from 0, returns the next name to try
+// when constraints of the schema have the earlier ones. For UNIQUE, relations of the schema count, too.
 func (a *Addition) Candidate(pass int) string {
 	label := labels[a.Kind]
 	if pass > 0 {
@@ -417,8 +415,9 @@ func (a *Addition) Candidate(pass int) string {
 	return parse.ObjectName(a.relation, a.second, label)
 }
 
-// Hidden is the name that it has, or its index, until it holds: one that only Sluice gives, so that nothing of the
-// client's own is taken for what a lost statement has left. pass counts, from 0, the names that are taken.
+// Hidden returns the temporary name of the constraint or its index until the rows are checked. Only Sluice uses
+// names of this form. A client's object is thereby never taken for a leftover of an interrupted statement. pass
+// counts taken names from 0.
 func (a *Addition) Hidden(pass int) string {
 	label := "sluice_" + labels[a.Kind]
 	if pass > 0 {
@@ -430,8 +429,8 @@ func (a *Addition) Hidden(pass int) string {
 	return parse.ObjectName(a.relation, a.second, label)
 }
 
-// Chooses reports whether a constraint's name may be one of Candidate, of any table and column:
-// both may have been renamed since.
+// Chooses reports whether name could be a Candidate of this kind for any table and column. Both may have been
+// renamed since.
 func (a *Addition) Chooses(name string) bool {
 	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "_"+labels[a.Kind])
 }

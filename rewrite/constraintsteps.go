@@ -10,35 +10,34 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The statements by which constraints are added on DSQL, what takes them back, and queries that
-// tell which row is against one.
+// These statements add and remove constraints on DSQL, and queries find rows that violate one.
 
-// NotValid adds a FOREIGN KEY or CHECK that holds for rows to come.
+// NotValid returns the statement that adds a FOREIGN KEY or CHECK for new rows only.
 func (a *Addition) NotValid(name string) string {
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s %s NOT VALID", a.table, parse.Identifier(name), a.body)
 }
 
-// Validate begins the job that looks at the rows that are there.
+// Validate returns the statement that starts the job which checks existing rows.
 func (a *Addition) Validate(name string) string {
 	return fmt.Sprintf("ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s", a.table, parse.Identifier(name))
 }
 
-// Drop takes a constraint back, with its index.
+// Drop returns the statement that drops a constraint and its index.
 func (a *Addition) Drop(name string) string {
 	return fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s", a.table, parse.Identifier(name))
 }
 
-// Rename gives a constraint another name.
+// Rename returns the statement that renames a constraint.
 func (a *Addition) Rename(from, to string) string {
 	return fmt.Sprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", a.table, parse.Identifier(from), parse.Identifier(to))
 }
 
-// RenameIndex gives an index that is no constraint's yet another name.
+// RenameIndex returns the statement that renames an index which does not belong to a constraint yet.
 func (a *Addition) RenameIndex(schema, from, to string) string {
 	return "ALTER INDEX " + parse.Identifier(schema) + "." + parse.Identifier(from) + " RENAME TO " + parse.Identifier(to)
 }
 
-// CreateIndex begins the job that makes the index of a UNIQUE constraint.
+// CreateIndex returns the statement that starts the job which builds the index of a UNIQUE constraint.
 func (a *Addition) CreateIndex(name string) string {
 	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", parse.Identifier(name), a.table, identifiers(a.Keys, ""))
 	if len(a.Including) > 0 {
@@ -50,17 +49,18 @@ func (a *Addition) CreateIndex(name string) string {
 	return sql
 }
 
-// UsingIndex makes a constraint of an index, which gets its name.
+// UsingIndex returns the statement that turns an index into a UNIQUE constraint. The index gets the
+// constraint's name.
 func (a *Addition) UsingIndex(name, index string) string {
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, parse.Identifier(name), parse.Identifier(index), a.timing)
 }
 
-// DropIndex takes an index back that is no constraint's yet.
+// DropIndex returns the statement that drops an index which does not belong to a constraint yet.
 func (a *Addition) DropIndex(schema, name string) string {
 	return "DROP INDEX " + parse.Identifier(schema) + "." + parse.Identifier(name)
 }
 
-// identifiers are names in a list, each with a prefix.
+// identifiers returns a list of quoted names, each with a prefix.
 func identifiers(names []string, prefix string) string {
 	all := make([]string, len(names))
 	for i, name := range names {
@@ -69,8 +69,8 @@ func identifiers(names []string, prefix string) string {
 	return strings.Join(all, ", ")
 }
 
-// Duplicate finds values that a UNIQUE constraint is against: those of its keys, behind them
-// whether each is NULL, and then the names of the keys as PostgreSQL writes them.
+// Duplicate returns a query for one set of key values that violates a UNIQUE constraint. Its columns are the
+// values, whether each is NULL, and the key names as PostgreSQL quotes them.
 func (a *Addition) Duplicate() string {
 	var nulls, present, names []string
 	for _, key := range a.Keys {
@@ -87,7 +87,7 @@ func (a *Addition) Duplicate() string {
 		keys, strings.Join(nulls, ", "), strings.Join(names, ", "), a.table, where, keys, keys)
 }
 
-// Orphan finds values of a FOREIGN KEY that are not in the columns of its other table.
+// Orphan returns a query for one set of FOREIGN KEY values that the referenced columns do not contain.
 func (a *Addition) Orphan(referred []string) string {
 	var present, same []string
 	for i, key := range a.Keys {
@@ -98,18 +98,19 @@ func (a *Addition) Orphan(referred []string) string {
 		identifiers(a.Keys, "f."), a.table, strings.Join(present, " AND "), a.Referred, strings.Join(same, " AND "))
 }
 
-// Mixed finds a row of which some columns of a FOREIGN KEY are NULL, and not all.
+// Mixed returns a query for a row in which only some columns of a FOREIGN KEY are NULL. MATCH FULL forbids
+// that.
 func (a *Addition) Mixed() string {
 	return fmt.Sprintf("SELECT 1 FROM %s WHERE num_nulls(%s) NOT IN (0, %d) LIMIT 1", a.table, identifiers(a.Keys, ""), len(a.Keys))
 }
 
-// Against finds a row for which an expression is false.
+// Against returns a query for a row for which an expression is false.
 func (a *Addition) Against(expression string) string {
 	return fmt.Sprintf("SELECT 1 FROM %s WHERE NOT (%s) LIMIT 1", a.table, expression)
 }
 
-// Is reports whether a constraint that the catalog shows says the same. It may report false
-// for one that does: what a server adds to an expression is not all known.
+// Is reports whether a constraint that the catalog shows equals a. It may return false for an equal one,
+// because servers change expressions in ways that are not all known.
 func (a *Addition) Is(shown string) bool {
 	var defs [2]parse.Message
 	for i, sql := range [2]string{a.NotValid("n"), "ALTER TABLE t ADD " + shown} {
@@ -122,8 +123,8 @@ func (a *Addition) Is(shown string) bool {
 		}
 	}
 	ours, theirs := defs[0], defs[1]
-	// The table that is referred to may be shown with or without its schema: the catalog is
-	// asked which it is. So are its columns, where the statement has them.
+	// The catalog may show the referenced table with or without its schema, and always shows its columns. The
+	// caller compares table and columns by the catalog.
 	meant := parse.Intents{}
 	meant.Set(ours, "conname")
 	meant.Set(ours, "pktable", theirs.Values("pktable")...)
@@ -139,8 +140,8 @@ func (a *Addition) Is(shown string) bool {
 	return meant.Equal(ours, theirs)
 }
 
-// saysSame reports whether an expression is what a server shows of another: it writes the type
-// behind constants, and text behind columns of types like it.
+// saysSame reports whether shown may be the server's text of the expression written. Servers add a type to
+// constants, and cast columns of text-like types to text.
 func saysSame(written, shown parse.Message) bool {
 	for shown.Is("TypeCast") && !written.Is("TypeCast") {
 		arg, kind := shown.Child("arg"), shown.Child("type_name").Names("names")
@@ -171,12 +172,12 @@ func saysSame(written, shown parse.Message) bool {
 	}
 }
 
-// hint are the statements to write in the place of one that adds constraints.
+// hint returns the hint with the statements that replace an ALTER TABLE which adds constraints.
 func (c *Constraints) hint() string {
 	return "Write, " + eachAlone + strings.Join(c.steps(), "; ") + "."
 }
 
-// steps are these statements.
+// steps returns the statements that add the columns and constraints one by one.
 func (c *Constraints) steps() (steps []string) {
 	for _, column := range c.Columns {
 		steps = append(steps, column.Add)
@@ -196,7 +197,7 @@ func (c *Constraints) steps() (steps []string) {
 	return steps
 }
 
-// bytes is about what it takes in memory.
+// bytes estimates the memory of c in bytes.
 func (c *Constraints) bytes() int {
 	n := int(unsafe.Sizeof(*c)) + len(c.Text) + len(c.Table)
 	for _, column := range c.Columns {

@@ -7,39 +7,38 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// COPY table FROM STDIN for a server that takes none: what a relay needs to carry it out by
-// INSERTs, and what it refuses of it. Errors of options are PostgreSQL's own.
+// DSQL has no COPY FROM STDIN. Sluice carries it out by INSERTs. Errors about options are PostgreSQL's.
 
 // CopyFromKey is the configuration key of Rules.CopyIn.
 const CopyFromKey = "copy.from"
 
-// CopyIn is a COPY FROM STDIN that the relay carries out.
+// CopyIn is a COPY FROM STDIN that Sluice carries out.
 type CopyIn struct {
-	Table   string   // for a cast to regclass, and for an INSERT
-	Schema  string   // as the text has it; "" for none
-	Name    string   // of the table
-	Columns []string // as the text has them; nil for all
-	// CSV, or Binary; neither is the text format.
+	Table   string   // as SQL, for a cast to regclass and for INSERT
+	Schema  string   // as the text names it; "" for none
+	Name    string   // of the table, without its schema
+	Columns []string // as the text names them; nil for all
+	// CSV or Binary; neither means the text format.
 	CSV, Binary              bool
 	Delimiter, Quote, Escape byte
 	Null                     string
 	Header, MatchHeader      bool
-	// ForceNull and ForceNotNull are names of columns.
+	// ForceNull and ForceNotNull are column names.
 	ForceNull, ForceNotNull []string
 }
 
-// byInserts is what becomes of such a COPY.
+// byInserts is the action of findings about a COPY that Sluice carries out.
 const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a transaction: a COPY of more is not atomic"
 
-// copyIn leaves a COPY FROM STDIN to the relay, or refuses it; false for any other statement. No
-// other rule looks at it then: what the relay sends in its place is planned by itself.
+// copyIn plans or refuses a COPY FROM STDIN. It returns false for any other statement. After true no other rule
+// applies, because the INSERTs are planned separately.
 func (r *rewriter) copyIn(p *part) bool {
 	m := p.node
 	if p.st.Copy != CopyFromClient {
 		return false
 	}
 	if !r.rules.CopyIn {
-		p.st.Hint = hint(catalogue[CopyFrom].remedy) // no finding: a cluster may take it
+		p.st.Hint = hint(catalogue[CopyFrom].remedy) // no finding, because a cluster may take the COPY
 		return false
 	}
 	c, refusal := readCopyIn(m)
@@ -47,7 +46,7 @@ func (r *rewriter) copyIn(p *part) bool {
 		refusal = &Refusal{Code: "0A000", Message: "COPY FROM STDIN cannot be carried out in a string of several statements", Hint: "Send it in a request of its own."}
 	}
 	if refusal != nil {
-		// A server that takes the string would await data.
+		// A server that takes the multi-statement query would wait for data.
 		refusal.Unsent = true
 		p.st.Refusal = refusal
 		f := handled(CopyFrom, Rejected, Error, "refused: it cannot be carried out by INSERTs", p.st.Start)
@@ -62,7 +61,7 @@ func (r *rewriter) copyIn(p *part) bool {
 	return true
 }
 
-// bytes is about what it takes in memory.
+// bytes estimates the memory of c in bytes.
 func (c *CopyIn) bytes() int {
 	n := 256 + len(c.Table) + len(c.Schema) + len(c.Name) + len(c.Null)
 	for _, names := range [][]string{c.Columns, c.ForceNull, c.ForceNotNull} {
@@ -73,18 +72,18 @@ func (c *CopyIn) bytes() int {
 	return n
 }
 
-// notCarried refuses what is not carried out.
+// notCarried returns the refusal of a COPY that Sluice cannot carry out.
 func notCarried(what string) *Refusal {
 	return &Refusal{Code: "0A000", Message: "COPY FROM STDIN with " + what + " is not carried out by INSERTs (" + CopyFromKey + ")",
 		Hint: "Leave it out, or write INSERTs of at most 3,000 rows."}
 }
 
-// badOption is PostgreSQL's error of an option.
+// badOption returns PostgreSQL's error about an option.
 func badOption(code, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// copyReading gathers the options of a COPY.
+// copyReading collects the options of a COPY. A nil pointer means that the option is not written.
 type copyReading struct {
 	*CopyIn
 	given                    map[string]bool
@@ -93,7 +92,7 @@ type copyReading struct {
 	freeze                   bool
 }
 
-// readCopyIn reads a COPY FROM STDIN.
+// readCopyIn returns the CopyIn of a COPY FROM STDIN, or its refusal.
 func readCopyIn(m parse.Message) (*CopyIn, *Refusal) {
 	relation := m.Child("relation")
 	c := &copyReading{CopyIn: &CopyIn{Name: relation.Text("relname"), Schema: relation.Text("schemaname"), Columns: m.Names("attlist")}, given: map[string]bool{}}
@@ -165,7 +164,7 @@ func (c *copyReading) option(m parse.Message) *Refusal {
 	return nil
 }
 
-// optionText is the value of an option, where it is a single constant.
+// optionText returns the value of an option. constant is false if the value is not a single constant.
 func optionText(m parse.Message) (value string, constant bool) {
 	switch arg := m.Child("arg"); arg.Name() {
 	case "String":
@@ -182,7 +181,8 @@ func optionText(m parse.Message) (value string, constant bool) {
 	return "", false
 }
 
-// booleanOf reads an option that is true or false, and true where it is only named.
+// booleanOf returns the value of a boolean option, which is true without a value. ok is false for an invalid
+// value.
 func booleanOf(m parse.Message, value string) (on, ok bool) {
 	if m.Child("arg").Shape == nil {
 		return true, true
@@ -209,7 +209,7 @@ func (c *copyReading) formatOf(value string) *Refusal {
 	return nil
 }
 
-// settle checks the options together, in PostgreSQL's order, and gives the others their values.
+// settle checks the options in PostgreSQL's order, and fills in defaults.
 func (c *copyReading) settle() *Refusal {
 	delimiter, null := "\t", `\N`
 	if c.CSV {
@@ -259,8 +259,8 @@ func orElse(value *string, otherwise string) string {
 	return *value
 }
 
-// Into is the beginning of an INSERT into columns, up to VALUES. always: one of them is GENERATED
-// ALWAYS AS IDENTITY, to which COPY writes all the same.
+// Into returns the beginning of an INSERT into columns, up to VALUES. always means that a column is GENERATED
+// ALWAYS AS IDENTITY, which COPY may write.
 func (c *CopyIn) Into(columns []string, always bool) string {
 	text := "INSERT INTO " + c.Table + " (" + identifiers(columns, "") + ")"
 	if always {

@@ -8,11 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Cursors in SQL, for a server that has none: what a relay needs to carry DECLARE, FETCH,
-// MOVE and CLOSE out over a portal of the protocol, and what it refuses of them. The query of a
-// cursor is a text of its own, with a plan of its own: other rules go over that one.
+// DSQL has no SQL cursors. Sluice carries out DECLARE, FETCH, MOVE and CLOSE by portals of the protocol. The
+// query of a cursor is planned as a separate text, to which the other rules apply.
 
-// CursorVerb is what a statement does to a cursor.
+// CursorVerb says what a statement does to a cursor.
 type CursorVerb uint8
 
 const (
@@ -22,29 +21,29 @@ const (
 	CloseCursor
 )
 
-// Cursor is a statement about a cursor that the relay carries out.
+// Cursor is a statement about a cursor that Sluice carries out.
 type Cursor struct {
 	Verb CursorVerb
 	Name string
-	// Query, of DECLARE, is the cursor's query. Spaces stand in front of it, one for each
-	// character, so that positions in the server's errors are those in the client's text.
+	// Query is the query of a DECLARE. One space replaces each character before the query, so that positions in
+	// server errors fit the client's text.
 	Query string
-	// NoScroll says that DECLARE has the words NO SCROLL: to go back is an error of
-	// PostgreSQL's own then. Scroll: it has the word SCROLL.
+	// NoScroll means that NO SCROLL is written, so that moving backward is PostgreSQL's error. Scroll means
+	// that SCROLL is written.
 	NoScroll, Scroll bool
-	// Hold says that DECLARE has the words WITH HOLD: the rows outlive the transaction.
+	// Hold means that WITH HOLD is written: the rows outlive the transaction.
 	Hold bool
-	// Rows is how far FETCH and MOVE go forward; 0: to the end.
+	// Rows is the number of rows that FETCH or MOVE goes forward; 0 means all.
 	Rows uint32
-	// Backward: they go back. Elsewhere: they go back, stay, or go to a place by its number:
-	// a portal does neither.
+	// Backward means that the statement moves backward. Elsewhere means that it moves backward, stays, or moves
+	// to a numbered row, which a portal cannot.
 	Backward, Elsewhere bool
-	// Direction and Count are what FETCH and MOVE say, for rows that are at hand.
+	// Direction and Count are those of FETCH and MOVE, for cursors whose rows Sluice stores.
 	Direction CursorDirection
 	Count     int64
 }
 
-// CursorDirection is how FETCH or MOVE counts.
+// CursorDirection says how FETCH or MOVE counts rows.
 type CursorDirection uint8
 
 const (
@@ -57,7 +56,7 @@ const (
 // CursorAll is the Count of ALL.
 const CursorAll = math.MaxInt64
 
-// Options of DECLARE, in PostgreSQL's parsenodes.h.
+// Options of DECLARE, from PostgreSQL's parsenodes.h.
 const (
 	cursorBinary      = 0x0001
 	cursorScroll      = 0x0002
@@ -67,14 +66,14 @@ const (
 	cursorHold        = 0x0020
 )
 
-// What becomes of a statement about a cursor.
+// Actions of findings about cursors.
 const (
 	overPortal = "carried out over a portal of the protocol, inside a transaction"
 	inMemory   = "carried out by Sluice, which keeps the rows in its memory (cursor.stored_bytes)"
 )
 
-// cursor leaves a statement about a cursor to the relay, or refuses it; false for any other
-// statement. No other rule looks at it then. CLOSE ALL is in session.go.
+// cursor plans or refuses a statement about a cursor. It returns false for any other statement; after true no
+// other rule applies. session.go handles CLOSE ALL.
 func (r *rewriter) cursor(p *part) bool {
 	if !r.rules.Cursors {
 		return false
@@ -121,8 +120,8 @@ func (r *rewriter) cursor(p *part) bool {
 	return true
 }
 
-// rejected is the finding of a statement about a cursor that is refused; the remedy is the
-// catalogue's where there is none of its own.
+// rejected returns the finding of a refused statement about a cursor. An empty remedy leaves that of the
+// catalogue.
 func rejected(remedy string, at int) Finding {
 	f := handled(CursorUse, Rejected, Error, "refused: it cannot be carried out over a portal of the protocol", at)
 	if remedy != "" {
@@ -131,7 +130,8 @@ func rejected(remedy string, at int) Finding {
 	return f
 }
 
-// declared reads a DECLARE. Where PostgreSQL refuses it too, the refusal is PostgreSQL's.
+// declared returns the Cursor of a DECLARE, or its refusal. Refusals that PostgreSQL has, too, are
+// PostgreSQL's.
 func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
 	m := p.node
 	options := m.Integer("options")
@@ -141,7 +141,7 @@ func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
 	c := &Cursor{Name: m.Text("portalname"), NoScroll: options&cursorNoScroll != 0, Scroll: options&cursorScroll != 0, Hold: options&cursorHold != 0}
 	ph := r.phrase(p)
 	for i := 2; i < len(ph.Tokens); i++ {
-		if !ph.Word(i, "for") { // a reserved word: nothing before the query is called so
+		if !ph.Word(i, "for") { // FOR is a reserved word, and cannot be a name before the query
 			continue
 		}
 		begin := int(ph.Tokens[i].End)
@@ -155,7 +155,7 @@ func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
 	return nil, refusedUnread
 }
 
-// ofQuery finds what the rules will do to the query of a cursor, once that is planned.
+// ofQuery reports what the rules will do to the query of a cursor when that is planned.
 func (r *rewriter) ofQuery(p *part) {
 	st := *p.st
 	query := *p
@@ -178,7 +178,7 @@ func (r *rewriter) ofQuery(p *part) {
 	}
 }
 
-// refusedOptions is why a DECLARE of these options is refused; nil for one that is not.
+// refusedOptions returns the refusal of a DECLARE with these options, or nil.
 func refusedOptions(options int, query parse.Message) *Refusal {
 	switch {
 	case options&cursorScroll != 0 && options&cursorNoScroll != 0:
@@ -202,8 +202,8 @@ func refusedOptions(options int, query parse.Message) *Refusal {
 	return nil
 }
 
-// refusedLocking is PostgreSQL's refusal of a DECLARE whose options do not go with the locking
-// clause of its query; nil where they do.
+// refusedLocking returns PostgreSQL's refusal of a DECLARE whose options exclude the locking clause of its
+// query, or nil.
 func refusedLocking(options int, query parse.Message) *Refusal {
 	clause := query.Child("locking_clause")
 	if clause.Shape == nil {
@@ -224,12 +224,12 @@ func refusedLocking(options int, query parse.Message) *Refusal {
 	return nil
 }
 
-// lockNames are what PostgreSQL calls locking clauses.
+// lockNames are the locking clauses as PostgreSQL's errors spell them.
 var lockNames = map[parse.LockClauseStrength]string{
 	parse.LCS_FORKEYSHARE: "FOR KEY SHARE", parse.LCS_FORSHARE: "FOR SHARE",
 	parse.LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE", parse.LCS_FORUPDATE: "FOR UPDATE"}
 
-// writesInWith reports whether a query changes data in its WITH.
+// writesInWith reports whether a WITH query changes data.
 func writesInWith(query parse.Message) bool {
 	for cte := range query.Child("with_clause").List("ctes") {
 		if q := cte.Child("ctequery"); q.Shape != nil && !q.Is("SelectStmt") {
@@ -239,7 +239,7 @@ func writesInWith(query parse.Message) bool {
 	return false
 }
 
-// Refusals of Sluice's own.
+// Refusals that PostgreSQL does not have.
 var (
 	refusedInString = &Refusal{Code: "0A000", Message: "statements about cursors must not share a string with other statements",
 		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, one statement at a time.",
@@ -253,7 +253,7 @@ var (
 		Hint: "Write DECLARE name NO SCROLL CURSOR FOR query.", Unsent: true}
 )
 
-// remedies are the hints of the refusals, as findings have them.
+// remedies maps refusals to the remedies of their findings.
 var remedies = func() map[*Refusal]string {
 	m := map[*Refusal]string{}
 	for _, r := range []*Refusal{refusedInString, refusedScroll, refusedBinary, refusedUnread} {
@@ -262,7 +262,7 @@ var remedies = func() map[*Refusal]string {
 	return m
 }()
 
-// fetched reads a FETCH or MOVE.
+// fetched returns the Cursor of a FETCH or MOVE.
 func fetched(m parse.Message) *Cursor {
 	c := &Cursor{Verb: FetchCursor, Name: m.Text("portalname")}
 	if m.Flag("ismove") {

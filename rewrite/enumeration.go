@@ -7,27 +7,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Enumerations, which DSQL has not. A domain over text that is held to the values stands for one:
-// columns, casts and defaults name it as they would the type. Three things are otherwise, so that
-// this is asked for (EnumKey) and warned of: values compare and sort as texts, a value that is none
-// of them has the code 23514 and not 22P02, and pg_enum and the functions of enumerations know
-// nothing of it. DROP TYPE becomes DROP DOMAIN, since a cluster has no other types of a user's. A value is
-// added by the relay (enumvalue.go).
+// DSQL has no enumerations. With Rules.Enums a domain over text with a CHECK replaces one. Columns, casts and
+// defaults name the domain like the type. There are three differences, of which the client gets a warning.
+// Values compare and sort as text. An invalid value has the code 23514, not 22P02. pg_enum and enumeration
+// functions do not see the domain.
+//
+// DROP TYPE becomes DROP DOMAIN, because a cluster has no other user types. enumvalue.go adds values.
 
 // EnumKey is the configuration key of Rules.Enums.
 const EnumKey = "ddl.create_enum"
 
-// domainPolicy is the value of EnumKey that has a domain stand for the type.
+// domainPolicy is the value of EnumKey that enables Rules.Enums.
 const domainPolicy = "domain"
 
-// mostLabel bounds a value of an enumeration, in bytes, as PostgreSQL does (NAMEDATALEN).
+// mostLabel is the maximum length in bytes of an enumeration's value, from PostgreSQL's NAMEDATALEN.
 const mostLabel = 63
 
-// mostEnumHint bounds the hint for an enumeration; one of more values gets that of all types.
+// mostEnumHint is the maximum length in bytes of the hint with an enumeration's domain. A longer one is
+// replaced by the general hint about types.
 const mostEnumHint = 1000
 
-// domainOf is CREATE DOMAIN for a CREATE TYPE ... AS ENUM, and whether the values as texts are in
-// the order of the type; "" where there are no values, which no value would be of.
+// domainOf returns the CREATE DOMAIN for a CREATE TYPE ... AS ENUM, or "" for an enumeration without values.
+// ordered reports whether the values sort as text in their declared order.
 func domainOf(m parse.Message) (text string, ordered bool) {
 	labels := m.Names("vals")
 	if len(labels) == 0 {
@@ -40,7 +41,7 @@ func domainOf(m parse.Message) (text string, ordered bool) {
 	return "CREATE DOMAIN " + typeName(m) + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + "))", slices.IsSorted(labels)
 }
 
-// typeName is the name of the type that a statement is about, as SQL.
+// typeName returns the name of a statement's type as SQL.
 func typeName(m parse.Message) string {
 	var name []string
 	for _, part := range m.Names("type_name") {
@@ -49,7 +50,7 @@ func typeName(m parse.Message) string {
 	return strings.Join(name, ".")
 }
 
-// enumHint says what to write in the place of CREATE TYPE ... AS ENUM; "" for one that is too long.
+// enumHint returns the hint for a refused CREATE TYPE ... AS ENUM, or "" if it would be too long.
 func (r *rewriter) enumHint(m parse.Message) string {
 	domain, _ := domainOf(m)
 	if domain == "" {
@@ -65,7 +66,7 @@ func (r *rewriter) enumHint(m parse.Message) string {
 	return text
 }
 
-// alterEnumHint says how a value is added to the domain that stands for an enumeration, or renamed.
+// alterEnumHint returns the hint for a refused ALTER TYPE: how to add or rename a value of the domain by hand.
 func (r *rewriter) alterEnumHint(p *part) string {
 	value, old := p.node.Text("new_val"), p.node.Text("old_val")
 	ph, hint := r.phrase(p), ""
@@ -80,20 +81,20 @@ func (r *rewriter) alterEnumHint(p *part) string {
 	return hint
 }
 
-// AnotherDomain says what to do where a domain stands for an enumeration and the server takes no ALTER DOMAIN ...
-// ADD CONSTRAINT, as clusters did not in October 2026.
+// AnotherDomain is the advice for a server that refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in
+// October 2026. It replaces the domain of an enumeration by a new domain.
 const AnotherDomain = "Make a domain of all values under another name (CREATE DOMAIN), and for each column of the type, each in a transaction of its own: " +
 	"a column of that domain; UPDATE, at most 3,000 rows at a time; DROP COLUMN of the old one; RENAME COLUMN."
 
-// addedByHand are the statements by which a value is added: at no moment is a value refused that was
-// taken before.
+// addedByHand returns the advice to add a value to a domain. The steps never refuse a value that was allowed
+// before.
 func addedByHand(of, value string) string {
 	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + parse.Literal(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
 }
 
-// renamedByHand are those by which one is renamed. Rows are written before the old value is refused, and
-// once more behind it, since others may have written it meanwhile.
+// renamedByHand returns the advice to rename a value of a domain. Rows are updated before the old value is
+// refused and once more afterwards, because other sessions may have written it in between.
 func renamedByHand(of, old, value string) string {
 	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + parse.Literal(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +
@@ -101,8 +102,7 @@ func renamedByHand(of, old, value string) string {
 		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + parse.Literal(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more. Where the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain
 }
 
-// isEnum reports whether PostgreSQL would make the type: values that it refuses are the server's to
-// refuse.
+// isEnum reports whether PostgreSQL would create the type. The server must refuse any other type.
 func isEnum(m parse.Message) bool {
 	seen := map[string]bool{}
 	for _, label := range m.Names("vals") {
@@ -114,7 +114,7 @@ func isEnum(m parse.Message) bool {
 	return true
 }
 
-// enumeration are the rules of what makes one and changes it.
+// enumeration dispatches statements that create or change an enumeration.
 func (r *rewriter) enumeration(p *part) {
 	if p.node.Is("CreateEnumStmt") {
 		r.createEnum(p)
@@ -123,7 +123,7 @@ func (r *rewriter) enumeration(p *part) {
 	}
 }
 
-// createEnum is the rule of CREATE TYPE ... AS ENUM.
+// createEnum rewrites CREATE TYPE ... AS ENUM to a domain.
 func (r *rewriter) createEnum(p *part) {
 	text, ordered := domainOf(p.node)
 	if !r.rules.Enums || text == "" || !isEnum(p.node) || temporary(p) != "" {
@@ -146,7 +146,7 @@ func (r *rewriter) createEnum(p *part) {
 	r.find(handled(UserType, Rewritten, Warning, "rewritten to a domain over text with a CHECK: its values compare and sort as texts", p.st.Start))
 }
 
-// dropType is the rule of DROP TYPE.
+// dropType rewrites DROP TYPE to DROP DOMAIN.
 func (r *rewriter) dropType(p *part) {
 	ph := r.phrase(p)
 	if !r.rules.Enums || !ph.Words(0, "drop", "type") || temporary(p) != "" {

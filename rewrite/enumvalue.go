@@ -10,25 +10,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// ALTER TYPE ... ADD VALUE of an enumeration for which a domain stands (enumeration.go). The relay adds
-// another CHECK, with the value, and drops the one that stands: until then both hold, so that at no moment
-// a value is taken that is in neither. The CHECKs of a domain are told apart by the number at the end of
-// their names: each has the next of the one that it was made of. No value is renamed: rows hold it as a
-// text, and would have to be written: a hint has the statements (renamedByHand).
+// ALTER TYPE ... ADD VALUE of an enumeration that a domain replaces (enumeration.go) is carried out in two
+// steps. Sluice adds a CHECK with the new value, and then drops the former CHECK. Both hold in between, so that
+// no invalid value is accepted. A number at the end of its name orders the CHECKs of a domain.
+//
+// RENAME VALUE is not carried out, because rows store the value as text. A hint lists the statements
+// (renamedByHand).
 
-// EnumValue is such a statement.
+// EnumValue is an ALTER TYPE ... ADD VALUE that Sluice carries out.
 type EnumValue struct {
-	Text      string // the statement
-	Type      string // its type, as SQL
-	Value     string // that is added
-	Placed    bool   // before or after another value
+	Text      string // the client's statement
+	Type      string // the name of the type as SQL
+	Value     string // the new value
+	Placed    bool   // BEFORE or AFTER Neighbour is written
 	After     bool
 	Neighbour string
-	// IfNotExists: a value that is there is no error.
+	// IfNotExists means that an existing value is no error.
 	IfNotExists bool
 }
 
-// addValue is the rule of ALTER TYPE ... ADD VALUE.
+// addValue applies the rule of ALTER TYPE ... ADD VALUE.
 func (r *rewriter) addValue(p *part) {
 	if !r.rules.Enums || !r.rules.Dialect || temporary(p) != "" {
 		return
@@ -53,15 +54,15 @@ func (r *rewriter) addValue(p *part) {
 	r.find(handled(UserType, Rewritten, Info, "carried out in two transactions: the domain gets a CHECK with the value, and loses the one without", p.st.Start))
 }
 
-// DomainValues is a CHECK of a domain that holds it to a list of texts.
+// DomainValues is a CHECK that restricts a domain to a list of texts.
 type DomainValues struct {
 	Name   string
 	Values []string
-	stem   string // the name without the number at its end
+	stem   string // Name without the number at its end
 	number int
 }
 
-// ReadDomainValues reads a CHECK as the catalog shows it; nil for any other.
+// ReadDomainValues parses a CHECK as the catalog shows it. It returns nil for a CHECK of another form.
 func ReadDomainValues(name, shown string) *DomainValues {
 	text := "ALTER DOMAIN d ADD CONSTRAINT c " + shown
 	if Defaults().guard([]byte(text)) != parse.Fits {
@@ -89,7 +90,7 @@ func ReadDomainValues(name, shown string) *DomainValues {
 	return d
 }
 
-// textsOf are the constants that a comparison has, one or a list.
+// textsOf returns the text constants on the right side of a comparison: one, or those of an array.
 func textsOf(check parse.Message) (values []string, ok bool) {
 	list := []parse.Message{check.Child("rexpr")}
 	switch parse.A_Expr_Kind(check.Integer("kind")) {
@@ -115,7 +116,7 @@ func textsOf(check parse.Message) (values []string, ok bool) {
 	return values, true
 }
 
-// Next is the name of the CHECK that takes the place of this one.
+// Next returns the name of the CHECK that replaces d.
 func (d *DomainValues) Next() string {
 	number, stem := strconv.Itoa(d.number+1), d.stem
 	for len(stem)+len(number) > parse.MaxName {
@@ -125,9 +126,9 @@ func (d *DomainValues) Next() string {
 	return stem + number
 }
 
-// NewestValues is the CHECK that was made last, and those that it takes the place of. false: they have not
-// been made of one another. One that was made late, of a CHECK that others had replaced by then, has one
-// value that the newest has not.
+// NewestValues returns the CHECK with the highest number, and the others. follows is false if the others are
+// not its predecessors. A predecessor may have one value that newest lacks, because two sessions added a value
+// at once.
 func NewestValues(checks []*DomainValues) (newest *DomainValues, old []*DomainValues, follows bool) {
 	checks = slices.Clone(checks)
 	slices.SortFunc(checks, func(a, b *DomainValues) int { return cmp.Compare(a.number, b.number) })
@@ -144,7 +145,7 @@ func NewestValues(checks []*DomainValues) (newest *DomainValues, old []*DomainVa
 	return newest, old, true
 }
 
-// With are the values with that of the statement, in the order of the type.
+// With returns values with the new value, in the order of the type.
 func (e *EnumValue) With(values []string) []string {
 	at := len(values)
 	if e.Placed {
@@ -156,10 +157,11 @@ func (e *EnumValue) With(values []string) []string {
 	return slices.Insert(slices.Clone(values), at, e.Value)
 }
 
-// TooLong reports a value that PostgreSQL takes for none.
+// TooLong reports whether the value is longer than PostgreSQL allows.
 func (e *EnumValue) TooLong() bool { return len(e.Value) > mostLabel }
 
-// Add gives the domain a CHECK of that name. Rows are not looked at: all that they hold is taken.
+// Add returns the statement that adds a CHECK of values. Existing rows are not checked, because all their
+// values are in the list.
 func (e *EnumValue) Add(name string, values []string) string {
 	list := make([]string, len(values))
 	for i, value := range values {
@@ -168,7 +170,7 @@ func (e *EnumValue) Add(name string, values []string) string {
 	return "ALTER DOMAIN " + e.Type + " ADD CONSTRAINT " + parse.Identifier(name) + " CHECK (VALUE IN (" + strings.Join(list, ", ") + ")) NOT VALID"
 }
 
-// Drop takes a CHECK from the domain, and DropAny one that need not be there.
+// Drop returns the statement that drops a CHECK. DropAny does the same if the CHECK may be missing.
 func (e *EnumValue) Drop(name string) string {
 	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT " + parse.Identifier(name)
 }
@@ -176,5 +178,5 @@ func (e *EnumValue) DropAny(name string) string {
 	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT IF EXISTS " + parse.Identifier(name)
 }
 
-// Hint says how the value is added by hand.
+// Hint returns the advice to add the value by hand.
 func (e *EnumValue) Hint() string { return addedByHand(e.Type, e.Value) }

@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Extensions that nearly every migration asks for, of which DSQL has a part built in:
-// CREATE EXTENSION, COMMENT ON EXTENSION and DROP EXTENSION of these are answered, and the
-// client is told what is there. uuid.go has the one function that is rewritten.
+// Most migrations create plpgsql, uuid-ossp or pgcrypto, of which DSQL has parts built in. Sluice answers
+// CREATE, COMMENT ON and DROP EXTENSION of these, and a NOTICE lists the supported functions. uuid.go rewrites
+// uuid_generate_v4().
 
-// extensions are those that are answered: what a client is told of each.
+// extensions are the extensions that Sluice answers, with the text of the NOTICE.
 var extensions = map[string]struct {
 	severity Severity
 	detail   string
@@ -23,7 +23,7 @@ var extensions = map[string]struct {
 		"encrypt, decrypt, encrypt_iv, decrypt_iv, armor, dearmor, pgp_*."},
 }
 
-// missing are the functions of these extensions that DSQL lacks, with what to do.
+// missing maps functions of these extensions that DSQL lacks to advice.
 var missing = func() map[string]string {
 	all := map[string]string{
 		"uuid_generate_v4": "Write gen_random_uuid(); without quotes around its name, uuid_generate_v4() becomes that (" + ExtensionsKey + ").",
@@ -53,8 +53,8 @@ var missing = func() map[string]string {
 // ExtensionsKey is the configuration key of Rules.Extensions.
 const ExtensionsKey = "rewrite.extensions"
 
-// MissingFunction is a hint for the server's error that there is no such function, where it
-// is one of an extension that DSQL lacks; "" for any other.
+// MissingFunction returns a hint for the server's error that a function does not exist. It is "" unless the
+// function belongs to an extension that DSQL lacks.
 func MissingFunction(message string) string {
 	name, found := strings.CutPrefix(message, "function ")
 	if !found {
@@ -67,7 +67,7 @@ func MissingFunction(message string) string {
 	return ""
 }
 
-// createExtension answers CREATE EXTENSION of what is there in part.
+// createExtension answers CREATE EXTENSION of a known extension.
 func (r *rewriter) createExtension(p *part) {
 	name := p.node.Text("extname")
 	known, ok := extensions[name]
@@ -79,7 +79,7 @@ func (r *rewriter) createExtension(p *part) {
 	r.find(handled(Extension, Answered, known.severity, "answered as done; a NOTICE names which of its functions there are", p.st.Start))
 }
 
-// commentExtension answers COMMENT ON EXTENSION likewise.
+// commentExtension answers COMMENT ON EXTENSION of a known extension.
 func (r *rewriter) commentExtension(p *part) {
 	name := p.node.Child("object").Text("sval")
 	if _, ok := extensions[name]; !ok || !r.rules.Extensions {
@@ -90,8 +90,7 @@ func (r *rewriter) commentExtension(p *part) {
 	r.find(handled(Extension, Answered, Info, "answered as done; the comment is not kept", p.st.Start))
 }
 
-// dropExtension answers DROP EXTENSION: IF EXISTS of any, since there is none, else of those
-// whose CREATE EXTENSION is answered.
+// dropExtension answers DROP EXTENSION. IF EXISTS is answered for any extension, otherwise only for known ones.
 func (r *rewriter) dropExtension(p *part) {
 	var names []string
 	for object := range p.node.List("objects") {
@@ -113,7 +112,7 @@ func (r *rewriter) dropExtension(p *part) {
 	r.find(handled(Extension, Answered, Info, "answered as done; there is nothing to drop", p.st.Start))
 }
 
-// extension is the rule of statements about extensions, and of DROP of other things.
+// extension dispatches statements about extensions, and DROP statements of other objects.
 func (r *rewriter) extension(p *part) {
 	object := parse.OBJECT_EXTENSION
 	switch m := p.node; {

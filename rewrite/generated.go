@@ -6,11 +6,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Generates reports whether what a text returns may hold a value that the server
-// generates, so that running it again returns another: it names a clock, a random
-// value or a sequence, or returns columns of rows that it inserts, which may have
-// such defaults. It goes by the words alone, and knows nothing of what functions
-// and views of users do.
+// Generates reports whether a text may return values that the server generates, so that a second run may return
+// others. A text may if it names a clock, a random value or a sequence, or is an INSERT with RETURNING. Only
+// words are examined; functions and views of users are ignored.
 func Generates(sql []byte) bool {
 	l := parse.Lexer{Text: sql}
 	var inserts, returns bool
@@ -34,8 +32,8 @@ func Generates(sql []byte) bool {
 	}
 }
 
-// returningSkips says, for the byte of a text that the last letter of returning is held against, how
-// far the next one may be that ends the word.
+// returningSkips is the shift table of a Horspool search for "returning". For a byte it holds the distance to
+// the next possible end of the word.
 var returningSkips = func() (skips [256]uint8) {
 	const word = "returning"
 	for i := range skips {
@@ -47,8 +45,8 @@ var returningSkips = func() (skips [256]uint8) {
 	return skips
 }()
 
-// hasReturning reports whether the letters of returning stand in a text, anywhere and in any case: of a
-// long text it looks at few bytes, where a lexer looks at all.
+// hasReturning reports whether a text contains "returning" in any case. It examines few bytes of a long text,
+// unlike a lexer.
 func hasReturning(sql []byte) bool {
 	const word = "returning"
 	for end := len(word); end <= len(sql); end += int(returningSkips[sql[end-1]]) {
@@ -59,8 +57,7 @@ func hasReturning(sql []byte) bool {
 	return false
 }
 
-// InsertsReturning reports whether a text may be an INSERT that returns something: it begins
-// so, and has the words.
+// InsertsReturning reports whether a text begins with INSERT and contains RETURNING.
 func InsertsReturning(sql []byte) bool {
 	l := parse.Lexer{Text: sql}
 	for first := true; ; first = false {

@@ -8,38 +8,36 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DO blocks, which DSQL has not, of the forms in which migrations write "unless it is there
-// already" where PostgreSQL has no IF NOT EXISTS:
+// DSQL has no DO blocks. Migrations use them as a substitute for IF NOT EXISTS, in these forms:
 //
 //	BEGIN statement; EXCEPTION WHEN duplicate_object THEN NULL; END
 //	BEGIN IF condition THEN statement; END IF; END
 //	BEGIN statement; END
 //
-// with one statement of DDL, and without variables. The relay carries the statement out as if it
-// were sent by itself; that is what the block does, which has no other. Any other block is the
-// server's to refuse.
+// For a block with one DDL statement and without variables, Sluice runs the statement as if it were sent alone.
+// Other blocks are sent to the server, which refuses them.
 
-// Guarded is such a block.
+// Guarded is a DO block with one statement that Sluice carries out.
 type Guarded struct {
-	Text      string // the block
-	Condition string // SQL of a boolean, under which the statement is run; "" for none
+	Text      string // the DO statement
+	Condition string // a boolean SQL expression that must be true; "" for none
 	Ignores   []string
 	Command   Command
 }
 
-// mostGuarded bounds a block that is looked into, in bytes. An enumeration of a thousand values is
-// well below.
+// mostGuarded is the maximum length in bytes of a block that is examined. An enumeration of a thousand values
+// is shorter.
 const mostGuarded = 64 << 10
 
-// conditionCodes are PostgreSQL's names of what a block may ignore: what says that something is
-// there already, or is not there. OTHERS is not among them, since it would hide a refusal.
+// conditionCodes maps the conditions that a block may ignore to their SQLSTATEs. All mean that an object exists
+// or is missing. OTHERS is excluded because it would hide a refusal.
 var conditionCodes = map[string]string{
 	"duplicate_object": "42710", "duplicate_table": "42P07", "duplicate_column": "42701", "duplicate_schema": "42P06",
 	"unique_violation": "23505", "undefined_object": "42704", "undefined_table": "42P01", "undefined_column": "42703",
 	"invalid_schema_name": "3F000", "invalid_table_definition": "42P16",
 }
 
-// guarded is the rule of DO.
+// guarded applies the rule of DO blocks.
 func (r *rewriter) guarded(p *part) {
 	body, ok := blockOf(p.node)
 	if !ok || !r.rules.Dialect || r.planned == nil {
@@ -78,7 +76,8 @@ func (r *rewriter) asks(condition string) bool {
 	return st != nil && plan.Kind == Read && plan.Text == "" && st.Pin == NoPin && !st.Calls && st.Refusal == nil && st.Tag == "" && len(st.Changes) == 0 && !plan.Contends
 }
 
-// blockOf is the text of a DO in PL/pgSQL.
+// blockOf returns the text of a DO block in PL/pgSQL. ok is false for another language or a block that is too
+// long.
 func blockOf(node parse.Message) (body string, ok bool) {
 	for option := range node.List("args") {
 		arg := option.Child("arg")
@@ -94,8 +93,8 @@ func blockOf(node parse.Message) (body string, ok bool) {
 	return body, body != "" && len(body) <= mostGuarded
 }
 
-// readBlock reads a block; nil for one of another form. Comments are left to others: the statement
-// is cut out of its text.
+// readBlock returns the Guarded of a block, or nil for a block of another form. Blocks with comments are
+// excluded, because the statement is cut out of the text.
 func readBlock(body string) *Guarded {
 	ph := parse.LexPhrase([]byte(body), 0, len(body))
 	g, i := &Guarded{}, 1
@@ -127,7 +126,7 @@ func readBlock(body string) *Guarded {
 		}
 		i += 3
 	}
-	if ph.Word(i, "exception") && !conditional { // which would be for the condition as well
+	if ph.Word(i, "exception") && !conditional { // with a condition, the handlers would cover it, too
 		if i = g.handlers(&ph, i+1); len(g.Ignores) == 0 {
 			return nil
 		}
@@ -144,8 +143,8 @@ func readBlock(body string) *Guarded {
 	return g
 }
 
-// handlers reads WHEN condition [OR condition] THEN NULL; as often as it stands from i on, and
-// returns where the next token is. For any other handler nothing is ignored.
+// handlers reads WHEN condition [OR condition] THEN NULL; clauses from token i, and returns the index of the
+// next token. Another form of handler clears Ignores.
 func (g *Guarded) handlers(ph *parse.Phrase, i int) int {
 	for ph.Word(i, "when") {
 		for more := true; more; more = ph.Word(i, "or") {

@@ -12,7 +12,7 @@ type Running struct {
 	Whole bool
 	// Records: the tool writes a row about the script in its transaction.
 	Records bool
-	// Remedy is advice on running each statement in a transaction of its own.
+	// Remedy is advice on running each statement in a separate transaction.
 	Remedy string
 }
 

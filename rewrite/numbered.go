@@ -10,83 +10,84 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// CREATE TABLE with serial columns, as PostgreSQL makes it: a sequence, a column of the declared type
-// whose DEFAULT draws from it, and OWNED BY. That is several statements of DDL, each a transaction of
-// its own on DSQL, so that the relay carries them out (package proxy/constraint). Identity columns of
-// int and smallint, which DSQL has not, are made so too where they are BY DEFAULT. With ALWAYS the server
-// must refuse the values of clients, which it does for its own identities alone: those are bigint.
+// PostgreSQL creates a serial column as a sequence, a column with DEFAULT nextval, and OWNED BY. On DSQL these
+// are several transactions, which package proxy/constraint runs. Identity columns BY DEFAULT of int and
+// smallint, which DSQL lacks, are created in the same way. GENERATED ALWAYS needs an identity of the server,
+// which is always bigint.
 
-// SerialForm says what serial columns become.
+// SerialForm says what serial columns are rewritten to.
 type SerialForm string
 
 const (
-	// SerialIdentity makes them identity columns of bigint, which is one statement.
+	// SerialIdentity uses identity columns of bigint, in one statement.
 	SerialIdentity SerialForm = ""
-	// SerialSequence has the relay make sequences, and leaves to the server what it cannot carry out.
+	// SerialSequence uses sequences that Sluice creates. Statements that Sluice cannot carry out pass
+	// unchanged.
 	SerialSequence SerialForm = "sequence"
-	// SerialAuto is SerialSequence where that can be done, and else SerialIdentity.
+	// SerialAuto uses sequences where Sluice can create them, otherwise identity columns.
 	SerialAuto SerialForm = "auto"
 )
 
-// SerialKey is the configuration key of Rules.Serial and Rules.Form.
+// SerialKey is the configuration key of Rules.Serial and Rules.SerialForm.
 const SerialKey = "rewrite.serial"
 
-// Numbered is a CREATE TABLE that the relay makes with sequences, or whose columns it makes as wide as
-// the keys that they refer to.
+// Numbered is a CREATE TABLE that Sluice carries out in several statements. It creates sequences for serial
+// columns, or widens columns to the type of the keys that they reference.
 type Numbered struct {
-	Text     string // the client's
-	Table    string // for to_regclass: with its schema where the client names it
-	Schema   string // as the client names it; "" for the current one
-	Relation string // the table's own name
-	// IfNotExists: a relation of the name that is there is no error.
+	Text     string // the client's statement
+	Table    string // the argument of to_regclass, with the schema if the client writes it
+	Schema   string // as the client writes it; "" for the current schema
+	Relation string // the table's name without its schema
+	// IfNotExists means that an existing relation of the name is no error.
 	IfNotExists bool
-	// Identity: the form with identity columns may stand for the one with sequences.
+	// Identity means that identity columns may replace sequences.
 	Identity  bool
 	Sequences []OwnedSequence
 	Narrow    []NarrowColumn
-	// Widens are the columns that are wider than declared where they are identities.
+	// Widens are the columns that become wider than declared in the form with identities.
 	Widens []string
 
-	plain    []parse.Edit // of the statement as the client means it: without what serial columns become
-	sequence []parse.Edit // of the form with sequences, beside plain: with a default in each place of text ""
-	identity []parse.Edit // of the form with identities, beside plain
+	plain    []parse.Edit // the edits that all forms share
+	sequence []parse.Edit // the places of defaults in the form with sequences; their texts are inserted later
+	identity []parse.Edit // the edits of the form with identities, next to plain
 }
 
-// OwnedSequence is the sequence of a column.
+// OwnedSequence is the sequence of a serial or identity column.
 type OwnedSequence struct {
 	Column string
 
-	options string // of CREATE SEQUENCE
-	before  string // of the place of its default: the type, for serial
-	at      int    // where the findings about it are, in the client's text
+	options string // the options of its CREATE SEQUENCE
+	before  string // the text before the column's default: the type, for a serial column
+	at      int    // the offset of its findings in the client's text
 }
 
-// NarrowColumn is a column of int or smallint that refers to keys.
+// NarrowColumn is a column of int or smallint that references keys.
 type NarrowColumn struct {
 	Column string
 	Refers []ReferredKey
-	// OwnKey: it refers to a column of this table that is among Widens. OwnWide: that is an identity in the
-	// form with sequences, too.
+	// OwnKey means that the column references a column of the same table that is in Widens. OwnWide means that
+	// the referenced column is an identity even in the form with sequences.
 	OwnKey, OwnWide bool
 
 	wide parse.Edit
 }
 
-// ReferredKey is a column that a FOREIGN KEY refers to.
+// ReferredKey is a column that a FOREIGN KEY references.
 type ReferredKey struct {
-	Table  string // for to_regclass
-	Column string // "" for the column of the primary key that is Nth, from 1
+	Table  string // the argument of to_regclass
+	Column string // "" for column number Nth of the primary key, from 1
 	Nth    int
 }
 
-// numbering gathers what a Numbered is made of, while its statement is read.
+// numbering is a Numbered that is being built.
 type numbering struct {
 	Numbered
-	spans [][2]int                      // of edits that are no part of plain
-	swaps map[*byte]func(parse.Intents) // what the form with sequences means by a column, by its node
+	spans [][2]int                      // of edits that do not belong to plain
+	swaps map[*byte]func(parse.Intents) // by column node: functions that set the intended changes of the form with sequences
 }
 
-// gathers begins the Numbered of a statement that may become one.
+// gathers returns an empty numbering for a CREATE TABLE that Sluice may carry out in several statements, or
+// nil.
 func (r *rewriter) gathers(p *part) *numbering {
 	relation := p.node.Child("relation")
 	if r.rules.SerialForm == SerialIdentity && !r.rules.SerialKeys || len(r.parts) != 1 || r.planned == nil || p != &r.parts[0] || relation.Text("catalogname") != "" ||
@@ -102,9 +103,9 @@ func (r *rewriter) gathers(p *part) *numbering {
 		IfNotExists: p.node.Flag("if_not_exists"), Identity: r.rules.SerialForm != SerialSequence}, swaps: map[*byte]func(parse.Intents){}}
 }
 
-// draws notes a column whose numbers a sequence can give. kind is the type that it gets, "" for its own,
-// from and to what the default takes the place of, at where its findings are, constraint the one that goes,
-// which is absent for serial.
+// draws adds a column that gets its numbers from a sequence. kind is the new type, or "" for the declared one.
+// The column's default replaces the text between from and to, and at is the offset of its findings. constraint
+// is the identity that the default replaces; it is absent for a serial column.
 func (n *numbering) draws(r *rewriter, column, constraint parse.Message, kind, options string, from, to, at int) {
 	s := OwnedSequence{Column: column.Text("colname"), at: at}
 	if kind != "" {
@@ -144,7 +145,7 @@ func (n *numbering) draws(r *rewriter, column, constraint parse.Message, kind, o
 	}
 }
 
-// optionsOfOwn are the options of a sequence as DSQL takes them; false where it takes none of the kind.
+// optionsOfOwn returns options of CREATE SEQUENCE in a form that DSQL takes. ok is false if there is none.
 func (r *rewriter) optionsOfOwn(options string) (string, bool) {
 	text := "CREATE SEQUENCE n " + options
 	tree, err := parse.Tree(text)
@@ -168,15 +169,15 @@ func (r *rewriter) optionsOfOwn(options string) (string, bool) {
 	return strings.TrimPrefix(sql, "CREATE SEQUENCE n"), true
 }
 
-// hides says that edits between two places of the text are of the form with identities.
+// hides assigns the edits between two offsets to the form with identities.
 func (n *numbering) hides(from, to int) { n.spans = append(n.spans, [2]int{from, to}) }
 
-// defaultOf is what a serial column says behind its type; name is that of the sequence, as SQL.
+// defaultOf returns the constraints of a column that draws from the named sequence. name is SQL.
 func defaultOf(name string) string {
 	return "DEFAULT nextval(" + parse.Literal(name) + "::regclass) NOT NULL"
 }
 
-// narrow notes the columns of int and smallint that refer to other tables' keys, or to this one's.
+// narrow collects the int and smallint columns that reference keys, of this table or of others.
 func (n *numbering) narrow(r *rewriter, p *part) {
 	columns := map[string]parse.Message{}
 	for column := range p.node.List("table_elts") {
@@ -204,8 +205,8 @@ func (n *numbering) narrow(r *rewriter, p *part) {
 	}
 }
 
-// own reports whether a key is a column of this table that an identity would make wider than declared. It names
-// the column of a key that does not.
+// own reports whether a key is a column of this table that becomes wider as an identity. It also sets
+// refers.Column for a reference to the primary key without column names.
 func (n *numbering) own(p *part, to parse.Message, refers *ReferredKey) bool {
 	if to.Text("relname") != n.Relation || to.Text("schemaname") != n.Schema {
 		return false
@@ -220,7 +221,7 @@ func (n *numbering) own(p *part, to parse.Message, refers *ReferredKey) bool {
 	return slices.Contains(n.Widens, refers.Column)
 }
 
-// refers adds a key to those of a column.
+// refers adds a referenced key to a column of Narrow.
 func (n *numbering) refers(r *rewriter, p *part, column parse.Message, key ReferredKey, own bool) {
 	name := column.Text("colname")
 	at := slices.IndexFunc(n.Narrow, func(c NarrowColumn) bool { return c.Column == name })
@@ -241,8 +242,7 @@ func (n *numbering) refers(r *rewriter, p *part, column parse.Message, key Refer
 	}
 }
 
-// isFor gives the statement of a plan its Numbered, where the statements that are made of the pieces mean
-// what they are to mean.
+// isFor sets st.Numbered if all forms of the statement pass verification.
 func (n *numbering) isFor(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) {
 	if len(n.Sequences) == 0 && (len(n.Narrow) == 0 || !r.rules.SerialKeys) {
 		return
@@ -272,8 +272,8 @@ func (n *numbering) isFor(p *Planner, r *rewriter, tree parse.Message, st *State
 	st.Does, st.Numbered = Alters, &made
 }
 
-// means reports whether the form with sequences is the client's statement with the columns that it is
-// to have. It is read in the place of the client's in the whole text.
+// means reports whether the form with sequences has the intended meaning. The form is verified within the whole
+// text.
 func (n *numbering) means(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) bool {
 	meant := maps.Clone(r.meant)
 	for node := range n.swaps {
@@ -290,16 +290,16 @@ func (n *numbering) means(p *Planner, r *rewriter, tree parse.Message, st *State
 	return p.verified(text, tree, meant, held)
 }
 
-// ByServer is the statement for a server that has serial columns.
+// ByServer returns the statement for a server that has serial columns.
 func (n *Numbered) ByServer() string { return n.edited(slices.Clone(n.plain)) }
 
-// edited is the statement with edits that do not overlap, as fits has seen.
+// edited returns the statement after edits, which must not overlap (fits).
 func (n *Numbered) edited(edits []parse.Edit) string {
 	text, _ := parse.Apply(n.Text, edits)
 	return text
 }
 
-// fits reports whether the edits of each form lie beside one another, with all columns that may be made wider.
+// fits reports whether the edits of each form do not overlap, even with all columns of Narrow widened.
 func (n *numbering) fits() bool {
 	wide, names := make([]bool, len(n.Narrow)), make([]string, len(n.sequence))
 	for i := range wide {
@@ -308,8 +308,8 @@ func (n *numbering) fits() bool {
 	return n.ByServer() != "" && n.WithIdentities(wide) != "" && n.create(names, wide, true) != ""
 }
 
-// WithSequences makes the table with sequences of these names, which are SQL, one for each of Sequences.
-// It fails where the table is there. wide are columns of Narrow that become bigint.
+// WithSequences returns the CREATE TABLE with sequences, without IF NOT EXISTS. names are the SQL names of
+// Sequences. wide selects the columns of Narrow that become bigint.
 func (n *Numbered) WithSequences(names []string, wide []bool) string {
 	return n.create(names, wide, true)
 }
@@ -330,11 +330,12 @@ func (n *Numbered) create(names []string, wide []bool, anew bool) string {
 	return n.edited(edits)
 }
 
-// WithIdentities makes the table with identity columns of bigint.
+// WithIdentities returns the CREATE TABLE with identity columns of bigint. wide selects the columns of Narrow
+// that become bigint.
 func (n *Numbered) WithIdentities(wide []bool) string {
 	others := slices.Clone(wide)
 	for i := range others {
-		others[i] = others[i] && !n.Narrow[i].OwnKey // identity has it
+		others[i] = others[i] && !n.Narrow[i].OwnKey // an edit in identity widens the column
 	}
 	return n.edited(slices.Concat(n.plain, n.identity, n.widened(others)))
 }
@@ -348,29 +349,29 @@ func (n *Numbered) widened(wide []bool) (edits []parse.Edit) {
 	return edits
 }
 
-// MayStay reports whether nothing is lost where the server is sent the statement as it is: at the most columns
-// that refer to wider keys keep the declared type.
+// MayStay reports whether the server may get the statement unchanged. Then only columns that reference wider
+// keys keep their declared type.
 func (n *Numbered) MayStay() bool { return !n.HasSequences() }
 
-// HasSequences reports whether the table can be made with sequences.
+// HasSequences reports whether the table can be created with sequences.
 func (n *Numbered) HasSequences() bool { return len(n.sequence) > 0 }
 
-// Candidate is the name that PostgreSQL gives to the sequence of a column where those of the passes
-// before, which are counted from 0, are taken by relations of the schema.
+// Candidate returns the name that PostgreSQL gives to the column's sequence. Each pass, counted from 0, returns
+// the next name to try when relations of the schema have the earlier ones.
 func (s *OwnedSequence) Candidate(relation string, pass int) string {
 	a := Addition{relation: relation, second: s.Column, Kind: ownSequence}
 	return a.Candidate(pass)
 }
 
-// Create makes the sequence; name is SQL.
+// Create returns the statement that creates the sequence; name is SQL.
 func (s *OwnedSequence) Create(name string) string { return "CREATE SEQUENCE " + name + s.options }
 
-// Own gives it to its column; table is SQL.
+// Own returns the statement that makes the column the owner of the sequence; name and table are SQL.
 func (s *OwnedSequence) Own(name, table string) string {
 	return "ALTER SEQUENCE " + name + " OWNED BY " + table + "." + parse.Identifier(s.Column)
 }
 
-// bytes is about what it takes in memory.
+// bytes estimates the memory of n in bytes.
 func (n *Numbered) bytes() int {
 	b := int(unsafe.Sizeof(*n)) + 2*len(n.Text) + len(n.Table)
 	for _, e := range slices.Concat(n.plain, n.sequence, n.identity) {
@@ -385,13 +386,13 @@ func (n *Numbered) bytes() int {
 	return b
 }
 
-// wider is what a client is told of columns that are wider than declared.
+// wider returns the notice about columns that are wider than declared.
 func wider(columns []string) *Notice {
 	return &Notice{"bigint, and wider than declared: " + strings.Join(columns, ", "),
 		"The identity columns of a cluster are bigint (" + SerialKey + ")."}
 }
 
-// tellsNumbered has the findings of a statement that the relay carries out say so.
+// tellsNumbered replaces the findings of a statement that Sluice carries out with sequences.
 func (r *rewriter) tellsNumbered(st *Statement) {
 	n := st.Numbered
 	if n == nil || !n.HasSequences() {

@@ -9,19 +9,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The options of sequences: of CREATE SEQUENCE, ALTER SEQUENCE and identity columns. DSQL
-// takes a cache of 1, or of 65536 and more, and has sequences of bigint alone.
+// DSQL takes a sequence cache of 1, or of 65536 or more, and sequences of type bigint only. These rules apply
+// to CREATE SEQUENCE, ALTER SEQUENCE and identity columns.
 
 // SequenceCacheKey is the configuration key of Rules.SequenceCache.
 const SequenceCacheKey = "rewrite.sequence_cache"
 
-// manyCached is the least cache beside 1 that DSQL takes.
+// manyCached is the smallest sequence cache other than 1 that DSQL takes.
 const manyCached = 65536
 
-// cacheSQL is the option that a sequence gets.
+// cacheSQL returns the CACHE option for sequences, by Rules.SequenceCache.
 func (r *Rules) cacheSQL() string { return "CACHE " + strconv.Itoa(max(r.SequenceCache, 1)) }
 
-// cacheAction says so.
+// cacheAction returns the action of findings about a rewritten CACHE.
 func (r *Rules) cacheAction() string {
 	if r.SequenceCache > 1 {
 		return "rewritten with the CACHE of " + SequenceCacheKey
@@ -29,7 +29,8 @@ func (r *Rules) cacheAction() string {
 	return "rewritten with CACHE 1"
 }
 
-// serialAction says what became of a serial column of so many bits; 0 is bigint.
+// serialAction returns the action of the finding about a serial column whose type has the given bits; 0 means
+// bigint.
 func (r *Rules) serialAction(bits narrow) string {
 	switch {
 	case r.SequenceCache > 1:
@@ -40,17 +41,17 @@ func (r *Rules) serialAction(bits narrow) string {
 	return "rewritten to " + identity
 }
 
-// cacheSays is what the options of a sequence say of its cache.
+// cacheSays classifies the CACHE option of a sequence.
 type cacheSays uint8
 
 const (
 	noCache    cacheSays = iota
-	fitCache             // one that DSQL takes
-	otherCache           // one that PostgreSQL takes
-	badCache             // one that neither takes, or several
+	fitCache             // DSQL takes it
+	otherCache           // only PostgreSQL takes it
+	badCache             // neither takes it, or there are several
 )
 
-// cacheSaid reads the options of a sequence; option is that of the cache.
+// cacheSaid classifies the CACHE among the options of a sequence, and returns the option.
 func cacheSaid(options iter.Seq[parse.Message]) (says cacheSays, option parse.Message) {
 	for o := range options {
 		if o.Text("defname") != "cache" {
@@ -61,7 +62,7 @@ func cacheSaid(options iter.Seq[parse.Message]) (says cacheSays, option parse.Me
 		}
 		option, says = o, badCache
 		switch size := o.Child("arg"); {
-		case size.Is("Float"): // beyond 32 bits
+		case size.Is("Float"): // a number beyond 32 bits
 			if !strings.ContainsFunc(size.Text("fval"), func(c rune) bool { return c < '0' || c > '9' }) {
 				says = fitCache
 			}
@@ -75,29 +76,29 @@ func cacheSaid(options iter.Seq[parse.Message]) (says cacheSays, option parse.Me
 	return says, option
 }
 
-// fitsCache reports whether DSQL takes a cache of that size.
+// fitsCache reports whether DSQL takes a cache of the given size.
 func fitsCache(size int) bool { return size == 1 || size >= manyCached }
 
-// options are those of a sequence, and what is put into them.
+// options edits the options of one sequence.
 type options struct {
 	r     *rewriter
 	ph    parse.Phrase
-	node  parse.Message // that has them in its field
+	node  parse.Message // the node whose field has the options
 	field string
 
-	behind  int  // the token behind which options are put in
-	styled  int  // the token whose letters they follow
-	parens  bool // they get parentheses of their own
-	first   bool // they come in front of the others
+	behind  int  // the token after which new options are inserted
+	styled  int  // the token whose letter case new options copy
+	parens  bool // new options need parentheses
+	first   bool // new options precede the others
 	added   []string
-	written []parse.Value // added, as the tree has them
+	written []parse.Value // the nodes of added
 }
 
 func (r *rewriter) options(p *part, node parse.Message, field string) *options {
 	return &options{r: r, ph: r.phrase(p), node: node, field: field, behind: -1}
 }
 
-// inIdentity says that the options are of an identity: they stand in parentheses, if any do.
+// inIdentity finds the place for new options of an identity column: in its parentheses, or after IDENTITY.
 func (o *options) inIdentity(constraint parse.Message) {
 	i := o.ph.At(constraint.Integer("location"))
 	if o.ph.Word(i, "constraint") {
@@ -115,14 +116,15 @@ func (o *options) inIdentity(constraint parse.Message) {
 	}
 }
 
-// inSequence says that the options are of a CREATE SEQUENCE: they stand behind its name.
+// inSequence finds the place for new options of a CREATE SEQUENCE: after the sequence's name.
 func (o *options) inSequence(relation parse.Message) {
 	if i := o.ph.At(relation.Integer("location")); i > 0 {
 		o.styled, o.behind, o.first = i-1, o.ph.Qualified(i)-1, true
 	}
 }
 
-// takeCache gives the sequence a cache that DSQL takes. wanted: it must have one.
+// takeCache replaces a CACHE that DSQL does not take, and adds a missing one if wanted. f and at are the
+// feature and the offset of its finding.
 func (o *options) takeCache(f Feature, at int, wanted bool) {
 	says, option := cacheSaid(o.node.List(o.field))
 	i := -1
@@ -150,24 +152,24 @@ func (o *options) takeCache(f Feature, at int, wanted bool) {
 	o.r.find(handled(f, Rewritten, Info, o.r.rules.cacheAction(), at))
 }
 
-// add puts an option in.
+// add adds an option, which write inserts into the text.
 func (o *options) add(sql string) {
 	o.added = append(o.added, sql)
 	o.written = append(o.written, optionOf(sql).Values("options")...)
 }
 
-// optionOf is a CREATE SEQUENCE with one option.
+// optionOf returns the tree of a CREATE SEQUENCE with one option.
 func optionOf(sql string) parse.Message {
 	return parse.Sample("CREATE SEQUENCE s " + sql)().Child("stmts").Child("stmt")
 }
 
-// replace writes another option in the place of one, which stands from token i to token end.
+// replace replaces an option, from token i to token end, by sql.
 func (o *options) replace(option parse.Message, i, end int, sql string) {
 	o.r.edit(parse.Edit{Start: int(o.ph.Tokens[i].Start), End: int(o.ph.Tokens[end].End), Text: o.ph.Like(i, sql)})
 	o.r.meant.Set(option, "arg", optionOf(sql).Child("options").Values("arg")...)
 }
 
-// write writes what was put in.
+// write inserts the added options into the text.
 func (o *options) write() {
 	if len(o.added) == 0 {
 		return
@@ -185,7 +187,7 @@ func (o *options) write() {
 	o.r.meant.Set(o.node, o.field, all...)
 }
 
-// only is the option of a name; several reports that there are more.
+// only returns the option with a name. several reports that the statement has more than one.
 func (o *options) only(name string) (option parse.Message, several bool) {
 	for each := range o.node.List(o.field) {
 		if each.Text("defname") == name {
@@ -196,22 +198,22 @@ func (o *options) only(name string) (option parse.Message, several bool) {
 	return option, several
 }
 
-// narrow is an integer type by its bits.
+// narrow is the size in bits of an integer type below bigint.
 type narrow int
 
 func (n narrow) least() int    { return -1 << (n - 1) }
 func (n narrow) greatest() int { return 1<<(n-1) - 1 }
 
-// holds reports whether a number, as an option has it, is of the type.
+// holds reports whether the value of an option fits into the type.
 func (n narrow) holds(number parse.Message) bool {
-	if number.Is("Float") { // beyond the literals of 32 bits
+	if number.Is("Float") { // a number beyond 32 bits
 		return number.Text("fval") == strconv.Itoa(n.least())
 	}
 	return number.Is("Integer") && number.Integer("ival") <= n.greatest() && number.Integer("ival") >= n.least()
 }
 
-// bound gives the sequence the bounds of a type that is narrower than bigint, where it has
-// none of its own. It reports false where PostgreSQL would refuse those that it has.
+// bound adds the bounds of a type below bigint to a sequence without bounds. It returns false if the sequence's
+// options exceed the type, which PostgreSQL refuses.
 func (o *options) bound(bits narrow) bool {
 	step, twice := o.only("increment")
 	by := step.Child("arg")
@@ -243,7 +245,7 @@ func (o *options) bound(bits narrow) bool {
 	return true
 }
 
-// numbered looks at statements that make or change sequences.
+// numbered applies the rules of statements that create or change sequences.
 func (r *rewriter) numbered(p *part) {
 	switch {
 	case !r.rules.Serial && !r.rules.Dialect:
@@ -256,8 +258,8 @@ func (r *rewriter) numbered(p *part) {
 	}
 }
 
-// createSequence is the rule of CREATE SEQUENCE. A sequence of a type that is narrower than
-// bigint keeps its bounds, so that it ends, or begins anew, where it did.
+// createSequence applies the rule of CREATE SEQUENCE. A sequence of a type below bigint gets the type's bounds,
+// so that it ends or cycles at the same number.
 func (r *rewriter) createSequence(p *part) {
 	relation := p.node.Child("sequence")
 	if relation.Text("relpersistence") == "t" {
@@ -272,7 +274,7 @@ func (r *rewriter) createSequence(p *part) {
 	bits, isNarrow := narrowOf(kind)
 	switch {
 	case as.Shape == nil, parse.IsType(kind, "int8"), several:
-	case !isNarrow: // PostgreSQL refuses it too
+	case !isNarrow: // PostgreSQL refuses the type, too
 		r.find(found(SequenceType, at))
 	case !r.rules.Serial:
 		r.find(off(SequenceType, at))
@@ -285,7 +287,7 @@ func (r *rewriter) createSequence(p *part) {
 	o.write()
 }
 
-// alterSequence is the rule of ALTER SEQUENCE.
+// alterSequence applies the rule of ALTER SEQUENCE.
 func (r *rewriter) alterSequence(p *part) {
 	o := r.options(p, p.node, "options")
 	o.takeCache(SequenceCache, p.st.Start, false)

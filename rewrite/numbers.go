@@ -7,24 +7,23 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// currval and lastval ask for what a session has drawn of sequences. In a block on a
-// backend where others have drawn before, the answer is the session's own when it has
-// surely drawn there itself: a statement that has run was one that draws. Which of them
-// do the schema tells, so that the server is asked for it.
+// In a block, currval and lastval may run on a backend that served other sessions. Their answer is right if an
+// earlier statement of the block certainly called nextval for the same sequence. Whether it did depends on the
+// schema, so OwnNumbers builds a query for the server.
 
-// Run is a statement that has run to its end in a transaction.
+// Run is a statement that was executed completely in the current transaction.
 type Run struct {
 	Text string
-	N    int // which of the text's statements
-	Rows int // as its tag counts them
+	N    int // the statement's index in Text
+	Rows int // the number of rows in its command tag
 }
 
-// OwnNumbers returns a query with one row of one column, which is true where all that
-// the statements of a text ask by currval and lastval was drawn by what has run, or by
-// statements before them in the text. It changes nothing, and cannot fail for what the
-// schema lacks. It returns "" where no schema makes it so, or where nobody can tell.
-// Names are looked up as they stand now: since the statements ran, neither search_path
-// nor the schema may have been changed by their session.
+// OwnNumbers returns a query whose single boolean value is true if all currval and lastval calls of text are
+// safe. A call is safe if one of runs, or an earlier statement of text, certainly advanced its sequence. The
+// query has no side effects and does not fail on missing relations.
+//
+// OwnNumbers returns "" if no schema makes the calls safe, or if that cannot be decided. The session must not
+// have changed search_path or the schema since runs, because names are resolved when the query runs.
 func (p *Planner) OwnNumbers(text string, runs []Run) string {
 	statements := p.Statements(text)
 	var all strings.Builder
@@ -44,7 +43,7 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 		}
 		for _, before := range statements[:i] {
 			if !before.Is("SelectStmt") && !before.Is("InsertStmt") {
-				return "" // it may change what names mean
+				return "" // the statement may change what names mean
 			}
 			drawn = append(drawn, draws(before, 0)...)
 		}
@@ -68,7 +67,7 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 		" WHERE p.proname IN ('nextval', 'pg_get_serial_sequence') AND n.nspname <> 'pg_catalog')" + all.String()
 }
 
-// Statements returns the trees of a text's statements, in their order; none for a text that cannot be read.
+// Statements returns the trees of a text's statements in order, or nothing for an unreadable text.
 func (p *Planner) Statements(text string) (nodes []parse.Message) {
 	tree, ok := p.read(text, false)
 	if !ok {
@@ -80,11 +79,11 @@ func (p *Planner) Statements(text string) (nodes []parse.Message) {
 	return nodes
 }
 
-// anySequence is what lastval asks for.
+// anySequence represents all sequences, because lastval may read any.
 const anySequence = "any"
 
-// questions are the sequences that a statement asks for, as queries for their OIDs. known
-// is false when one is not plain to see.
+// questions returns the sequences that a statement reads, as queries for their OIDs. known is false if the text
+// does not show one of them.
 func questions(node parse.Message) (asked []string, known bool) {
 	a := analysis{}
 	a.visit(node)
@@ -100,9 +99,8 @@ func questions(node parse.Message) (asked []string, known bool) {
 	return asked, true
 }
 
-// draws are the sequences that a statement has surely drawn of, as queries for their
-// OIDs, which return NULL where the schema has no such sequence. rows is 0 also where
-// nobody knows.
+// draws returns the sequences that a statement certainly advanced, as queries for their OIDs. A query returns
+// NULL if the schema lacks the sequence. rows is the number of rows, or 0 if it is unknown.
 func draws(node parse.Message, rows int) []string {
 	switch node.Name() {
 	case "InsertStmt":
@@ -115,7 +113,7 @@ func draws(node parse.Message, rows int) []string {
 			if sequence := drawnBy(value); sequence != "" {
 				drawn = append(drawn, sequence)
 			} else if !value.Is("A_Const") {
-				lone = false // it may return no row
+				lone = false // the query may return no row
 			}
 		}
 		if node.Integer("op") == int(parse.SETOP_NONE) && (rows > 0 || lone) {
@@ -125,9 +123,9 @@ func draws(node parse.Message, rows int) []string {
 	return nil
 }
 
-// drawsOfInsert are those of an INSERT: of each column that is given no value the
-// default draws, or does not. An INSERT of VALUES draws also where it inserts nothing,
-// for a conflict or a trigger.
+// drawsOfInsert returns the sequences that an INSERT certainly advanced: by nextval among its values, and by
+// defaults of omitted columns. An INSERT of VALUES advances them even if a conflict or a trigger prevents the
+// row.
 func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
 	from := node.Child("select_stmt")
 	if node.Integer("override") != int(parse.OVERRIDING_NOT_SET) || node.Child("relation").Text("relpersistence") == "t" {
@@ -137,7 +135,7 @@ func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
 	for column := range node.List("cols") {
 		names = append(names, column.Text("name"))
 	}
-	defaults, width := map[int]bool{}, 0 // places of DEFAULT among the values
+	defaults, width := map[int]bool{}, 0 // indexes of DEFAULT among the values
 	for row := range from.List("values_lists") {
 		width = 0
 		for value := range row.List("items") {
@@ -172,8 +170,8 @@ func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
 	return append(drawn, drawnByDefault("a.attrelid = "+table+free))
 }
 
-// drawnByDefault is a query for the sequences of columns whose default draws: of identity
-// columns, and of those with the default that serial makes.
+// drawnByDefault returns a query for the sequences that the defaults of some columns advance. These are
+// identity columns, and columns with the default of a serial type. columns is a condition on pg_attribute a.
 func drawnByDefault(columns string) string {
 	return "SELECT d.objid FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class t ON t.oid = a.attrelid JOIN pg_catalog.pg_depend d ON d.refobjid = a.attrelid AND d.refobjsubid = a.attnum" +
 		" WHERE d.deptype = 'i' AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid AND a.attidentity <> '' AND NOT t.relhasrules AND NOT a.attisdropped AND " + columns +
@@ -183,8 +181,7 @@ func drawnByDefault(columns string) string {
 		" AND NOT t.relhasrules AND NOT a.attisdropped AND " + columns
 }
 
-// drawnBy is a query for the sequence that an expression draws of, "" for any other
-// expression.
+// drawnBy returns a query for the sequence that a nextval call advances, or "" for another expression.
 func drawnBy(value parse.Message) string {
 	for value.Is("TypeCast") {
 		value = value.Child("arg")
@@ -198,8 +195,8 @@ func drawnBy(value parse.Message) string {
 	return ""
 }
 
-// sequenceOf is a query for the OID of the sequence that a call of nextval or currval
-// names; "" where that is not plain to see.
+// sequenceOf returns a query for the OID of the sequence that a call of nextval or currval names. It returns ""
+// if the text does not show the sequence.
 func sequenceOf(call parse.Message) string {
 	arg := only(call, 1)
 	for arg.Is("TypeCast") && namesRelations(arg.Child("type_name")) {
@@ -217,7 +214,8 @@ func sequenceOf(call parse.Message) string {
 	return relationNamed(arg, "S")
 }
 
-// namesRelations reports whether a cast to a type leaves the name of a relation one.
+// namesRelations reports whether a type is text or regclass, so that a cast to it does not change a relation's
+// name.
 func namesRelations(m parse.Message) bool {
 	names := m.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {
@@ -226,8 +224,8 @@ func namesRelations(m parse.Message) bool {
 	return len(names) == 1 && (names[0] == "regclass" || names[0] == "text") && m.Child("array_bounds").Shape == nil
 }
 
-// relationNamed is a query for the OID of the relation of one of some kinds that a
-// constant names, as regclass takes it.
+// relationNamed returns a query for the OID of the relation that a constant names in regclass syntax. kinds
+// lists the allowed values of relkind.
 func relationNamed(m parse.Message, kinds string) string {
 	parts := relationParts(constantText(m))
 	switch len(parts) {
@@ -239,8 +237,8 @@ func relationNamed(m parse.Message, kinds string) string {
 	return ""
 }
 
-// oidOf is a query for a relation's OID. Where several schemas of search_path have one
-// of that name, nobody knows which was meant when.
+// oidOf returns a query for a relation's OID. Without a schema the query returns NULL if several schemas of
+// search_path have the name: the statement may have meant any of them.
 func oidOf(schema, name, kinds string) string {
 	where := "n.nspname = ANY (pg_catalog.current_schemas(true))"
 	if schema != "" {
@@ -250,8 +248,8 @@ func oidOf(schema, name, kinds string) string {
 		" FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = " + parse.Literal(name) + " AND " + where + ")"
 }
 
-// relationParts splits the name of a relation: s, public.s, "My Sequence". nil for what
-// is no plain name.
+// relationParts splits a relation's name into schema and name, for example `public.s` or `"My Sequence"`. It
+// returns nil for a malformed name.
 func relationParts(text string) (parts []string) {
 	l := parse.Lexer{Text: []byte(text)}
 	for {
@@ -276,7 +274,7 @@ func relationParts(text string) (parts []string) {
 	}
 }
 
-// constantText is a string constant, "" for anything else.
+// constantText returns the value of a string constant, or "" for anything else.
 func constantText(m parse.Message) string {
 	if !m.Is("A_Const") {
 		return ""
@@ -284,7 +282,7 @@ func constantText(m parse.Message) string {
 	return m.Child("sval").Text("sval")
 }
 
-// only is the first of a call's n arguments; it is absent where there are more or fewer.
+// only returns the first argument of a call with exactly n arguments, otherwise an absent message.
 func only(call parse.Message, n int) (first parse.Message) {
 	for arg := range call.List("args") {
 		if first.Shape == nil {
@@ -298,7 +296,7 @@ func only(call parse.Message, n int) (first parse.Message) {
 	return first
 }
 
-// second is a call's second argument.
+// second returns the second argument of a call.
 func second(call parse.Message) (arg parse.Message) {
 	n := 0
 	for a := range call.List("args") {

@@ -8,28 +8,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Columns of type numeric without a precision. A cluster stores such a column as numeric(18,6), and
-// rounds without a word what has more digits. PostgreSQL stores every digit.
+// A cluster stores a column of type numeric without a precision as numeric(18,6), and silently rounds longer
+// values. PostgreSQL stores every digit.
 
 // NumericKey is the configuration key of Rules.Numeric.
 const NumericKey = "rewrite.numeric"
 
-// Values of NumericKey beside a precision and a scale.
+// Values of NumericKey other than a precision and a scale.
 const (
 	NumericWide = "wide"
 	NumericAsIs = "as-is"
 )
 
-// WideNumeric is the precision and scale of NumericWide, in decimal digits. 38 digits behind the point
-// hold a quotient of decimal128 arithmetic (34 digits) and 10^-18 coins. 90 in front of it hold a number of
-// 256 bits (78 digits); a larger number is an error (22003). In a key it takes 72 of the 2,000 bytes.
+// WideNumeric is the precision and scale of NumericWide, in decimal digits. A scale of 38 holds decimal128
+// quotients (34 digits) and 10^-18 coins. 90 integer digits hold a number of 256 bits (78 digits); a larger
+// number fails with 22003. In a key it takes 72 of the 2,000 bytes.
 const WideNumeric = "128,38"
 
 // mostNumericDigits is the largest precision that clusters take since 2026-08-25.
 const mostNumericDigits = 1000
 
-// NumericDigits returns what a value of NumericKey puts behind the name of the type: "(128,38)", or ""
-// for NumericAsIs. An error says what a value may be.
+// NumericDigits converts a value of NumericKey to the text that follows numeric: "(128,38)", or "" for
+// NumericAsIs. It returns an error for other values.
 func NumericDigits(value string) (string, error) {
 	switch value {
 	case NumericAsIs:
@@ -46,7 +46,7 @@ func NumericDigits(value string) (string, error) {
 	return fmt.Sprintf("(%d,%d)", precision, scale), nil
 }
 
-// numeric is the rule of columns and domains of type numeric without a precision.
+// numeric applies the rule of columns and domains of type numeric without a precision.
 func (r *rewriter) numeric(p *part) {
 	if r.rules.Numeric == "" && !r.rules.Dialect {
 		return
@@ -70,8 +70,7 @@ func (r *rewriter) numeric(p *part) {
 	r.widenSteps(p)
 }
 
-// bareNumerics are the types that a statement gives to columns and domains, and that are numeric and
-// nothing else.
+// bareNumerics returns the type nodes of columns and domains that are numeric without a precision.
 func bareNumerics(node parse.Message) (bare []parse.Message) {
 	take := func(kind parse.Message) {
 		if parse.IsType(kind, "numeric") {
@@ -98,7 +97,7 @@ func bareNumerics(node parse.Message) (bare []parse.Message) {
 	return bare
 }
 
-// widenSteps gives the precision to what is carried out in the place of an ALTER TABLE.
+// widenSteps adds the precision to the statements that Sluice sends in steps instead of an ALTER TABLE.
 func (r *rewriter) widenSteps(p *part) {
 	if r.rules.Numeric == "" {
 		return
@@ -106,7 +105,7 @@ func (r *rewriter) widenSteps(p *part) {
 	if a := p.st.Alteration; a != nil {
 		a.widen(r.rules.Numeric)
 	}
-	if c := p.st.Commands; c != nil { // its parts are planned by themselves
+	if c := p.st.Commands; c != nil { // its parts are planned separately
 		c.Text = widened(c.Text, r.rules.Numeric)
 	}
 	if c := p.st.Constraints; c != nil {
@@ -117,7 +116,7 @@ func (r *rewriter) widenSteps(p *part) {
 	}
 }
 
-// widen gives the type of a column the precision, where it has none.
+// widen adds digits to the column's type if that is numeric without a precision.
 func (a *Alteration) widen(digits string) {
 	if !parse.IsType(a.kind, "numeric") {
 		return
@@ -127,8 +126,8 @@ func (a *Alteration) widen(digits string) {
 	a.kind = columnOf("numeric" + digits).Child("type_name")
 }
 
-// widened is the text of one statement with the precision behind each type that has none. A text that
-// does not mean that afterwards is returned as it was.
+// widened adds digits to each numeric type without a precision in one statement. It returns sql if the result
+// fails verification.
 func widened(sql, digits string) string {
 	tree, err := parse.Tree(sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {

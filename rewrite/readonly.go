@@ -183,7 +183,7 @@ var abbreviated = map[parse.ObjectType]string{
 
 // readsByDefault handles changes of default_transaction_read_only, and reports whether it did. Sluice stores
 // the setting, because DSQL refuses it. SET SESSION CHARACTERISTICS may also name an isolation level that DSQL
-// satisfies, and DEFERRABLE for transactions that write, where it has no effect.
+// satisfies. DEFERRABLE is allowed for transactions that write, where it has no effect.
 func (r *rewriter) readsByDefault(p *part) (done bool) {
 	st := p.st
 	if !r.rules.Session {

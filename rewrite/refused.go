@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// refused are the statements that DSQL refuses by their type alone.
+// refused maps statement types that DSQL refuses in every form to their features.
 var refused = map[string]Feature{
 	"TruncateStmt": Truncate, "CreateExtensionStmt": Extension, "AlterExtensionStmt": Extension,
 	"ReindexStmt": Reindex, "CreateTrigStmt": Trigger, "CreateEventTrigStmt": Trigger, "CreateTableAsStmt": TableAs, "RefreshMatViewStmt": TableAs,
@@ -21,7 +21,7 @@ var refused = map[string]Feature{
 	"MergeStmt": Merge, "AlterSystemStmt": AlterSystem,
 }
 
-// refusedForms are the statements that DSQL refuses in some forms only.
+// refusedForms maps statement types that DSQL refuses in some forms to a feature, and a test for these forms.
 var refusedForms = map[string]struct {
 	feature Feature
 	uses    func(m parse.Message) bool
@@ -37,7 +37,7 @@ var refusedForms = map[string]struct {
 	}},
 }
 
-// dialect finds what DSQL refuses of a statement and no rule handles.
+// dialect reports everything in a statement that DSQL refuses and no rule handles.
 func (r *rewriter) dialect(p *part) {
 	at, name, temp := p.st.Start, p.node.Name(), temporary(p)
 	if f, ok := refused[name]; ok && (temp == "" || f != TableAs) {
@@ -81,7 +81,7 @@ func (r *rewriter) dialect(p *part) {
 	}
 }
 
-// refusedCalls looks at what stands anywhere in a statement.
+// refusedCalls reports refused constructs that may occur anywhere in a statement.
 func (r *rewriter) refusedCalls(p *part) {
 	for _, used := range []struct {
 		feature Feature
@@ -93,17 +93,16 @@ func (r *rewriter) refusedCalls(p *part) {
 	}
 }
 
-// hintCopy says what there is in the place of COPY TO STDOUT, for a cluster that refuses it: whether
-// any does is not known.
+// hintCopy sets the hint for COPY TO STDOUT, which some clusters may refuse.
 func hintCopy(p *part) {
 	if p.st.Copy == CopyToClient && p.st.Hint == "" {
 		p.st.Hint = hint("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
 	}
 }
 
-// temporary is what a statement uses that is about the session's own objects; "" for nothing.
-// It is told in the place of what the statement lacks besides: without the object there is
-// none of that either. A function in a language that DSQL lacks is refused in any schema.
+// temporary returns the feature of a statement about temporary objects of the session, or "". The feature
+// replaces other findings, which would not exist without the temporary object. A function in an unsupported
+// language is refused in any schema.
 func temporary(p *part) Feature {
 	m := p.node
 	switch {
@@ -128,14 +127,14 @@ func isRoutine(kind parse.ObjectType) bool {
 	return false
 }
 
-// isTriggers reports whether a function is one for triggers, which no language helps.
+// isTriggers reports whether a function is a trigger function, which DSQL supports in no language.
 func isTriggers(function parse.Message) bool {
 	names := function.Child("return_type").Names("names")
 	return len(names) > 0 && (names[len(names)-1] == "trigger" || names[len(names)-1] == "event_trigger")
 }
 
-// refusedAlters looks at ALTER TABLE. VALIDATE CONSTRAINT is what DSQL has ALTER
-// TABLE ASYNC for.
+// refusedAlters reports the refused commands of an ALTER TABLE. VALIDATE CONSTRAINT is taken in ALTER TABLE
+// ASYNC only.
 func (r *rewriter) refusedAlters(p *part) {
 	if p.st.Constraints != nil || p.st.Commands != nil {
 		return
@@ -170,7 +169,7 @@ func (r *rewriter) refusedControl(p *part) {
 	}
 }
 
-// refusedTable looks at CREATE TABLE.
+// refusedTable reports the refused parts of a CREATE TABLE.
 func (r *rewriter) refusedTable(p *part) {
 	m, at := p.node, p.st.Start
 	if m.Child("relation").Text("relpersistence") == "u" {
@@ -213,7 +212,7 @@ func (r *rewriter) refusedTable(p *part) {
 	}
 }
 
-// typeOf is the name of a column's type, with [] behind it for an array.
+// typeOf returns the name of a column's type, with [] after an array's.
 func typeOf(column parse.Message) string {
 	kind := column.Child("type_name")
 	names := kind.Names("names")
@@ -227,7 +226,7 @@ func typeOf(column parse.Message) string {
 	return name
 }
 
-// refusedTypes are the builtin types that DSQL has no columns of.
+// refusedTypes are the builtin types that DSQL does not support for columns.
 var refusedTypes = map[string]bool{"money": true, "xml": true, "inet": true, "cidr": true, "macaddr": true, "macaddr8": true,
 	"point": true, "line": true, "lseg": true, "box": true, "path": true, "polygon": true, "circle": true, "tsvector": true,
 	"tsquery": true, "int4range": true, "int8range": true, "numrange": true, "tsrange": true, "tstzrange": true,
@@ -243,7 +242,7 @@ func (r *rewriter) refusedColumn(column parse.Message, kind string) {
 	}
 }
 
-// refusedKey looks at a constraint over columns.
+// refusedKey reports an EXCLUDE constraint, or a key over bytea or jsonb columns.
 func (r *rewriter) refusedKey(constraint parse.Message, keys []string, types map[string]string) {
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_EXCLUSION:
@@ -255,7 +254,7 @@ func (r *rewriter) refusedKey(constraint parse.Message, keys []string, types map
 	}
 }
 
-// inSQL reports whether a function is written in SQL.
+// inSQL reports whether a function's language is SQL.
 func inSQL(function parse.Message) bool {
 	for option := range function.List("options") {
 		if option.Text("defname") == "language" {
@@ -265,7 +264,7 @@ func inSQL(function parse.Message) bool {
 	return true
 }
 
-// refusedAlters are the commands of ALTER TABLE that DSQL refuses whatever they say.
+// refusedAlters maps the ALTER TABLE commands that DSQL refuses in every form to their features.
 var refusedAlters = map[parse.AlterTableType]Feature{
 	parse.AT_AlterColumnType:    AlterType,
 	parse.AT_SetNotNull:         SetNotNullColumn,
@@ -279,7 +278,7 @@ var refusedAlters = map[parse.AlterTableType]Feature{
 	parse.AT_SetTableSpace:      Tablespace,
 }
 
-// refusedAlter is what DSQL refuses of one command of ALTER TABLE; "" for nothing.
+// refusedAlter returns the feature because of which DSQL refuses an ALTER TABLE command, or "".
 func refusedAlter(cmd parse.Message) Feature {
 	kind := parse.AlterTableType(cmd.Integer("subtype"))
 	def := cmd.Child("def")

@@ -8,17 +8,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The statements by which a column gets another type on DSQL, which has none for it: a column
-// of the type is added, is given the values, and takes the other's place (Retyping). It becomes
-// the table's last column, so that this is asked for (RetypeKey).
+// DSQL cannot change a column's type. Sluice adds a column of the new type, copies the values, and exchanges
+// the names (Retyping). The column becomes the table's last, so the configuration must allow the change
+// (RetypeKey).
 
 // RetypeKey is the configuration key of Rules.Retype.
 const RetypeKey = "ddl.alter_column_type"
 
-// retypePolicy is the value that sets it.
+// retypePolicy is the value of RetypeKey that enables Rules.Retype.
 const retypePolicy = "rewrite"
 
-// retypes looks at a change of type.
+// retypes plans a change of a column's type.
 func (r *rewriter) retypes(p *part, a *Alteration) {
 	switch a.Retypes = r.rules.Retype && a.retypable(); {
 	case !a.Retypes:
@@ -33,8 +33,7 @@ func (r *rewriter) retypes(p *part, a *Alteration) {
 	r.find(handled(AlterType, Rewritten, Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", p.st.Start))
 }
 
-// retypable reports whether the statements that are made of the pieces mean the client's type,
-// and whether there is room for their names.
+// retypable reports whether the steps have the client's type, and whether the column's temporary names fit.
 func (a *Alteration) retypable() bool {
 	if len(a.Column) > parse.MaxName-apartSuffix-3 {
 		return false
@@ -56,22 +55,22 @@ func (a *Alteration) retypable() bool {
 	return (parse.Intents{}).Equal(column.Child("type_name"), a.kind) && (parse.Intents{}).Equal(kind, a.kind)
 }
 
-// apartSuffix is how much longer the names of Retyping are than the column's.
+// apartSuffix is the length in bytes that Retyping adds to a column's name.
 const apartSuffix = len("__new_00000000")
 
-// Retyping is a change of a column's type that is being carried out: Made is the new column
-// until it takes the name, and Was the old one from then on.
+// Retyping is a change of a column's type in progress. Made is the temporary name of the new column, which
+// later gets the final name. Was is then the name of the old column.
 type Retyping struct {
 	*Alteration
 	Made, Was string
 }
 
-// Apart names the columns by digits that no other such statement has.
+// Apart returns a Retyping whose temporary names end with digits, which must be unique to the statement.
 func (a *Alteration) Apart(digits string) *Retyping {
 	return &Retyping{Alteration: a, Made: a.Column + "__new_" + digits, Was: a.Column + "__was_" + digits}
 }
 
-// alter is a command of ALTER TABLE.
+// alter returns an ALTER TABLE with a command, in which each %s is replaced by a quoted name.
 func (r *Retyping) alter(command string, names ...string) string {
 	quoted := make([]any, len(names))
 	for i, name := range names {
@@ -80,32 +79,33 @@ func (r *Retyping) alter(command string, names ...string) string {
 	return "ALTER TABLE " + r.table + " " + fmt.Sprintf(command, quoted...)
 }
 
-// Add adds the new column.
+// Add returns the statement that adds the new column.
 func (r *Retyping) Add() string { return r.alter("ADD COLUMN %s ", r.Made) + r.Type }
 
-// Leave takes the name from the old column, and Return gives it back.
+// Leave renames the old column to Was, and Return renames it back.
 func (r *Retyping) Leave() string  { return r.alter("RENAME COLUMN %s TO %s", r.Column, r.Was) }
 func (r *Retyping) Return() string { return r.alter("RENAME COLUMN %s TO %s", r.Was, r.Column) }
 
-// Arrive gives the name to the new column.
+// Arrive renames the new column to the final name.
 func (r *Retyping) Arrive() string { return r.alter("RENAME COLUMN %s TO %s", r.Made, r.Column) }
 
-// DropMade and DropWas drop a column.
+// DropMade drops the new column, and DropWas the old one.
 func (r *Retyping) DropMade() string { return r.alter("DROP COLUMN %s", r.Made) }
 func (r *Retyping) DropWas() string  { return r.alter("DROP COLUMN %s", r.Was) }
 
-// SetDefault gives the new column the old one's default.
+// SetDefault sets the default of the new column to that of the old one.
 func (r *Retyping) SetDefault(value string) string {
 	return r.alter("ALTER COLUMN %s SET DEFAULT ", r.Made) + value
 }
 
-// Fill gives the new column the values of the old one, which has that name by now, where it has
-// none: as ALTER TABLE does, by a cast as for an assignment unless USING says otherwise.
+// Fill returns the UPDATE that copies values to rows whose new column is NULL. from is the current name of the
+// old column. As in ALTER TABLE, values are converted by an assignment cast unless USING casts them. rows
+// bounds the number of rows, unless key is empty.
 func (r *Retyping) Fill(from string, key []string, rows int) string {
 	return r.update(r.value(from), parse.Identifier(r.Made)+" IS NULL AND "+parse.Identifier(from)+" IS NOT NULL", key, rows)
 }
 
-// value is what the new column gets of the old one.
+// value returns the SQL value of the new column, computed from the old one.
 func (r *Retyping) value(from string) string {
 	if r.casts {
 		return r.cast(from)
@@ -113,44 +113,43 @@ func (r *Retyping) value(from string) string {
 	return parse.Identifier(from)
 }
 
-// Clear takes from the new column the values that the old one has no more. They are compared as
-// text, by which equal numbers of another scale differ, and as they are: how many digits of a float
-// its text has is a setting of the client's (extra_float_digits).
+// Clear returns the UPDATE that sets the new column to NULL where the old column's value has changed. Values
+// are compared as text, which distinguishes numbers of different scale. They are also compared directly,
+// because the text of a float depends on extra_float_digits.
 func (r *Retyping) Clear(from string, key []string, rows int) string {
 	made, cast := parse.Identifier(r.Made), r.cast(from)
 	return r.update("NULL", fmt.Sprintf("%s IS NOT NULL AND (CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text) OR %s <> %s)", made, made, cast, made, cast), key, rows)
 }
 
-// Seal refuses a row whose new column has not the value of the old one, which has that name by now: an
-// INSERT or COPY without names of columns still writes the old one by its place. The server drops it with
-// either column.
+// Seal returns the statement that adds a CHECK that both columns have the same value. INSERT and COPY without
+// column names would otherwise write only the old column. Dropping either column also drops the CHECK.
 func (r *Retyping) Seal(from, name string) string {
 	return r.alter("ADD CONSTRAINT %s CHECK (", name) + r.settled(from) + ") NOT VALID"
 }
 
-// Unseal takes that back, where it is there.
+// Unseal returns the statement that drops the CHECK of Seal if it exists.
 func (r *Retyping) Unseal(name string) string { return r.alter("DROP CONSTRAINT IF EXISTS %s", name) }
 
-// Settle gives the new column the values of the old one where they differ, in a way that a seal and a CHECK
-// for NOT NULL let pass: no value goes to another row any more, so that none is taken away first.
+// Settle returns the UPDATE that copies the values that differ. It sets no NULL in between, so that the CHECKs
+// of Seal and NotNull hold. That is safe because no value moves between rows any more.
 func (r *Retyping) Settle(from string, key []string, rows int) string {
 	return r.update(r.value(from), "NOT ("+r.settled(from)+")", key, rows)
 }
 
-// settled is a condition that is never NULL: the new column has the value of the old one. They are compared
-// as Clear does.
+// settled returns a condition that both columns have the same value. It is never NULL, and compares as Clear
+// does.
 func (r *Retyping) settled(from string) string {
 	made, was, cast := parse.Identifier(r.Made), parse.Identifier(from), r.cast(from)
 	return fmt.Sprintf("(%s IS NULL AND %s IS NULL) OR (%s IS NOT NULL AND %s IS NOT NULL AND CAST(%s AS text) = CAST(%s AS text) AND %s = %s)", made, was, made, was, made, cast, made, cast)
 }
 
-// cast is the old column as a value of the type.
+// cast returns the old column, cast to the new type.
 func (r *Retyping) cast(from string) string {
 	return "CAST(" + parse.Identifier(from) + " AS " + r.Type + ")"
 }
 
-// update sets the new column in so many rows, in the order of the table's key, or in all where
-// that has no columns.
+// update returns an UPDATE of the new column in at most rows rows that meet condition, in the order of key. An
+// empty key updates all of them.
 func (r *Retyping) update(value, condition string, key []string, rows int) string {
 	if len(key) > 0 {
 		list := identifiers(key, "")
@@ -159,20 +158,20 @@ func (r *Retyping) update(value, condition string, key []string, rows int) strin
 	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s", r.table, parse.Identifier(r.Made), value, condition)
 }
 
-// NotNull is a statement that holds the new column to NOT NULL, by a CHECK of the name that one
-// for the column has.
+// NotNull returns the statement that adds the CHECK for NOT NULL to the new column. The CHECK gets the name
+// that it would have for the final column.
 func (r *Retyping) NotNull() *Constraints {
 	hold := holdsNotNull(r.table, r.relation, r.Made)
 	hold.second = r.Column
 	return r.constraints(r.alter("ALTER COLUMN %s SET NOT NULL", r.Made), hold)
 }
 
-// constraints is a statement that adds one constraint.
+// constraints returns a Constraints with one addition.
 func (r *Retyping) constraints(text string, a Addition) *Constraints {
 	return &Constraints{Text: text, Table: r.Table, Relation: r.relation, Adds: []Addition{a}, table: r.table}
 }
 
-// ColumnIndex is an index over columns of a table, one of which gets another type.
+// ColumnIndex is an index that contains the column whose type changes.
 type ColumnIndex struct {
 	Name                 string
 	Unique, Constraint   bool
@@ -180,8 +179,8 @@ type ColumnIndex struct {
 	Keys, Including      []string
 }
 
-// Key is the statement that makes a UNIQUE constraint like that of an index, over the new column
-// and under another name.
+// Key returns the statement that adds a UNIQUE constraint over the new column, like that of index i, with
+// another name.
 func (r *Retyping) Key(i *ColumnIndex, name string) *Constraints {
 	a := Addition{Kind: Unique, Name: name, Keys: r.swapped(i.Keys), Including: r.swapped(i.Including), table: r.table, relation: r.relation}
 	switch {
@@ -193,7 +192,7 @@ func (r *Retyping) Key(i *ColumnIndex, name string) *Constraints {
 	return r.constraints(r.alter("ADD CONSTRAINT %s UNIQUE ", name)+columnsOf(a.Keys, a.Including)+a.timing, a)
 }
 
-// columnsOf are the columns of an index.
+// columnsOf returns the column list of an index as SQL.
 func columnsOf(keys, including []string) string {
 	sql := "(" + identifiers(keys, "") + ")"
 	if len(including) > 0 {
@@ -202,9 +201,9 @@ func columnsOf(keys, including []string) string {
 	return sql
 }
 
-// Held is the statement that holds the new column to a CHECK or FOREIGN KEY like one that the catalog
-// shows of the old column, which has that name by now; nil where none can be made of it. PostgreSQL
-// reads what the catalog shows in the same way.
+// Held returns the statement that adds a CHECK or FOREIGN KEY to the new column. shown is the old column's
+// constraint as the catalog shows it, and from the old column's current name. The result is nil if the
+// constraint cannot be converted.
 func (r *Retyping) Held(shown, from, name string) *Constraints {
 	parsed, ok := r.reads(shown, name)
 	if !ok {
@@ -229,7 +228,7 @@ func (r *Retyping) Held(shown, from, name string) *Constraints {
 			}
 		}
 	case parse.ConstraintIs(constraint, parse.CONSTR_FOREIGN) && len(constraint.Values("fk_del_set_cols")) == 0:
-		i := ph.At(constraint.Integer("location")) + 2 // behind CONSTRAINT and the name
+		i := ph.At(constraint.Integer("location")) + 2 // after CONSTRAINT and the name
 		listed, keys := ph.Listed(i+2), constraint.Names("fk_attrs")
 		if !ph.Words(i, "foreign", "key") || len(listed) != len(keys) {
 			return nil
@@ -258,10 +257,10 @@ func (r *Retyping) Held(shown, from, name string) *Constraints {
 	return c
 }
 
-// holding is what a statement begins with that adds a constraint of that name.
+// holding returns the beginning of the statement that adds a constraint with a name.
 func (r *Retyping) holding(name string) string { return r.alter("ADD CONSTRAINT %s ", name) }
 
-// reads reads a constraint as the catalog shows it, in a statement that adds it under that name.
+// reads parses a constraint that the catalog shows, as part of a statement that adds it with a name.
 func (r *Retyping) reads(shown, name string) (*rewriter, bool) {
 	text := r.holding(name) + shown
 	tree, err := parse.Tree(text)
@@ -275,12 +274,12 @@ func (r *Retyping) reads(shown, name string) (*rewriter, bool) {
 	return &rewriter{rules: &Rules{Dialect: true, Constraints: true}, text: []byte(text), parts: parts, meant: parse.Intents{}}, true
 }
 
-// NameHeld gives such a constraint the name of the old column's.
+// NameHeld returns the statement that gives a constraint of the new column the old constraint's name.
 func (r *Retyping) NameHeld(name, to string) string {
 	return r.alter("RENAME CONSTRAINT %s TO %s", name, to)
 }
 
-// swapped are names of columns, the new one in the place of the old.
+// swapped returns the column names with the new column instead of the old one.
 func (r *Retyping) swapped(names []string) []string {
 	names = slices.Clone(names)
 	for i, name := range names {
@@ -291,7 +290,7 @@ func (r *Retyping) swapped(names []string) []string {
 	return names
 }
 
-// NameIndex gives an index of the new column the name of the old one's.
+// NameIndex returns the statement that gives an index of the new column the old index's name.
 func (r *Retyping) NameIndex(schema, name string, i *ColumnIndex) string {
 	if i.Constraint {
 		return r.alter("RENAME CONSTRAINT %s TO %s", name, i.Name)
@@ -299,20 +298,19 @@ func (r *Retyping) NameIndex(schema, name string, i *ColumnIndex) string {
 	return "ALTER INDEX " + parse.Identifier(schema) + "." + parse.Identifier(name) + " RENAME TO " + parse.Identifier(i.Name)
 }
 
-// Explicit names of PostgreSQL's types between which a value keeps its meaning, or is refused or
-// rounded as an assignment does, whatever the session's settings are.
+// retypes lists families of types. Within a family a conversion keeps the value, or refuses or rounds it as an
+// assignment does. The result does not depend on session settings.
 var retypes = [][]string{
 	{"varchar", "text", "bpchar"},
 	{"int2", "int4", "int8", "numeric", "float4", "float8"},
 }
 
-// CanRetype reports whether values of one of PostgreSQL's types become such of another, by the
-// names that its catalog has.
+// CanRetype reports whether values of type from can be converted to type to. Both are names of pg_type.
 func CanRetype(from, to string) bool {
 	return slices.ContainsFunc(retypes, func(family []string) bool { return slices.Contains(family, from) && slices.Contains(family, to) })
 }
 
-// RetypeHint is how to have a change of type carried out.
+// RetypeHint returns a hint with the advice to enable Rules.Retype.
 func RetypeHint(hint string) string {
 	return strings.TrimSpace(hint + " Or set " + RetypeKey + " to " + retypePolicy + ": Sluice then does so.")
 }

@@ -8,29 +8,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Indexes of a column that gets another type (Retyping), its expressions and its condition
-// among them. The catalog shows an index as a statement; the column gets its new name in the tree
-// of that, from which the statement is written that makes an index like it. PostgreSQL reads what
-// the catalog shows in the same way when a column gets another type.
+// When a column's type changes (Retyping), its indexes are created again over the new column. The catalog shows
+// an index as a CREATE INDEX. The column is renamed in the tree of this statement, and the tree is deparsed.
 
-// Likeness is an index like one of the old column, over the new column and under another name.
+// Likeness is an index over the new column, like one over the old column, with another name.
 type Likeness struct {
-	Text   string // the statement that makes it
+	Text   string // the CREATE INDEX
 	unique bool
-	// Late: it may refuse rows while the new column has no values yet, or fail for them, so that it can be
-	// made only when nobody writes the old column any more.
+	// Late means that the index may fail or refuse rows while the new column has no values. It can then be
+	// created only after the last write of the old column.
 	Late bool
 
 	r         *Retyping
 	keys      []string // as SQL
 	condition string   // as SQL; "" for none
-	computes  bool     // a key is an expression, or there is a condition
-	columns   []string // that these name, but for the new one
+	computes  bool     // a key is an expression, or the index has a condition
+	columns   []string // the columns in keys and condition, without the new one
 	together  bool     // NULLS NOT DISTINCT
 }
 
-// Like reads an index as the catalog shows it, in which the column has the name from. nil: it has
-// what DSQL refuses, or what could get lost.
+// Like returns the index over the new column that corresponds to an index of the old one. shown is the index as
+// the catalog shows it, and from the old column's current name. The result is nil if DSQL cannot have the
+// index.
 func (r *Retyping) Like(shown, from, name string) *Likeness {
 	if Defaults().guard([]byte(shown)) != parse.Fits {
 		return nil
@@ -60,8 +59,8 @@ func (r *Retyping) Like(shown, from, name string) *Likeness {
 	return l
 }
 
-// renames means to give the column its new name wherever an index has it. false: a key has an
-// order, a collation or an operator class, or a column is not named by its name alone.
+// renames records the renaming of the column in all parts of an index. It returns false if a key has an order,
+// a collation or an operator class, or if a column reference is qualified.
 func (r *Retyping) renames(meant parse.Intents, st parse.Message, from string) bool {
 	var refs []parse.Message
 	for _, list := range []string{"index_params", "index_including_params"} {
@@ -93,14 +92,13 @@ func (r *Retyping) renames(meant parse.Intents, st parse.Message, from string) b
 	return true
 }
 
-// created is the statement that the intended tree of a CREATE INDEX is, as DSQL spells it; "" where
-// what is written does not mean that tree.
+// created returns the CREATE INDEX ASYNC of an intended tree, or "" if its text fails verification.
 func created(meant parse.Intents, tree, st parse.Message) string {
 	written := parse.Intents{}
 	for at, changes := range meant {
 		written[at] = slices.Clone(changes)
 	}
-	written.Set(st, "access_method") // the parser fills it in
+	written.Set(st, "access_method") // the parser adds it
 	text, err := parse.Deparse(written.Encode(tree))
 	if err != nil || Defaults().guard([]byte(text)) != parse.Fits {
 		return ""
@@ -116,7 +114,7 @@ func created(meant parse.Intents, tree, st parse.Message) string {
 	return ""
 }
 
-// read takes keys and condition from the tree of the new index.
+// read sets keys, condition and columns from the tree of the new index.
 func (l *Likeness) read(st parse.Message) bool {
 	names := map[string]bool{l.r.Made: true}
 	take := func(holder parse.Message, field string) (string, bool) {
@@ -149,7 +147,7 @@ func (l *Likeness) read(st parse.Message) bool {
 	return ok
 }
 
-// expression writes an expression, a Node as a tree holds it, in parentheses.
+// expression returns an expression node as SQL in parentheses.
 func expression(node parse.Value) (string, bool) {
 	tree := sampleExpression()
 	target := tree.Child("stmts").Child("stmt").Child("target_list")
@@ -169,8 +167,8 @@ func expression(node parse.Value) (string, bool) {
 
 var sampleExpression = parse.Sample("SELECT 1")
 
-// Trial asks the server whether keys and condition have a meaning over a column of the new type;
-// "" where there is nothing to ask. It reads no row.
+// Trial returns a query that fails if keys or condition are not valid for a column of the new type. It reads no
+// row. "" means that there is nothing to check.
 func (l *Likeness) Trial(from string) string {
 	if !l.computes {
 		return ""
@@ -182,7 +180,7 @@ func (l *Likeness) Trial(from string) string {
 	return "SELECT " + strings.Join(l.keys, ", ") + " FROM (SELECT " + columns + " FROM " + l.r.table + ") t" + l.where() + " LIMIT 0"
 }
 
-// Computed has the server compute all keys: one that fails for a row has its error.
+// Computed returns a query that computes all keys of all rows. It fails if a key fails for a row.
 func (l *Likeness) Computed() string {
 	var counts []string
 	for _, key := range l.keys {
@@ -191,7 +189,8 @@ func (l *Likeness) Computed() string {
 	return "SELECT " + strings.Join(counts, ", ") + " FROM " + l.r.table + l.where()
 }
 
-// Duplicate finds rows of the same keys: their values, and which of these are NULL.
+// Duplicate returns a query for one group of rows with equal keys. Its columns are the keys, and then whether
+// each is NULL.
 func (l *Likeness) Duplicate() string {
 	var nulls, present, at []string
 	for i, key := range l.keys {
@@ -211,7 +210,7 @@ func (l *Likeness) Duplicate() string {
 		strings.Join(l.keys, ", "), strings.Join(nulls, ", "), l.r.table, where, list, list)
 }
 
-// Keys is how many keys there are.
+// Keys returns the number of keys.
 func (l *Likeness) Keys() int { return len(l.keys) }
 
 func (l *Likeness) where() string {
@@ -221,8 +220,8 @@ func (l *Likeness) where() string {
 	return " WHERE " + l.condition
 }
 
-// isLate looks at the index over a column that has no values: it is made early where it takes any
-// such row, whatever the others are.
+// isLate reports whether the index must be created late. It may be created early if it accepts every row whose
+// new column is NULL.
 func (l *Likeness) isLate(st parse.Message) bool {
 	condition := st.Child("where_clause")
 	excluded := condition.Shape != nil && l.untrue(condition)
@@ -246,19 +245,19 @@ func (l *Likeness) isLate(st parse.Message) bool {
 	return l.unique && !excluded && !(distinct && !l.together) && (named || !free)
 }
 
-// free reports an expression that does not name the new column.
+// free reports whether an expression does not contain the new column.
 func (l *Likeness) free(m parse.Message) bool {
 	return !slices.ContainsFunc(columnRefs(m, nil), func(ref parse.Message) bool { return slices.Equal(ref.Names("fields"), []string{l.r.Made}) })
 }
 
-// strictOperators and strictFunctions are PostgreSQL's own that are NULL where an operand is, and
-// are not run then.
+// strictOperators and strictFunctions are builtin operators and functions that return NULL if an operand is
+// NULL, and are not evaluated then.
 var (
 	strictOperators = parse.WordSet("= <> < > <= >= + - * / % ^ || ~~ !~~ ~~* !~~* ~ ~* !~ !~*")
 	strictFunctions = parse.WordSet("lower upper initcap btrim ltrim rtrim length char_length octet_length substr substring left right reverse md5 abs round floor ceil ceiling trunc")
 )
 
-// null reports an expression that is NULL, and does not fail, where the new column is NULL.
+// null reports whether an expression is certainly NULL, without an error, if the new column is NULL.
 func (l *Likeness) null(m parse.Message) bool {
 	switch {
 	case m.Is("ColumnRef"):
@@ -281,7 +280,7 @@ func (l *Likeness) null(m parse.Message) bool {
 	return null
 }
 
-// operands are those of an operator or a function that is NULL where one of them is; none of any other.
+// operands returns the operands of a strict operator or function, and nothing for other expressions.
 func (l *Likeness) operands(m parse.Message) (operands []parse.Message) {
 	switch {
 	case m.Is("A_Expr"):
@@ -292,7 +291,7 @@ func (l *Likeness) operands(m parse.Message) (operands []parse.Message) {
 		switch parse.A_Expr_Kind(m.Integer("kind")) {
 		case parse.AEXPR_OP:
 			return operands
-		case parse.AEXPR_OP_ANY: // of no list that has the column
+		case parse.AEXPR_OP_ANY: // a list that contains the column is not strict
 			if l.free(operands[1]) {
 				return operands
 			}
@@ -310,7 +309,7 @@ func (l *Likeness) operands(m parse.Message) (operands []parse.Message) {
 	return operands
 }
 
-// harmless reports an expression that does not fail for the new column where that is NULL.
+// harmless reports whether an expression cannot fail because the new column is NULL.
 func (l *Likeness) harmless(m parse.Message) bool {
 	switch {
 	case l.free(m) || l.null(m):
@@ -328,7 +327,7 @@ func (l *Likeness) harmless(m parse.Message) bool {
 	return false
 }
 
-// untrue reports a condition that no row meets in which the new column is NULL.
+// untrue reports whether a condition is never true for a row whose new column is NULL.
 func (l *Likeness) untrue(m parse.Message) bool {
 	switch {
 	case l.null(m):

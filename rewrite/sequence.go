@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// asks notes a call of currval or lastval.
+// asks records a call of currval or lastval.
 func (a *analysis) asks(name string, call parse.Message) {
 	if name == "currval" || name == "lastval" {
 		a.questions = append(a.questions, question{name, call})
@@ -33,11 +33,11 @@ func (a *analysis) asks(name string, call parse.Message) {
 // question is a call of currval or lastval.
 type question struct {
 	name string
-	call parse.Message // absent where it is spelt in another way
+	call parse.Message // absent for the notation (x).currval
 }
 
-// relation is the name of a relation without its schema, of a text such as regclass
-// takes: s, public.s, "My Sequence".
+// relation returns the name of a relation without its schema. text has the syntax of regclass, for example
+// `public.s` or `"My Sequence"`.
 func relation(text string) string {
 	if i := strings.LastIndex(text, `."`); i >= 0 {
 		text = text[i+1:]
@@ -50,8 +50,8 @@ func relation(text string) string {
 	return strings.ToLower(text)
 }
 
-// MayAdvance reports whether a text may advance a sequence: all that is not surely
-// without effect may, by a default, a trigger or a function.
+// MayAdvance reports whether a text may advance a sequence, by a default, a trigger or a function. Every text
+// that is not surely a read may.
 func (p *Plan) MayAdvance() bool {
 	return p.unsure || p.Kind >= Write
 }

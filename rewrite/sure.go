@@ -6,10 +6,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A read may run code that its text does not show. A relation may be a view over a function that writes, a.b
-// may call b(a), and operators and casts may be a user's functions. A sure read has none of these: it reads
-// only the catalog and calls nothing. Plan.AsWrite is for databases whose schema does not exclude writes by
-// reads.
+// A read may run code that its text does not show. A relation may be a view over a function that writes. a.b
+// may call b(a), and operators and casts may be user functions. A sure read has none of these: it reads only
+// the catalog and calls nothing. Plan.AsWrite is for databases whose schema does not exclude writes by reads.
 
 // SureRead reports whether no statement of the plan can write, for any schema. It is false for most plans of
 // Kind Read, for which the schema decides.

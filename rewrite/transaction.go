@@ -46,7 +46,7 @@ func ParseInTransactions(value string) InTransactions {
 	return RefuseDDL
 }
 
-// toolsRemedy names the switches of migration tools that run each DDL statement in a transaction of its own.
+// toolsRemedy names the switches of migration tools that run each DDL statement in a separate transaction.
 const toolsRemedy = "run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!, Django atomic = False, " +
 	"Alembic autocommit_block() with transaction_per_migration, Knex config = { transaction: false }, TypeORM transaction = false, goose -- +goose NO TRANSACTION"
 
@@ -87,8 +87,8 @@ func (st *Statement) Demand() Demand {
 	return d
 }
 
-// Demand returns the union of the statements' demands. ok is false for a text that was not read, and for one
-// with a statement that the server refuses in any transaction.
+// Demand returns the union of the statements' demands. ok is false for an unread text. It is also false if the
+// server refuses a statement in any transaction.
 func (p *Plan) Demand() (d Demand, ok bool) {
 	for i := range p.Statements {
 		d = d.And(p.Statements[i].Demand())
@@ -135,7 +135,7 @@ func (p *Planner) alone(sql string, names *schema.Names, whole bool) *Plan {
 }
 
 // apart handles DDL in a multi-statement query that Sluice carries out in steps if it is sent alone. It marks
-// the statement to run as a text of its own, takes over its findings, and reports whether it did.
+// the statement to run as a separate text, takes over its findings, and reports whether it did.
 func (r *rewriter) apart(p *part) bool {
 	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.Name()) {
 		return false
@@ -153,8 +153,8 @@ func (r *rewriter) apart(p *part) bool {
 	return true
 }
 
-// Groups cuts the statements into groups that run in separate transactions. A DDL or transaction-control
-// statement is a group of its own; statements between them form one group. A group is a half-open range of
+// Groups cuts the statements into groups that run in separate transactions. Each DDL or transaction-control
+// statement forms a group, and so do the statements between two of them. A group is a half-open range of
 // Statements. The result is nil for a text with one statement or without DDL.
 func (p *Plan) Groups() [][2]int {
 	ddl := slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.demand.DDL })

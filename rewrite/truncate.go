@@ -8,38 +8,37 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// TRUNCATE, which DSQL has not: as DELETE of all rows, one for each table, in one statement.
+// DSQL has no TRUNCATE. It is rewritten to one statement with a DELETE of all rows for each table.
 //
-// TRUNCATE refuses a table that another one refers to, whether there are rows or not, and fires
-// nothing, while a DELETE does what a foreign key says. So the catalog is asked by the statement
-// itself, in its own snapshot: where it must be refused, a cast fails whose error has the reason
-// in it (TruncationRefusal), and no row is deleted.
+// TRUNCATE refuses a table that another table references, even without rows, while DELETE follows the foreign
+// key. Therefore the statement itself queries the catalog in its own snapshot. If the TRUNCATE must be refused,
+// a cast fails, and the error contains the reason (TruncationRefusal). No row is deleted then.
 
-// TruncatePolicy is what becomes of TRUNCATE.
+// TruncatePolicy says how TRUNCATE is rewritten.
 type TruncatePolicy string
 
 const (
-	TruncateRefuse  TruncatePolicy = "refuse"  // it is left to the server
-	TruncateDelete  TruncatePolicy = "delete"  // a DELETE
-	TruncateBatches TruncatePolicy = "batches" // also of more rows than a transaction may change, where it stands alone
+	TruncateRefuse  TruncatePolicy = "refuse"  // the server gets TRUNCATE, and refuses it
+	TruncateDelete  TruncatePolicy = "delete"  // one DELETE of all rows
+	TruncateBatches TruncatePolicy = "batches" // also in several transactions, if the statement is alone and exceeds the row limit
 )
 
 // TruncateKey is the configuration key of Rules.Truncate.
 const TruncateKey = "rewrite.truncate"
 
-// TruncateTag is the tag that the client is to see.
+// TruncateTag is the command tag that the client gets.
 const TruncateTag = "TRUNCATE TABLE"
 
-// Truncation is a TRUNCATE that a DELETE stands for.
+// Truncation is a TRUNCATE that is rewritten to DELETE.
 type Truncation struct {
 	Tables  []string // for a cast to regclass
 	Restart bool     // RESTART IDENTITY
 	Cascade bool
 
-	qualified bool // a table is named with its schema
+	qualified bool // a table has a schema in the text
 }
 
-// truncate is the rule.
+// truncate applies the rule of TRUNCATE.
 func (r *rewriter) truncate(p *part) {
 	on := r.rules.Truncate == TruncateDelete || r.rules.Truncate == TruncateBatches
 	if !on {
@@ -67,7 +66,7 @@ func (r *rewriter) truncate(p *part) {
 	r.find(handled(Truncate, Rewritten, Warning, action, p.st.Start))
 }
 
-// truncationOf reads a TRUNCATE; nil for one that no DELETE stands for.
+// truncationOf returns the Truncation of a TRUNCATE, or nil if it cannot be a DELETE.
 func truncationOf(node parse.Message) *Truncation {
 	t := &Truncation{Restart: node.Flag("restart_seqs"), Cascade: parse.DropBehavior(node.Integer("behavior")) == parse.DROP_CASCADE}
 	for relation := range node.List("relations") {
@@ -76,19 +75,19 @@ func truncationOf(node parse.Message) *Truncation {
 			return nil
 		}
 		t.qualified = t.qualified || relation.Text("schemaname") != ""
-		if !slices.Contains(t.Tables, name) { // the same one may have two names
+		if !slices.Contains(t.Tables, name) { // the same table may be listed twice
 			t.Tables = append(t.Tables, name)
 		}
 	}
 	return t
 }
 
-// truncateName begins the names of queries in the statement, which no table of it may have.
+// truncateName is the prefix of the WITH queries in the rewritten statement. Tables must not have it.
 const truncateName = "sluice truncate"
 
-// text is the DELETE.
+// text returns the rewritten statement.
 func (t *Truncation) text() string {
-	// The WITH is looked at first, and tells of a schema that is not there.
+	// PostgreSQL resolves the WITH first, so the error names a missing schema.
 	if len(t.Tables) == 1 && !t.qualified {
 		return "DELETE FROM " + t.Tables[0] + " WHERE " + t.allowed()
 	}
@@ -101,10 +100,10 @@ func (t *Truncation) text() string {
 	return b.String()
 }
 
-// refusedBy stands in front of the reason for which a TRUNCATE is refused, and between its parts.
+// refusedBy precedes the reason in the error of a refused TRUNCATE. Its last byte separates the reason's parts.
 const refusedBy = "sluice\x01"
 
-// allowed is a condition that is true, or fails, whatever the row.
+// allowed returns a condition that is true for every row, or fails if the TRUNCATE must be refused.
 func (t *Truncation) allowed() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {
@@ -129,8 +128,8 @@ func (t *Truncation) allowed() string {
 	return "(SELECT CASE WHEN q.reason IS NULL THEN true ELSE CAST(q.reason AS pg_catalog.bool) END FROM (SELECT COALESCE(" + strings.Join(reasons, ", ") + ") AS reason) q)"
 }
 
-// TruncationRefusal is what a client is told of an error of the server's, which is about the
-// DELETE that stands for its TRUNCATE; nil for one that it is to be told as it is.
+// TruncationRefusal converts a server error about the rewritten DELETE to an error about TRUNCATE. nil means
+// that the client gets the server's error.
 func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	if _, parts, ok := strings.Cut(message, refusedBy); ok && code == "22P02" {
 		of := strings.Split(strings.TrimSuffix(parts, `"`), "\x01")
@@ -142,7 +141,7 @@ func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	_, name, _ := strings.Cut(message, `"`)
 	name, _, _ = strings.Cut(name, `"`)
 	switch {
-	case strings.HasPrefix(message, "cannot execute DELETE "): // in a transaction that only reads
+	case strings.HasPrefix(message, "cannot execute DELETE "): // in a READ ONLY transaction
 		return &Refusal{Code: code, Message: strings.Replace(message, "DELETE", TruncateTag, 1)}
 	case code == "55000" && strings.HasPrefix(message, "cannot delete from view"), code == "42809" && name != "":
 		return t.refusal("kind", name, "")
@@ -150,7 +149,7 @@ func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	return nil
 }
 
-// refusal is the error of a TRUNCATE for a reason.
+// refusal returns the error of a TRUNCATE for a reason of allowed.
 func (t *Truncation) refusal(reason, name, other string) *Refusal {
 	switch reason {
 	case "kind":
@@ -170,7 +169,7 @@ func (t *Truncation) refusal(reason, name, other string) *Refusal {
 	return &Refusal{Code: "0A000", Message: message, Detail: fmt.Sprintf("Table \"%s\" references \"%s\".", name, other), Hint: hint}
 }
 
-// chunked is the form in batches: one for each table.
+// chunked returns the batches of a TRUNCATE, one Chunked for each table.
 func (t *Truncation) chunked() *Chunked {
 	c := &Chunked{truncates: t, Table: t.Tables[0]}
 	for _, table := range t.Tables {
@@ -179,9 +178,8 @@ func (t *Truncation) chunked() *Chunked {
 	return c
 }
 
-// References is a query for the foreign keys between tables of the statement, each as the table
-// that refers, the one that it refers to, by their places in the statement, and what a DELETE
-// does to what refers.
+// References returns a query for the foreign keys between tables of the statement. Its columns are the indexes
+// of the referencing and of the referenced table, and the ON DELETE action.
 func (t *Truncation) References() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {

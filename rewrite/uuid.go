@@ -6,29 +6,29 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// uuid_generate_v4() of the extension uuid-ossp is gen_random_uuid() on DSQL: both return a
-// random UUID of version 4.
+// uuid_generate_v4() of extension uuid-ossp is rewritten to gen_random_uuid(). Both return a random UUID of
+// version 4.
 
-// generateV4 is the function, and the name of its column.
+// generateV4 is the function's name, and the default name of its result column.
 const generateV4 = "uuid_generate_v4"
 
-// uuids rewrites the calls of one statement.
+// uuids rewrites the calls in one statement.
 type uuids struct {
 	r     *rewriter
 	ph    parse.Phrase
 	pairs []int32
-	taken []parse.Edit // of other rules, in order
-	// kept are the calls that stay as they are.
+	taken []parse.Edit // sorted edits of other rules
+	// kept holds the calls that are not rewritten, by address of their node.
 	kept map[*byte]bool
 	done bool
 }
 
-// generateUUIDs is the rule of uuid_generate_v4(), wherever it stands in a statement.
+// generateUUIDs applies the rule of uuid_generate_v4() to all calls in a statement.
 func (r *rewriter) generateUUIDs(p *part) {
 	if !p.uuids || !r.rules.Extensions {
 		return
 	}
-	first := 0 // edit of the statement
+	first := 0 // of the statement, in r.edits
 	if len(r.ends) > 0 {
 		first = r.ends[len(r.ends)-1]
 	}
@@ -41,8 +41,8 @@ func (r *rewriter) generateUUIDs(p *part) {
 	}
 }
 
-// generates reports whether a node is a call of uuid_generate_v4(): by that name alone or in
-// the schema public, and with nothing else about it.
+// generates reports whether a node is a call of uuid_generate_v4(), unqualified or in schema public, without
+// other clauses.
 func generates(call parse.Message) bool {
 	if !call.Is("FuncCall") {
 		return false
@@ -64,8 +64,8 @@ func generates(call parse.Message) bool {
 	return true
 }
 
-// visit rewrites the calls in a node. A column that has its name from a call keeps it: by a
-// name that is written behind it, or since the call is left as it is.
+// visit rewrites the calls in a node. A result column that has its name from a call gets the same name by AS,
+// or the call is not rewritten.
 func (u *uuids) visit(m parse.Message) {
 	named := ""
 	switch m.Name() {
@@ -91,9 +91,8 @@ func (u *uuids) visit(m parse.Message) {
 	}
 }
 
-// keepNames has the columns of a FROM item keep the names that they have from calls. One function gives its
-// column the name of the item, which is written behind an item without one. Of several in ROWS FROM each
-// gives its own name: there the calls are left as they are.
+// keepNames preserves the column names of a FROM item. A single function names its column after the item's
+// alias, so an alias is added. In ROWS FROM with several functions the calls are not rewritten.
 func (u *uuids) keepNames(item parse.Message) {
 	var calls []parse.Message
 	functions := 0
@@ -113,7 +112,7 @@ func (u *uuids) keepNames(item parse.Message) {
 	}
 }
 
-// names writes the function's name behind a FROM item that is one call of it, and reports whether it could.
+// names adds the function's name as an alias to a FROM item of one call. It reports whether it could.
 func (u *uuids) names(item, call parse.Message) bool {
 	i := u.ph.At(call.Integer("location"))
 	if i < 0 {
@@ -145,7 +144,7 @@ func (u *uuids) names(item, call parse.Message) bool {
 
 var sampleNamed = parse.Sample("SELECT FROM f() AS uuid_generate_v4")
 
-// target writes the name behind a column of a query that has it from a call.
+// target adds the function's name as an alias to a result column that has its name from a call.
 func (u *uuids) target(target parse.Message) {
 	if !target.Is("ResTarget") || target.Text("name") != "" {
 		return
@@ -164,8 +163,8 @@ func (u *uuids) target(target parse.Message) {
 	u.r.meant.Set(target, "name", parse.Value{Bytes: []byte(generateV4)})
 }
 
-// end is the last token of a column that begins at a token; -1 where that is not plain to see.
-// ON CONFLICT may stand behind it.
+// end returns the last token of the result column that begins at token start, or -1 if it is unclear. ON
+// CONFLICT may follow the column.
 func (u *uuids) end(start int) int {
 	end := u.ph.ItemEnd(start, func(i int) int { return int(u.pairs[i]) })
 	for i := max(start, 0); i <= end; i++ {
@@ -177,7 +176,7 @@ func (u *uuids) end(start int) int {
 	return end
 }
 
-// isTaken reports whether another rule edits what lies between two places of the text.
+// isTaken reports whether another rule edits the text between two offsets.
 func (u *uuids) isTaken(start, end int) bool {
 	i, _ := slices.BinarySearchFunc(u.taken, end, func(e parse.Edit, at int) int { return e.Start - at })
 	return i > 0 && u.taken[i-1].End > start
