@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
+	"github.com/sluice-proxy/sluice/proxy/sequence"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/trip"
@@ -46,10 +47,8 @@ type backend struct {
 	// reading is how the server reads texts now, as it reports; usual how it did
 	// when it was dialled.
 	reading, usual rewrite.Reading
-	// serial tells backends apart. drawer is the session that may have advanced a
-	// sequence here, 0 for none; see several.
-	serial, drawer uint64
-	ran            ran
+	// sequences is what clients may have drawn of sequences here.
+	sequences sequence.Backend
 	// suspect: the server does not hold what we believe it holds.
 	suspect bool
 	// trips are Sluice's own: while one has not ended, the backend carries nothing.
@@ -88,7 +87,7 @@ func (srv *Server) attached(c *reservoir.Conn) *backend {
 	b := &backend{conn: c, src: wire.NewReader(c.Net, rawOf(c.Net)), applied: srv.interned.None(), status: 'I'}
 	b.reported = settings.Completed(c.Params)
 	b.dialled, b.idle = b.reported, b.reported
-	b.serial, b.knows = backends.Add(1), time.Now()
+	b.sequences, b.knows = sequence.NewBackend(), time.Now()
 	b.usual = readingOf(c.Params)
 	b.patience = cmp.Or(srv.cfg.AnswerTimeout, exchangeTimeout)
 	b.reading = b.usual

@@ -316,7 +316,7 @@ func (s *session) tryPart() error {
 			s.deferredBegin = s.tx.begin
 			s.sendBegin()
 		}
-		s.draw()
+		s.sequences.Use(s.id, &s.b.sequences)
 		err = s.rerunSettled()
 	}
 	var gone *lostError

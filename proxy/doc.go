@@ -113,7 +113,7 @@
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, named.go, putback.go,
 //	            package settings (Client: all that a client has SET)
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, namesnothing.go, readings.go, searchpath.go, mappederrors.go
-//	sequences   sequences.go, ran.go
+//	sequences   sequences.go, package sequence (whose numbers currval and lastval would return)
 //	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, ownblock.go, package advisory
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, owed.go,
 //	            loss.go, farewell.go, path.go, mapped.go, groups.go

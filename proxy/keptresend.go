@@ -107,7 +107,7 @@ func (s *session) keptQuery(f *retry.Frame[logEntry], last bool) (text string, o
 		return "", !a.must
 	}
 	if a.told {
-		s.undrawn()
+		s.b.sequences.Outdate()
 	}
 	return cmp.Or(plan.Text, a.text), true
 }
@@ -134,7 +134,7 @@ func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (tmpl *template,
 		return nil, nil, !a.must
 	}
 	if a.told {
-		s.undrawn()
+		s.b.sequences.Outdate()
 	}
 	return s.srv.template(&s.t.scratch, []byte(a.text), []byte(t.oids), t.parsing, names.ID(), t.by, plan), p.Bytes(), true
 }
@@ -161,8 +161,3 @@ func (s *session) timesAgain() string {
 	}
 	return timesUnder(s.b.reported)
 }
-
-// undrawn sees to it that currval and lastval are not asked of a backend that would answer with
-// an older number. It notes that the backend has not drawn what the session was told: what the backend has
-// drawn before is out of date.
-func (s *session) undrawn() { s.b.drawer = several }

@@ -246,9 +246,9 @@ func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]by
 }
 
 func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	s.discardedSequences(false)
-	if s.void && s.state == inTransaction && s.b.status == 'I' {
-		s.leaveKept()
+	s.discardHere()
+	if s.sequences.IsVoid() && s.state == inTransaction && s.b.status == 'I' {
+		s.releasePinned()
 		if err := s.move(settledIdle); err != nil {
 			return nil, err
 		}
@@ -334,16 +334,18 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 		return nil, s.settings.Reset(c.Name)
 	case rewrite.DiscardAll:
 		s.unlockAll()
-		s.discardedSequences(false)
+		s.discardHere()
 		s.forgetStatements()
 		s.closePortals()
 		s.dropAllStored()
 		switch {
 		case s.b == nil:
 		case s.t.touched: // it leaves its backend at the turn's end
-			s.void = s.void || s.keeps()
+			if s.keeps() {
+				s.sequences.Void()
+			}
 		default:
-			s.leaveKept()
+			s.releasePinned()
 			err = s.move(settledIdle)
 		}
 	}

@@ -43,11 +43,9 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.statement = 0
-	// In a block the server has the settings already, and its statements are remembered
-	// from its beginning on (ran.go).
+	// In a block the server has the settings already.
 	if s.b.status == 'I' && !s.dedicated {
-		s.b.ran.forget()
-		s.b.ran.moved = false
+		s.b.sequences.History.Begin()
 		if err := s.applySettings(inBlock); err != nil {
 			return err
 		}
@@ -79,7 +77,7 @@ func (s *session) ensureBackend() error {
 // leaves it; a BEGIN that was answered before is kept in unserved, for COMMIT or ROLLBACK
 // AND CHAIN.
 func (s *session) acquire(inBlock bool) (asked bool, err error) {
-	conn := s.borrowOwn()
+	conn := s.acquireForSequences()
 	switch {
 	case conn != nil:
 	case s.srv.memory.Short() && s.state != replaying:
@@ -299,8 +297,8 @@ func (s *session) settle(status byte) error {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
 	switch {
-	case status == 'I' && s.void:
-		s.leaveKept()
+	case status == 'I' && s.sequences.IsVoid():
+		s.releasePinned()
 		return s.move(settledIdle)
 	case status != 'I' || s.keeps():
 		return s.move(settledHeld)
@@ -389,7 +387,7 @@ func (s *session) forgetBackend() {
 	s.mu.Lock()
 	s.cancel.backend = nil
 	s.mu.Unlock()
-	s.b.ran.forget()
+	s.b.sequences.History.Forget()
 	s.b = nil
 }
 

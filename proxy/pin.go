@@ -12,7 +12,7 @@ import (
 
 // Pins: a session keeps its backend from the moment at which it may have left something
 // there that no other backend has. admit pins for a statement that is about to be sent,
-// noteRole for what a server reports. borrowOwn (sequences.go) makes pins of its own.
+// noteRole for what a server reports. acquireForSequences makes pins of its own.
 
 // pin keeps the backend, which is lent, for the rest of the session, for the reason that
 // the plan gives. With an error, for the client, there are too many pins: the plan must not
@@ -23,8 +23,8 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	if why == rewrite.NoPin {
 		return nil
 	}
-	// From now on more than numbers of sequences is kept there: see draws.
-	s.own, s.void, s.found = false, false, false
+	s.found = false
+	s.sequences.ClearOwn() // more than numbers of sequences is kept there
 	s.mapped.lost = s.mapped.lost && s.pinned || hidesPath[why]
 	// PREPARE stays when another statement of its Sync group fails.
 	nothing := leavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses it
@@ -246,7 +246,8 @@ func (s *session) tagHolds(tag []byte) {
 // it takes no notice.
 func (s *session) losePin() {
 	if s.pinned {
-		s.pinned, s.own, s.void, s.found, s.pinLost = false, false, false, false, true
+		s.pinned, s.found, s.pinLost = false, false, true
+		s.sequences.ClearOwn()
 		s.srv.pinned.Add(-1)
 	}
 }

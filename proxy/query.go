@@ -325,9 +325,11 @@ func (s *session) sendQuery(q *simple) error {
 	o := s.pushRun(wire.Query, plan)
 	s.strings(o, t.strung)
 	o.shift = t.shift
-	// In a block the text is remembered for currval and lastval behind it.
-	if s.b.ran.at = -1; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
-		s.b.ran.keep(q.sql())
+	// In a block the text is recorded for currval and lastval after it.
+	if h := &s.b.sequences.History; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
+		h.Query(q.sql())
+	} else {
+		h.Unrecorded()
 	}
 	s.followsApart()
 	first := s.ofTransaction(plan)

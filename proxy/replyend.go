@@ -61,7 +61,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	}
 	s.ended(o, tag)
 	if o.plan.Kind > rewrite.Read {
-		s.noteRun(o, st, tag)
+		s.recordRun(o, st, tag)
 		s.noteBeside(o.plan, st)
 		if s.t.unreadPin && o.plan.Pin == rewrite.PinUnparsed {
 			s.t.left.Ran(tag)
@@ -82,10 +82,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	}
 	s.noteSettings(st, string(tag))
 	if word := string(tag); word == "DISCARD SEQUENCES" || word == "DISCARD ALL" {
-		s.discardedSequences(true)
-		if len(o.plan.Statements) > 1 || o.kind == wire.Execute && (!s.t.ended || s.t.owed.len() > 2) {
-			s.b.drawer = several // what was sent behind it may have drawn numbers since
-		}
+		s.discardAtServer(o)
 	}
 	if st != nil {
 		s.reset(st)

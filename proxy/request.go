@@ -265,7 +265,7 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	}
 	// Noted before the statement runs: a draw is not taken back when its statement fails.
 	if plan.MayAdvance() {
-		s.draw()
+		s.sequences.Use(s.id, &s.b.sequences)
 	}
 	if plan.Pin != rewrite.NoPin {
 		if err := s.pin(plan); err != nil {
@@ -299,8 +299,7 @@ func (s *session) function(total int) error {
 	}
 	s.logPlan(unread)
 	s.changesSchema(functionPlan)
-	s.b.ran.forget()
-	s.b.ran.moved = true
+	s.b.sequences.History.Moved()
 	s.tx.ran = true
 	s.noteCall()
 	t.owed.push(wire.FunctionCall)

@@ -32,7 +32,7 @@ func (s *session) rerun() error {
 		s.sendBegin()
 	}
 	// Its statements may draw numbers again.
-	s.draw()
+	s.sequences.Use(s.id, &s.b.sequences)
 	if err := s.rerunSettled(); err != nil || t.attemptOver() {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *session) rerunSettled() error {
 	for l.At() < l.Turns() {
 		t.stand = inTurn
 		if s.turnStands(l.At()) {
-			s.undrawn()
+			s.b.sequences.Outdate()
 			l.Stands()
 			continue
 		}

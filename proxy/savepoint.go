@@ -214,7 +214,7 @@ func (s *session) rollbackTo(name string) error {
 // is what a return would make of it, on an older snapshot. done: the turn has its answer.
 func (s *session) returnThere(name string, onlyRead bool) (done bool, err error) {
 	if s.b != nil {
-		s.returned(rewrite.RollbackTo)
+		s.b.sequences.History.Ended(rewrite.RollbackTo)
 		if onlyRead {
 			return false, nil
 		}

@@ -6,75 +6,41 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/question"
+	"github.com/sluice-proxy/sluice/proxy/sequence"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// currval and lastval answer with what the server's session has drawn: on a backend that
-// serves several clients, with another client's number. So they are passed on only where
-// all that any session may have drawn on the backend is this session's, and its last
-// draw was there; else they fail as in PostgreSQL in a session that has drawn nothing.
+// currval and lastval return what the server's session has drawn: on a backend that serves several clients, a number of
+// another client. The server gets them only if all numbers of the backend are the session's own, or if the server
+// says that the session's transaction has drawn what is asked for. Else they fail as in a session that has drawn
+// nothing. Package sequence decides; this file asks the server.
 
-// several stands for more than one session, or for one whose numbers are out of date.
-const several = ^uint64(0)
-
-// sequences is what the sessions of a Server know together. asked is set once and stays.
+// sequences is what all sessions of a Server share.
 type sequences struct {
-	// asked: some client uses currval or lastval. From then on a backend is cleared of
-	// the numbers that others have drawn before it is lent, unless the server cannot: pace says
-	// when it is tried again.
+	// asked: some client uses currval or lastval. From then on numbers of others are discarded at a backend before a
+	// transaction. It is never reset.
 	asked atomic.Bool
-	pace  question.Pace
+	// pace says when a server that cannot discard them is asked again.
+	pace question.Pace
 }
 
-// draws is what one session has drawn of sequences. A session embeds it.
-type draws struct {
-	// drewOn is the backend, by its serial, on which the session may have advanced a
-	// sequence last; 0 for none. wantsOwn: it asks for what it drew.
-	drewOn   uint64
-	wantsOwn bool
-	// own: the pinned backend is kept for that alone; void: what was drawn there before
-	// the client discarded its sequences, the server still knows.
-	own, void bool
-}
-
-// backends counts those that were ever attached, to tell them apart.
-var backends atomic.Uint64
-
-// drawn reports whether what was drawn on the backend is the session's, whole and new. The
-// number of a backend tells apart two that were lent one after the other.
-func (s *session) drawn() bool {
-	return s.b.drawer == s.id && s.drewOn == s.b.serial
-}
-
-// draw notes that the session may advance a sequence on its backend, before it does.
-func (s *session) draw() {
-	switch {
-	case s.b.drawer == 0:
-		s.b.drawer = s.id
-	case !s.drawn():
-		s.b.drawer = several
-	}
-	s.drewOn = s.b.serial
-}
-
-// askSequence decides whether a text may ask its backend for numbers drawn before. With nil
-// it may: what the backend has drawn is the session's own, or nobody has drawn anything,
-// and the server's own error is the answer. The error is PostgreSQL's, with a hint; from
-// the next transaction on the session has a backend of its own.
+// askSequence decides whether a text may ask its backend for numbers drawn before; nil: it may. The error is
+// PostgreSQL's, with a hint: the session's next transaction has a backend of its own.
 func (s *session) askSequence(plan *rewrite.Plan) error {
 	s.srv.sequences.asked.Store(true)
-	if s.dedicated || s.drawn() || s.b.drawer == 0 && s.drewOn == 0 {
+	if s.dedicated || s.sequences.Believes(s.id, &s.b.sequences) {
 		return nil
 	}
 	if s.b.status == 'E' && !revives(plan) {
 		return nil // the server refuses it
 	}
-	if own, err := s.proves(); own || err != nil {
+	if own, err := s.provesOwnership(); own || err != nil {
 		return err
 	}
-	s.wantsOwn = true
+	s.sequences.WantOwn()
 	return &wire.Error{Code: "55000", Message: plan.Sequence + " is not yet defined in this session",
 		Detail: "Its transactions share backends with other sessions, whose numbers it must not see.",
 		Hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
@@ -85,12 +51,12 @@ func revives(plan *rewrite.Plan) bool {
 	return plan.Any(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control })
 }
 
-// clearSequences has the server forget what others have drawn on an idle backend, in front
-// of a transaction of this session. A server that refuses is asked again when its answer is old, and
-// one that cannot now behind a pause (question.Sequences). The error is a lost backend.
+// clearSequences has the server discard the numbers of others at an idle backend, before a transaction of the session.
+// A server that refuses is asked again when its answer is old, and one that cannot now after a pause
+// (question.Sequences). The error is a lost backend.
 func (s *session) clearSequences() error {
 	q := &s.srv.sequences
-	if !q.asked.Load() || s.b.drawer == 0 || s.drawn() || !q.pace.Due(time.Now()) {
+	if !q.asked.Load() || !s.sequences.Others(s.id, &s.b.sequences) || !q.pace.Due(time.Now()) {
 		return nil
 	}
 	for range mostCatalogTries {
@@ -99,7 +65,7 @@ func (s *session) clearSequences() error {
 		case err != nil:
 			return err
 		case refusal == nil:
-			s.b.drawer = 0
+			s.b.sequences.Cleared()
 			return nil
 		case fault == question.Refusal:
 			q.pace.Answered(time.Now(), question.Age)
@@ -113,36 +79,40 @@ func (s *session) clearSequences() error {
 	return nil
 }
 
-// discardedSequences notes that the client had its sequences discarded, at the server or,
-// where Sluice has answered that, here only: then a backend that is kept for the session's
-// numbers still has them, and has to go (void).
-func (s *session) discardedSequences(atServer bool) {
-	s.void = !atServer && s.own && s.drewOn != 0
-	s.drewOn = 0
-	if s.b != nil {
-		s.b.ran.forget()
+// discardHere records a DISCARD of the client that Sluice answers itself.
+func (s *session) discardHere() {
+	if s.b == nil {
+		s.sequences.Discard(sequence.Here, nil)
+		return
 	}
-	if atServer {
-		s.b.drawer = 0
-	}
+	s.sequences.Discard(sequence.Here, &s.b.sequences)
 }
 
-// leaveKept gives up the backend that the session keeps, where the server cannot forget
-// what the session has left there: the session's next transaction is on another one. The
-// session does not end with it, as behind losePin. The caller moves the session.
-func (s *session) leaveKept() {
+// discardAtServer records a DISCARD that the server has run for o.
+func (s *session) discardAtServer(o *owed) {
+	place := sequence.AtServer
+	if len(o.plan.Statements) > 1 || o.kind == wire.Execute && (!s.t.ended || s.t.owed.len() > 2) {
+		place = sequence.AmidOthers
+	}
+	s.sequences.Discard(place, &s.b.sequences)
+}
+
+// releasePinned gives up the backend that the session keeps, where the server cannot discard what the session has left
+// there. The session's next transaction is on another one, and the session does not end, as after losePin. The caller
+// moves the session.
+func (s *session) releasePinned() {
 	if s.pinned {
 		s.srv.pinned.Add(-1)
 	}
-	s.pinned, s.own, s.void, s.found = false, false, false, false
+	s.pinned, s.found = false, false
+	s.sequences.ClearOwn()
 	s.dropBackend(reservoir.Pinned)
 }
 
-// borrowOwn takes a backend that nobody else has used, and keeps it, for a session that
-// asked for its numbers in vain. nil when there is none: then it shares one again, and may
-// ask in vain again. Such a backend counts as a pin.
-func (s *session) borrowOwn() *reservoir.Conn {
-	if !s.wantsOwn || s.pinned || !s.srv.takePin() {
+// acquireForSequences dials a new backend, and keeps it, for a session that asked for its numbers
+// in vain. nil: there is none, and the session shares one again. Such a backend counts as a pin.
+func (s *session) acquireForSequences() *reservoir.Conn {
+	if !s.sequences.WantsOwn() || s.pinned || !s.srv.takePin() {
 		return nil
 	}
 	ctx, stop := s.wait(time.Time{}, lookInLineEvery) // whatever ends it is heeded by what comes next
@@ -152,8 +122,71 @@ func (s *session) borrowOwn() *reservoir.Conn {
 		s.srv.pinned.Add(-1)
 		return nil
 	}
-	s.pinned, s.own, s.drewOn = true, true, 0
+	s.pinned = true
+	s.sequences.GotOwn()
 	s.srv.metrics.Pinned(metrics.PinSequence)
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", metrics.PinSequence)...)
 	return conn
+}
+
+// recordRun records what a statement of o that the server has run says about the numbers that the session has drawn.
+// The tag is nil for a portal that has more rows, st for an unknown statement.
+func (s *session) recordRun(o *owed, st *rewrite.Statement, tag []byte) {
+	if h := &s.b.sequences.History; o.kind == wire.Query {
+		h.RanQuery(st, s.t.statement, tag)
+	} else {
+		h.RanPrepared(st, o.text, tag)
+	}
+}
+
+// mayProve reports whether the server may be asked whose numbers it has: in a block on a lent backend, and not while a
+// writer has it.
+func (s *session) mayProve() bool {
+	return s.b != nil && s.state != failed && !s.sequences.Owns(s.id, &s.b.sequences) && s.inBlock() && s.t.uplink == nil
+}
+
+// ownName names the statement and the portal of that question, and the portal of restoreInGroup. They are closed after
+// each use.
+const ownName = "sluice_own"
+
+// provesOwnership asks the server whether the statements of the session's block have drawn all that the current text
+// asks for. The question is one round trip while no reply is owed; if it cannot be asked the answer is false. An error
+// is for the client if a conflict or a cancel has ended the block; else the backend is lost.
+func (s *session) provesOwnership() (bool, error) {
+	if s.t.asks == "" || !s.mayProve() || !s.t.owed.empty() {
+		return false, nil
+	}
+	sql := s.srv.planner.OwnNumbers(s.t.asks, s.b.sequences.History.Runs())
+	if sql == "" {
+		return false, nil
+	}
+	if err := s.flushUp(); err != nil {
+		return false, err
+	}
+	ask := wire.AppendNamed(nil, wire.Close, 'S', ownName) // one that failed may have left it
+	ask = wire.AppendParse(ask, ownName, sql, wire.NoOIDs)
+	ask = append(appendBindHead(ask, []byte(ownName), ownName, 6), 0, 0, 0, 0, 0, 0)
+	ask = append(append(wire.AppendHeader(ask, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
+	ask = wire.AppendNamed(ask, wire.Close, 'P', ownName)
+	ask = wire.AppendNamed(ask, wire.Close, 'S', ownName)
+	own := false
+	refusal, err := s.b.exchangeRows(append(ask, wire.FrameSync...), func(row []byte) {
+		columns := columnsOf(row)
+		own = len(columns) == 1 && columns[0] == "t"
+	})
+	s.alarmRead()
+	switch {
+	case err != nil:
+		if s.tx.log != nil {
+			s.tx.log.Refuse(retry.Pinned) // the log knows nothing of the statement at hand
+		}
+		return false, &lostError{err: err}
+	case refusal == nil:
+		return own, nil
+	}
+	switch code := string(retry.Field(refusal, 'C')); code[:min(2, len(code))] {
+	case "40", "57":
+		return false, &wire.Error{Code: code, Message: string(retry.Field(refusal, 'M')), Detail: string(retry.Field(refusal, 'D'))}
+	}
+	return false, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/sequence"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -58,9 +59,9 @@ type session struct {
 	statements // prepared.go
 	accounts   // accounts.go
 	storedCursors
-	draws  // sequences.go
-	schema schemaChange
-	mapped mapped // mapnames.go
+	sequences sequence.Client // sequences.go
+	schema    schemaChange
+	mapped    mapped // mapnames.go
 	// advisory are the advisory locks, nil where the client has asked for none: lockkeeper.go.
 	advisory *sessionLocks
 
