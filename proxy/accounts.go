@@ -17,7 +17,7 @@ import (
 //	names       of prepared statements; their texts and descriptions are charged to the texts
 //	portals     names, values, formats, and long texts of their statements (portal.go)
 //	frames      that are read whole, and Closes that are put off; until the turn has ended
-//	copied      data of a COPY that is carried out by INSERTs (copyinsert.go)
+//	feature     bytes that a feature holds for its statement (feature.Client.Hold); until the turn has ended
 //	locks       advisory locks
 //
 // The logs of transactions and answers that are held back have bounds of their own (package retry).
@@ -30,7 +30,7 @@ type accounts struct {
 }
 
 // charges are what those things have that a session has only while it works.
-type charges struct{ ports, frame, putOff, copied account.Charge }
+type charges struct{ ports, frame, putOff, feature account.Charge }
 
 // Configuration keys of bounds that are older than package account.
 const (
@@ -123,7 +123,7 @@ func (s *session) chargeTurn() {
 	s.chargeLocks()
 	s.charge.frame.Set(&s.account, 0)
 	s.charge.putOff.Set(&s.account, 0)
-	s.charge.copied.Set(&s.account, 0)
+	s.charge.feature.Set(&s.account, 0)
 }
 
 // chargeLocks charges the advisory locks that the session has.

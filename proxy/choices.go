@@ -162,17 +162,17 @@ func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err 
 		if err != nil {
 			return true, err
 		}
-		stopped := ran.stopped != nil && i < n
+		stopped := ran.Stopped != nil && i < n
 		// In a block the client's ROLLBACK takes them back, as it does what it has SET otherwise.
-		if (ran.failed || stopped) && !block {
+		if (ran.Failed || stopped) && !block {
 			s.settings.Restore(before)
 		}
 		switch {
-		case ran.failed:
+		case ran.Failed:
 			s.t.errorTold = true
 			return true, s.ready()
 		case stopped:
-			return true, ran.stopped
+			return true, ran.Stopped
 		}
 	}
 	return true, s.ready()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -127,20 +128,20 @@ func (c *choiceString) run() error {
 			continue
 		}
 		ran, err := c.piece(i)
-		stopped := ran.stopped
+		stopped := ran.Stopped
 		if last && !c.around { // it has come too late
 			stopped = nil
 		}
 		switch {
 		case err != nil:
 			return err
-		case ran.failed, stopped != nil:
+		case ran.Failed, stopped != nil:
 			// What was done in the block around is undone, and with it what was chosen there. In a
 			// block of the client's own that is left to the client.
 			if err := c.leaves("ROLLBACK"); err != nil {
 				return err
 			}
-			if !ran.failed {
+			if !ran.Failed {
 				return stopped
 			}
 			s.t.errorTold = true
@@ -162,7 +163,7 @@ func (c *choiceString) run() error {
 func (c *choiceString) first(i int) *rewrite.Statement { return &c.plan.Statements[c.groups[i][0]] }
 
 // piece runs a piece as a turn of its own. Positions in its errors are those of the whole text.
-func (c *choiceString) piece(i int) (insideEnd, error) {
+func (c *choiceString) piece(i int) (feature.Result, error) {
 	from, to := extent(c.plan, c.groups, i)
 	c.how.shift += utf8.RuneCountInString(c.sql[c.at:from])
 	c.at = from
@@ -181,7 +182,7 @@ func (c *choiceString) opens(i int, last bool) error {
 		return err
 	}
 	c.around = c.s.inBlock()
-	if why := end.why(); why != nil {
+	if why := end.Why(); why != nil {
 		return cmp.Or(c.leaves("ROLLBACK"), why)
 	}
 	return nil
@@ -231,15 +232,15 @@ func (c *choiceString) leaves(sql string) error {
 		want = silent.Rollback
 	}
 	end, err := c.silently(sql, want)
-	if err == nil && end.told != nil {
-		err = end.told
+	if err == nil && end.Err != nil {
+		err = end.Err
 	}
 	return err
 }
 
 // silently runs a command about the block around, as if the client had sent it, and tells it
 // nothing but warnings.
-func (c *choiceString) silently(sql string, want silent.Want) (insideEnd, error) {
+func (c *choiceString) silently(sql string, want silent.Want) (feature.Result, error) {
 	c.s.startClock()
 	return c.s.part(sql, inside{own: silent.New(want), optsOut: c.how.optsOut})
 }

@@ -84,7 +84,7 @@ func (s *session) setCarried(c *rewrite.Change, shown string) error {
 		if err != nil {
 			return err
 		}
-		return ran.why()
+		return ran.Why()
 	case c.Action == rewrite.Set:
 		s.settings.Give(rewrite.Change{Name: c.Name, SQL: rewrite.SettingSQL(c.Name, shown), Text: shown})
 	case !s.t.ended:

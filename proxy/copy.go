@@ -139,8 +139,8 @@ func (s *session) strayData(total int) error {
 	return s.discard(total)
 }
 
-// readsData reports whether data of a COPY are awaited.
-func (s *session) readsData() bool { return s.t.copying || s.t.awaitsCopy }
+// readsData reports whether data of a COPY are awaited, by the server or by a feature.
+func (s *session) readsData() bool { return s.t.copying || s.t.featureReads }
 
 // errNotData is the error of a frame that no COPY takes.
 func errNotData(typ byte) *wire.Error {
@@ -210,7 +210,7 @@ func (s *session) fillEither() error {
 // meanwhile finds nothing that runs. Nudges of others are not for a session in the middle
 // of a turn, save the cut.
 func (s *session) fillClientAlone() error {
-	if !s.t.awaitsCopy {
+	if !s.t.featureReads {
 		defer s.answeredSoFar()()
 	}
 	for {

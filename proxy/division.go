@@ -31,8 +31,10 @@ func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
 			d.places[i] = place{err: refusesWrite(st, readOnly)}
 		} else if err := refusesWrite(st, d.mode()); err != nil {
 			d.places[i] = place{err: err}
+		} else if placed := s.srv.handlers[st.Does].place; placed != nil {
+			d.places[i] = placed(&d, st)
 		} else {
-			d.places[i] = s.srv.handlers[st.Does].place(&d, st)
+			d.places[i] = d.server(st)
 		}
 		d.follow(&plan.Statements[i], &d.places[i])
 	}

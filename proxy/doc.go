@@ -24,7 +24,7 @@
 // exchange.go takes a turn: the client's frames up to the Sync, Query or
 // FunctionCall that ends it, and everything that answers them. handle (request.go)
 // takes one frame, query.go a simple one, extended.go and bind.go those of the extended protocol,
-// copy.go and copyinsert.go those of a COPY. A text has a plan of package rewrite; what Sluice
+// copy.go those of a COPY. A text has a plan of package rewrite; what Sluice
 // answers itself is in local.go, control.go (BEGIN, and the end of a block that no
 // server has seen), savepoint.go, and strung.go (inside a string of others).
 //
@@ -60,19 +60,13 @@
 //
 // # What happens to a COPY
 //
-// COPY FROM STDIN goes to the server as it is, and copy.go relays its data; or it is carried out by
-// INSERTs (copy.from), for a server that takes none:
+// COPY FROM STDIN goes to the server as it is, and copy.go relays its data. For a server without COPY package
+// copyin runs INSERTs (copy.from).
 //
-//	columns    copycolumns.go asks the catalog what the table is, and which columns the data have
-//	data       copyinsert.go answers CopyInResponse, and gives what the client sends to package
-//	           copyrows, which makes rows of it
-//	rows       copybatch.go gathers them, and inserts them where enough are held
-//	end        CopyDone, or in the extended protocol the Sync behind it: the rest is inserted, and
-//	           the client told
+// # What happens in a feature
 //
-// The statements are turns inside the client's (inside.go). In a block they are of the client's
-// transaction. Outside each batch is a transaction of its own, and nothing but a batch takes a
-// backend: one client that sends slowly keeps none from the others.
+// Package feature declares how packages such as copyin see a session (featuresession.go). The table in
+// handlers.go alone names them. Their statements are turns inside the client's (inside.go).
 //
 // # What happens to an advisory lock
 //
@@ -103,7 +97,7 @@
 //	            deadline.go, presence.go, cancel.go
 //	choices     choices.go (what a client has otherwise than the configuration says), choicestring.go (in strings)
 //	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
-//	            copyinsert.go, copycolumns.go, copybatch.go, package copyrows,
+//	            featuresession.go, packages feature, copyin and copyrows,
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
 //	            handlers.go, local.go, localexecute.go, package result, told.go, configrow.go, schemaddl.go, carried.go, alteration.go,
 //	            commands.go, guarded.go, package constraint, indexwait.go, chunks.go, truncate.go, retag.go,

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/copyin"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -19,6 +20,9 @@ type handler struct {
 	// query does a simple Query of the statement alone and ends the turn, save for an error for the client. done
 	// is false where the server gets the text.
 	query func(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error)
+	// early does what query does, in front of the parts of a transaction (readQuery). It ends the turn where here
+	// allows it.
+	early func(s *session, st *rewrite.Statement, sql []byte) error
 	// params is the ParameterDescription; nil: the statement has no parameters. The error is for the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
 	// execute is the Execute of a portal, where that is more than run. The error is for the client.
@@ -34,7 +38,7 @@ type handler struct {
 	again func(*rewrite.Statement) string
 	// reads says that the statement changes nothing.
 	reads bool
-	// place says what becomes of the statement in a multi-statement query.
+	// place says what becomes of the statement in a multi-statement query; nil: the server does it.
 	place func(*division, *rewrite.Statement) place
 }
 
@@ -46,7 +50,7 @@ type handler struct {
 //	savepoints    emulated ones, in any text (emulates)
 //	failed block  without a server nothing but its end is taken (failedHere)
 //	cursors       UsesCursor, and ClosesAll where something is open (runsCursor)
-//	COPY          CopiesIn in a Query (carriesCopy)
+//	early         a Query whose handler does it in front of parts (doesEarly)
 //	behind frames of a group a Query is one of several statements: place decides (substituted)
 var handlers = [rewrite.DoesCount]handler{
 	rewrite.ServerOnly:   {server: true, place: (*division).server},
@@ -67,7 +71,7 @@ var handlers = [rewrite.DoesCount]handler{
 	rewrite.Alters: {parses: always, here: altersHere, query: queryAltering, execute: executeAltering,
 		run: carriedOut((*session).alterTable), tag: result.AlteredTag, place: (*division).server},
 	rewrite.UsesCursor: {parses: always, here: always, again: result.FetchedTag, place: (*division).server}, // see executeLogged
-	rewrite.CopiesIn:   {parses: always, here: (*session).carriesCopy, execute: (*session).executeCopy, place: (*division).server},
+	rewrite.CopiesIn:   {parses: always, here: copiesHere, early: queryCopy, execute: executeCopy, place: (*division).server},
 
 	rewrite.Shows: {parses: (*session).shows, here: (*session).shows, query: queryHere, reads: true,
 		run: runShow, columns: result.ShownColumn, tag: result.Tag("SHOW"), again: result.Tag("SHOW"), place: (*division).show},
@@ -133,4 +137,29 @@ func carriedOut(do func(*session, *rewrite.Statement) ([][]byte, error)) func(*s
 // executeAlone runs a statement whose Execute the pipeline does not see as one of its own.
 func executeAlone(s *session, st *rewrite.Statement, _ string) error {
 	return s.runLocal(st, false, false)
+}
+
+// doesEarly reports whether Sluice does a statement by itself, in front of the parts of a transaction; nil is none.
+func (s *session) doesEarly(st *rewrite.Statement) bool {
+	return st != nil && s.srv.handlers[st.Does].early != nil && s.localStatement(st)
+}
+
+// copiesHere reports whether INSERTs carry out a COPY FROM STDIN.
+func copiesHere(s *session, _ *rewrite.Statement) bool { return s.srv.cfg.Kind == DSQL }
+
+// queryCopy carries out a COPY of a simple Query.
+func queryCopy(s *session, st *rewrite.Statement, sql []byte) error {
+	if err := copyin.Run(featureSession{s}, st, sql, s.srv.copies); err != nil {
+		return err
+	}
+	return s.ready()
+}
+
+// executeCopy takes the data of a COPY that a portal runs. The Sync finishes it.
+func executeCopy(s *session, st *rewrite.Statement, sql string) error {
+	c, err := copyin.Receive(featureSession{s}, st, []byte(sql), s.srv.copies)
+	if err == nil {
+		s.t.deferred = c
+	}
+	return err
 }

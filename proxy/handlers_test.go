@@ -33,3 +33,12 @@ func TestHandlers(t *testing.T) {
 		}
 	}
 }
+
+// LeaveOut takes rows from the table of handlers, before Serve.
+func (srv *Server) LeaveOut(all ...rewrite.Does) {
+	table := *srv.handlers
+	for _, does := range all {
+		table[does] = handler{}
+	}
+	srv.handlers = &table
+}

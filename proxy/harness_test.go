@@ -101,6 +101,7 @@ type setup struct {
 	wrap     func(reservoir.DialFunc) reservoir.DialFunc
 	log      slog.Handler
 	rules    rewrite.Rules
+	without  []rewrite.Does // handlers that are left out
 }
 
 type option func(*setup)
@@ -166,6 +167,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	if err != nil {
 		t.Fatal(err)
 	}
+	srv.LeaveOut(s.without...)
 	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- backends.Run(ctx) }()

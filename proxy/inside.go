@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -49,37 +50,12 @@ func (i *inside) withoutReady(b []byte) []byte {
 // frameReadyHead is a ReadyForQuery without its status.
 var frameReadyHead = wire.AppendReady(nil, 'I')[:wire.HeaderLen]
 
-// insideEnd is how a turn inside another has ended.
-type insideEnd struct {
-	// failed: the client was told an error, or would have been.
-	failed bool
-	// told is the error with which a silent turn has ended: nil only where its answer is the wanted one.
-	told *wire.Error
-	// own is the answer to a silent turn.
-	own *silent.Answer
-	// stopped is the cancel or timeout that has come meanwhile and that the turn did not heed,
-	// since nothing could be stopped; nil for none. It holds for what the client waits for.
-	stopped *wire.Error
-}
-
-// why is the error with which the client's statement ends, where a silent turn in front of it has
-// ended so; nil for none.
-func (e *insideEnd) why() error {
-	switch {
-	case e.told != nil:
-		return e.told
-	case e.stopped != nil:
-		return e.stopped
-	}
-	return nil
-}
-
 // turnInside runs a turn inside the one at hand, which has sent its backend nothing; step is
 // what it does. The error of a silent turn is sent on where the session ends with it. An error ends the
 // session.
-func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
+func (s *session) turnInside(how inside, step func() error) (feature.Result, error) {
 	if err := s.flushToClient(); err != nil {
-		return insideEnd{}, err
+		return feature.Result{}, err
 	}
 	outer := s.t
 	s.t = turnPool.Get().(*turn)
@@ -93,15 +69,15 @@ func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 		s.t.clock = outer.clock
 	}
 	err := s.turn(step)
-	end := insideEnd{failed: s.t.errorTold, stopped: s.t.unheeded, own: how.own}
+	end := feature.Result{Failed: s.t.errorTold, Stopped: s.t.unheeded, Answer: how.own}
 	ended := s.t.ended
 	s.t.free()
 	s.t = outer
 	var said *wire.Error // by the server, or in its place
 	if how.own != nil {
-		said, end.told = how.own.Told(), how.own.Outcome()
+		said, end.Err = how.own.Told(), how.own.Outcome()
 	}
-	if end.told != nil && said == nil && err == nil {
+	if end.Err != nil && said == nil && err == nil {
 		s.srv.log.Error("backend answered otherwise than asked", append(s.logAttrs(), "asked", how.own.Asked(), "said", how.own.Said())...)
 	}
 	if err == nil && s.pinLost && said == nil { // the client was told why
@@ -110,7 +86,7 @@ func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 	if err != nil && said != nil {
 		s.passSpan(said.Append(nil)) // a write error shows again at the next write
 	}
-	if err == errCut && end.failed && ended { // as cutShort: the client has its answer, and then the end
+	if err == errCut && end.Failed && ended { // as cutShort: the client has its answer, and then the end
 		s.t.errorTold = true
 		s.ready()
 	}
@@ -119,7 +95,7 @@ func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 
 // command runs a command of Sluice's own in silence, which is to be answered as want says: COMMIT,
 // BEGIN. The time of the client's statement begins with it.
-func (s *session) command(sql string, want silent.Want) (insideEnd, error) {
+func (s *session) command(sql string, want silent.Want) (feature.Result, error) {
 	s.startClock()
 	return s.part(sql, inside{own: silent.New(want), outside: true})
 }
@@ -142,7 +118,7 @@ func (s *session) failBlock() error {
 		s.t.ended = true
 		return errAborted
 	})
-	if err == nil && end.told != nil {
+	if err == nil && end.Err != nil {
 		return errNotFailed
 	}
 	return err

@@ -3,6 +3,7 @@ package proxy
 import (
 	"unicode/utf8"
 
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -46,7 +47,7 @@ func (s *session) isOutside(plan *rewrite.Plan) bool {
 func (s *session) syncOutside(st *rewrite.Statement) error {
 	closing := s.t.closing
 	text, _ := st.Altered()
-	return s.runOutside(st, text, func() (insideEnd, error) {
+	return s.runOutside(st, text, func() (feature.Result, error) {
 		return s.turnInside(inside{outside: true}, func() error {
 			s.t.ended = true
 			if err := s.runAltering(st, closing); err != nil {
@@ -60,7 +61,7 @@ func (s *session) syncOutside(st *rewrite.Statement) error {
 // runOutside runs a statement of a block outside of it: what the block holds is committed, the
 // statement, of that text, is run as if no block were open, and the block goes on. The turn is
 // over then. run does it.
-func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (insideEnd, error)) error {
+func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feature.Result, error)) error {
 	p := s.parts
 	if err := s.mayLeave(); err != nil {
 		return err
@@ -76,13 +77,13 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (insi
 	if err != nil {
 		return err
 	}
-	stopped := left.why()
-	if left.told == nil && !lists.empty() {
+	stopped := left.Why()
+	if left.Err == nil && !lists.empty() {
 		if err := s.tellPart(&lists); err != nil {
 			return err
 		}
 	}
-	var ran insideEnd
+	var ran feature.Result
 	if stopped == nil {
 		if ran, err = run(); err != nil {
 			return err
@@ -94,7 +95,7 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (insi
 	switch {
 	case stopped != nil:
 		return stopped
-	case ran.failed:
+	case ran.Failed:
 		s.t.errorTold = true
 		if err := s.failBlock(); err != nil {
 			return err
@@ -141,7 +142,7 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 		switch {
 		case err != nil:
 			return err
-		case ran.failed:
+		case ran.Failed:
 			s.t.errorTold = true
 			return s.stopGroups(&done)
 		}
@@ -158,8 +159,8 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 				err = s.tellPart(&group)
 			}
 		}
-		if err == nil && ran.stopped != nil && i+1 < len(groups) {
-			err = ran.stopped
+		if err == nil && ran.Stopped != nil && i+1 < len(groups) {
+			err = ran.Stopped
 		}
 		if err != nil {
 			return err
@@ -217,6 +218,6 @@ func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error 
 }
 
 // part runs a part of a client's text as a turn of its own.
-func (s *session) part(sql string, how inside) (insideEnd, error) {
+func (s *session) part(sql string, how inside) (feature.Result, error) {
 	return s.turnInside(how, func() error { return s.ask(sql) })
 }

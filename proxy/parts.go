@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -146,7 +147,7 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	}
 	if st := plan.Single(); st != nil && s.inBlock() && s.stepsOutside(st) { // never in a READ ONLY block
 		text := string(sql)
-		return true, s.runOutside(st, text[st.Start:], func() (insideEnd, error) { return s.part(text, inside{outside: true, shift: s.t.shift}) })
+		return true, s.runOutside(st, text[st.Start:], func() (feature.Result, error) { return s.part(text, inside{outside: true, shift: s.t.shift}) })
 	}
 	return false, s.makeRoom(plan, string(sql), true)
 }
@@ -315,12 +316,12 @@ func (s *session) commitPart() error {
 	if err == nil {
 		err = s.beginAnew()
 	}
-	if err == nil && left.told == nil {
+	if err == nil && left.Err == nil {
 		if err = s.carryNames(fresh); err == nil {
 			err = s.tellPart(&lists)
 		}
 	}
-	return cmp.Or(err, left.why())
+	return cmp.Or(err, left.Why())
 }
 
 // tellPart tells the client, and counts, that the statements are committed before it said so.
@@ -331,13 +332,13 @@ func (s *session) tellPart(l *labels) error {
 
 // leaveBlock commits what the block has run so far. Where told is why that has failed, nothing of
 // the part stands, or nobody knows (08007).
-func (s *session) leaveBlock() (insideEnd, error) {
+func (s *session) leaveBlock() (feature.Result, error) {
 	p := s.parts
 	p.keepNames(s.tx.log.Names())
 	optedOut := s.tx.optedOut
 	p.by = s.choices()
 	left, err := s.commitTimed()
-	if err == nil && left.told == nil {
+	if err == nil && left.Err == nil {
 		p.stays.join(p.lists)
 	}
 	p.open, p.lists, p.optedOut = rewrite.Demand{}, labels{}, optedOut
@@ -353,8 +354,8 @@ func (s *session) beginAnew() error {
 	}
 	begun, err := s.command("BEGIN", silent.Begin)
 	s.optOut(s.parts.optedOut)
-	if err == nil && begun.told != nil {
-		err = errNotBegun(begun.told)
+	if err == nil && begun.Err != nil {
+		err = errNotBegun(begun.Err)
 	}
 	s.tx.timed = s.parts.timed
 	return err

@@ -56,7 +56,7 @@ func (s *session) carryNames(fresh []string) error {
 		if err != nil {
 			return err
 		}
-		if set.told != nil {
+		if set.Err != nil {
 			return nil
 		}
 		if i := newest(p.savepoints, name); i >= 0 { // else it was forgotten

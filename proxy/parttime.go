@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -20,7 +21,7 @@ import (
 // reads is its own part's time. A string without a block has the time at which its first group begins.
 
 // commitTimed commits the part that is open. Where that has read the clock, parts.timed is its time.
-func (s *session) commitTimed() (insideEnd, error) {
+func (s *session) commitTimed() (feature.Result, error) {
 	p := s.parts
 	if s.tx.timed != nil {
 		p.timed = s.tx.timed
@@ -102,14 +103,14 @@ func (s *session) timeOfGroups(plan *rewrite.Plan, groups [][2]int) (*toldTime, 
 		return nil, nil
 	}
 	asked, err := s.command(askInstant, silent.Select)
-	if why := asked.why(); err != nil || why != nil {
+	if why := asked.Why(); err != nil || why != nil {
 		if err == nil {
 			err = why
 		}
 		return nil, err
 	}
 	of := &toldTime{ofParts: true}
-	for row := range asked.own.Rows() { // one column: their number, and the length of the first
+	for row := range asked.Answer.Rows() { // one column: their number, and the length of the first
 		if n, err := strconv.ParseInt(string(row[min(6, len(row)):]), 10, 64); err == nil {
 			of.instant = timeValue{format: 1, bytes: binary.BigEndian.AppendUint64(nil, uint64(n)), instant: true}
 		}

@@ -114,7 +114,7 @@ func (s *session) runQuery(q *simple) error {
 //	memory         mayRemember    bounds what a replay has to hold
 //	opt-out        optOut         the comment that turns replay off, also of a statement that is answered here
 //	read only      judgesMode     a transaction that begins READ ONLY
-//	COPY           copyQuery      COPY FROM by INSERTs
+//	early          doesEarly      what the table of handlers has in front of parts
 //	parts          inParts        a block with DDL, and partAtTime
 //	cursors        storeRest      rows that a COMMIT would end
 //	local answers  answerLocally  the table of handlers
@@ -148,11 +148,8 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if err := s.judgesMode(q.plan); err != nil {
 		return false, err
 	}
-	if st := q.plan.Single(); s.carriesCopy(st) {
-		if s.state == failed {
-			return true, errAborted
-		}
-		return true, s.copyQuery(st, sql)
+	if st := q.plan.Single(); s.doesEarly(st) {
+		return true, s.srv.handlers[st.Does].early(s, st, sql)
 	}
 	if done, err := s.inParts(q.plan, sql); done || err != nil {
 		return done, err

@@ -130,7 +130,7 @@ func (s *session) unsettled() bool { return s.settings.ChoiceUnsettled() || s.pa
 // notAlone is the error of what was put off to the Sync, and must be alone in front of it, where
 // another frame follows; nil where nothing was put off.
 func (t *turn) notAlone() *wire.Error {
-	switch c := t.copied; {
+	switch d := t.deferred; {
 	case t.last != nil:
 		e := t.last
 		t.last = nil
@@ -139,9 +139,9 @@ func (t *turn) notAlone() *wire.Error {
 		st := t.altering
 		t.altering = nil
 		return errAlteredAlone(st)
-	case c != nil:
-		t.copied = nil
-		return c.alone()
+	case d != nil:
+		t.deferred = nil
+		return d.NotAlone()
 	}
 	return nil
 }
@@ -192,9 +192,9 @@ func (s *session) sync(total int) error {
 			return err
 		}
 	}
-	if c := t.copied; c != nil {
-		t.copied = nil
-		if err := c.finish(); err != nil {
+	if d := t.deferred; d != nil {
+		t.deferred = nil
+		if err := d.Finish(); err != nil {
 			return err
 		}
 	}

@@ -344,7 +344,7 @@ func (s *session) hasToldTime() bool { return s.timed() != nil }
 // then. The client is told nothing of that: what its statement answers is what it would answer. An error
 // is for the client.
 func (s *session) queryAtTime(q *simple, sql []byte) ([]byte, error) {
-	if !s.hasToldTime() || needsNoNames(q.plan) || s.carriesCopy(q.plan.Single()) { // whose INSERTs come here too
+	if !s.hasToldTime() || needsNoNames(q.plan) || s.doesEarly(q.plan.Single()) { // whose nested turns come here too
 		return sql, nil
 	}
 	made, err := s.atTime(sql, int(s.ofTransaction(q.plan)), s.mapped.planned, writtenInText)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/leftover"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -78,8 +79,8 @@ type request struct {
 	ended bool
 	// midClient: what is unread of the client begins in the middle of a frame.
 	midClient bool
-	// awaitsCopy: data of a COPY are awaited, and a cancel that comes meanwhile ends it.
-	awaitsCopy bool
+	// featureReads: a feature reads the client, and a cancel that comes meanwhile ends its statement.
+	featureReads bool
 	// plan is that of the turn's simple Query, before it is sent.
 	plan *rewrite.Plan
 	// asks is the text at hand when it asks for numbers of sequences.
@@ -97,8 +98,8 @@ type request struct {
 	closing [][]byte
 	// last is the error of any frame but a Sync behind what was executed; nil: it may be followed.
 	last *wire.Error
-	// copied is a COPY whose data have come, and whose last rows go at the Sync; nil: none.
-	copied *copying
+	// deferred is the rest of a statement that a feature finishes at the Sync; nil: there is none.
+	deferred feature.Deferred
 	// unheeded is the cancel or timeout that came while a statement could not be stopped; nil
 	// for none. Batches that take its place heed it.
 	unheeded *wire.Error

@@ -221,3 +221,25 @@ func TestCopyAmongOthers(t *testing.T) {
 		}
 	}
 }
+
+// Without its row in the table of handlers a COPY is the server's, in each protocol and among others.
+func TestCopyWithoutItsHandler(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE many (id int, v text)")
+	s := startSluice(t, pg, withCopies, withReplay, func(s *setup) { s.without = []rewrite.Does{rewrite.CopiesIn} })
+	c, notices := copier(t, s.addr)
+	tag, err := c.CopyFrom(t.Context(), strings.NewReader(rowsOfCopy(3500, "x")), "COPY many FROM STDIN")
+	if err != nil || tag.String() != "COPY 3500" || *notices != 0 || s.count(t, "dsql_copy_batches_total", "") != 0 {
+		t.Errorf("%q, %v, %d notices", tag, err, *notices)
+	}
+	for _, script := range []string{
+		"Q SELECT count(*) FROM many\n< Z\n",
+		"Q COPY nosuch FROM STDIN\n< Z\nQ SELECT 1\n< Z\n",
+		"P - | COPY nosuch FROM STDIN\nB - | -\nE -\nS\n< Z\nQ SELECT 1\n< Z\n",
+	} {
+		if got, want := perform(t, s.addr, script), perform(t, pg.addr, script); got != want {
+			t.Errorf("%s: %s", script, firstDifference(got, want))
+		}
+	}
+}

@@ -1,0 +1,354 @@
+package copyin
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/copyrows"
+	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A batch is one INSERT if that is short enough to be planned, else several. Even one has a BEGIN and a
+// COMMIT: the outcome is known if the backend is lost, or a cancel comes, before the COMMIT.
+//
+// The rows of a batch are held until its COMMIT is answered, so that it can run again. The text of an
+// INSERT is made when it is sent.
+//
+// Outside of a block a batch is Sluice's own transaction, of which the client has seen nothing. After a
+// conflict it runs again, with or without a log, and after 54000 in halves. If the outcome of a COMMIT is
+// unknown, the client gets 08007 with the number of rows that are certainly stored.
+
+const (
+	// mostRows and mostBytes bound a batch, by DSQL's limits of a transaction: its 10 MiB include indexes.
+	mostRows  = 3000
+	mostBytes = 8 << 20
+	// mostInsertBytes bounds an INSERT of several rows, and mostMappedBytes one that is parsed.
+	mostInsertBytes = 256 << 10
+	mostMappedBytes = 32 << 10
+	// mostBlockRows bounds an INSERT in a block: the error of a constraint names the lines of its INSERT.
+	mostBlockRows = 50
+)
+
+// add takes a row. If the batch has no room for it, the batch is inserted first.
+func (c *Copy) add(row *copyrows.Row) error {
+	size, most := copyrows.TupleLen(row.Fields), c.mostInsert()
+	if whole := size + len(c.into); whole > most {
+		if err := c.try(); err != nil {
+			return err
+		}
+		return c.withCount(&wire.Error{Code: "54000", Message: "row too long", Context: copyrows.Where{Line: row.Line}.Context(c.Name),
+			Detail: fmt.Sprintf("Its INSERT has %d bytes, of which %d are read (rewrite.max_bytes, backend.max_message_bytes).", whole, most)})
+	}
+	if len(c.held.Rows) == mostRows || c.held.Size()+size > mostBytes {
+		if err := c.flush(); err != nil {
+			return err
+		}
+	}
+	c.held.Add(row)
+	return nil
+}
+
+// charge charges the held data to the client's account. If there is no room, the rows are inserted now,
+// and the batch is shorter. An error is for the client or ends the session.
+func (c *Copy) charge() error {
+	if c.s.Hold(c.reader.Held()+c.held.Held()) == nil {
+		return nil
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	c.held.Free()
+	return c.withCount(c.s.Hold(c.reader.Held()))
+}
+
+// mostInsert returns the bound of an INSERT of one row: it must be planned, and the server must take it.
+func (c *Copy) mostInsert() int {
+	most := c.cfg.MaxStatementBytes
+	if n := c.cfg.MaxMessageBytes; n > 0 {
+		most = min(most, n)
+	}
+	return most - wire.HeaderLen - 1
+}
+
+// inserts returns the INSERTs of rows. Those of several rows have half of mostInsert at most: the planner
+// also bounds the number of tokens.
+func (c *Copy) inserts(rows []copyrows.Held) iter.Seq[copyrows.Insert] {
+	most, count := min(mostInsertBytes, c.mostInsert()/2), mostRows
+	if c.block {
+		count = mostBlockRows
+	}
+	if c.mapped {
+		most = min(most, mostMappedBytes)
+	}
+	return c.held.Inserts(c.into, rows, count, most)
+}
+
+// flush inserts the held rows. An error is for the client or ends the session.
+func (c *Copy) flush() error {
+	if len(c.held.Rows) == 0 {
+		return nil
+	}
+	if err := c.s.Proceed(); err != nil {
+		return c.withCount(err)
+	}
+	var err error
+	if c.block {
+		err = c.insertInBlock()
+	} else {
+		err = c.commit(c.held.Rows)
+	}
+	c.held.Reset()
+	return err
+}
+
+// try returns the error of the held rows when they must not be committed any more, because later data
+// have an error; nil if the server takes them. In a block it inserts them, since the block fails in any
+// case. It ignores errors that are not about the data.
+func (c *Copy) try() error {
+	rows := c.held.Rows
+	if len(rows) == 0 {
+		return nil
+	}
+	if c.block {
+		return c.insertInBlock()
+	}
+	_, f, err := c.transact(rows, silent.Rollback)
+	if err != nil || f == nil || !f.ofData() {
+		return err
+	}
+	return c.locate(f, rows)
+}
+
+// insertInBlock inserts the held rows in the client's block.
+func (c *Copy) insertInBlock() error {
+	for in := range c.inserts(c.held.Rows) {
+		result, err := c.ask(in.Text, silent.Insert(len(in.Rows)))
+		if err != nil {
+			return err
+		}
+		if f := failureOf(&result, in, 0); f != nil {
+			return c.inBlock(f)
+		}
+		c.inserted += result.Answer.Number()
+	}
+	return nil
+}
+
+// inBlock returns the error of an INSERT in the client's block.
+func (c *Copy) inBlock(f *failure) error {
+	in := &f.Insert
+	if rewrite.LimitsSize(f.err.Code, []byte(f.err.Message)) && f.err.Hint == "" {
+		f.err.Hint = "COPY at most 3,000 rows in a transaction. Outside of one a COPY is committed in batches (" + rewrite.CopyFromKey + ")."
+	}
+	where, sure := c.place(f)
+	switch {
+	case sure || !f.ofData():
+	case len(in.Rows) == 1:
+		where = f.ofRow(&in.Rows[0])
+	default:
+		f.err.Context = fmt.Sprintf("COPY %s, lines %d to %d", c.Name, in.Rows[0].Line, in.Rows[len(in.Rows)-1].Line)
+		return f.err
+	}
+	return f.at(where, c.Name)
+}
+
+// ask runs a statement of Sluice's own as a silent turn with the expected answer want.
+func (c *Copy) ask(sql string, want silent.Want) (feature.Result, error) {
+	how := c.how
+	how.Want = want
+	return c.s.Nested(sql, how)
+}
+
+// failure is an INSERT that has failed, or the end of its transaction by another cause.
+type failure struct {
+	err     *wire.Error
+	payload []byte // of the server's error; nil for others
+	// Insert is empty if another statement has failed.
+	copyrows.Insert
+	before int // rows of the transaction before it
+}
+
+// failureOf returns the failure of an INSERT; nil if it has succeeded.
+func failureOf(r *feature.Result, in copyrows.Insert, before int) *failure {
+	switch {
+	case r.Err != nil:
+		return &failure{err: r.Err, payload: r.Answer.Failure(), Insert: in, before: before}
+	case r.Stopped != nil:
+		return &failure{err: r.Stopped}
+	}
+	return nil
+}
+
+// ofData reports whether the rows are the cause.
+func (f *failure) ofData() bool {
+	return strings.HasPrefix(f.err.Code, "22") || strings.HasPrefix(f.err.Code, "23")
+}
+
+// at returns the error with a place in the data.
+func (f *failure) at(where copyrows.Where, table string) *wire.Error {
+	e := *f.err
+	contexts := []string{string(retry.Field(f.payload, 'W')), where.Context(table)}
+	e.Context = strings.Join(slices.DeleteFunc(contexts, func(s string) bool { return s == "" }), "\n")
+	return &e
+}
+
+// transact runs the INSERTs of rows in a transaction, and ends it by how: COMMIT or ROLLBACK. inserted is
+// the server's count of rows. f is the failure, nil for none. err ends the session. No transaction is open
+// afterwards, whatever the result.
+func (c *Copy) transact(rows []copyrows.Held, how silent.Want) (inserted int, f *failure, err error) {
+	if f, err := c.control("BEGIN", silent.Begin); f != nil || err != nil {
+		return 0, f, c.leave(err)
+	}
+	before := 0
+	for in := range c.inserts(rows) {
+		result, err := c.ask(in.Text, silent.Insert(len(in.Rows)))
+		if err != nil {
+			return 0, nil, err
+		}
+		if f = failureOf(&result, in, before); f != nil {
+			break
+		}
+		before += len(in.Rows)
+		inserted += result.Answer.Number()
+	}
+	if f == nil {
+		f, err = c.control(how.Verb(), how)
+	}
+	return inserted, f, c.leave(err)
+}
+
+// leave rolls an open transaction back, unless err ends the session. It returns the error that ends the
+// session: the client's next statement would be in that transaction.
+func (c *Copy) leave(err error) error {
+	if err != nil || !c.s.InBlock() {
+		return err
+	}
+	f, err := c.control("ROLLBACK", silent.Rollback)
+	if err == nil && f != nil && c.s.InBlock() {
+		err = errNotLeft
+	}
+	return err
+}
+
+// errNotLeft ends the session of a client that would be in a transaction of Sluice's own.
+var errNotLeft = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not end a transaction of Sluice's own",
+	Hint: "Look which rows of the COPY are there before running it again."}
+
+// control runs BEGIN, COMMIT or ROLLBACK.
+func (c *Copy) control(sql string, want silent.Want) (*failure, error) {
+	result, err := c.s.Command(sql, want)
+	return failureOf(&result, copyrows.Insert{}, 0), err
+}
+
+// commit inserts rows in a transaction, or in several if they are too many for one. An error is for the
+// client or ends the session.
+//
+// A conflict comes here from a batch without a log, or whose log has used up its budget. The client has
+// seen nothing of the batch. So it runs again, with the pauses of a transaction after its first conflict.
+func (c *Copy) commit(rows []copyrows.Held) error {
+	attempts := retry.Attempts{}
+	for {
+		inserted, f, err := c.transact(rows, silent.Commit)
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			c.inserted += inserted
+			c.commits++
+			c.cfg.Committed()
+			return nil
+		}
+		switch class, cause := retry.Classify([]byte(f.err.Code), []byte(f.err.Message)); {
+		case class == retry.Conflict && !c.how.OptsOut:
+			pause, reason := attempts.Next(c.cfg.Retry, cause, time.Now(), rand.Float64(), 0)
+			if reason != retry.Replayable {
+				return c.withCount(f.err)
+			}
+			if err := c.s.Pause(pause); err != nil {
+				return c.withCount(err)
+			}
+		case rewrite.LimitsSize(f.err.Code, []byte(f.err.Message)) && len(rows) > 1:
+			if err := c.commit(rows[:len(rows)/2]); err != nil {
+				return err
+			}
+			if err := c.s.Proceed(); err != nil {
+				return c.withCount(err)
+			}
+			return c.commit(rows[len(rows)/2:])
+		case f.ofData():
+			return c.locate(f, rows)
+		default:
+			return c.withCount(f.err)
+		}
+	}
+}
+
+// locate returns the error of a transaction of rows with its line. If the error does not say it, locate
+// searches: it is the last of the fewest rows that fail, each time in a transaction that is rolled back.
+func (c *Copy) locate(f *failure, rows []copyrows.Held) error {
+	where, sure := c.place(f)
+	if sure {
+		return c.withCount(f.at(where, c.Name))
+	}
+	low, high, seen := f.before, f.before+len(f.Rows), false // high rows fail, low rows do not
+	for low+1 < high || !seen {
+		n := (low + high) / 2
+		if low+1 >= high {
+			n = high
+		}
+		if c.s.Proceed() != nil {
+			return c.withCount(f.err)
+		}
+		_, again, err := c.transact(rows[:n], silent.Rollback)
+		switch {
+		case err != nil:
+			return err
+		case again != nil && again.err.Code == f.err.Code:
+			high, seen = n, true
+		case again != nil, n == high: // the failure is gone, or is another one
+			return c.withCount(f.err)
+		default:
+			low = n
+		}
+	}
+	return c.withCount(f.at(f.ofRow(&rows[high-1]), c.Name))
+}
+
+// ofRow returns the place of a row's error. PostgreSQL checks indexes after it has left the line, and then
+// gives only the line's number.
+func (f *failure) ofRow(row *copyrows.Held) copyrows.Where {
+	where := row.Whole()
+	if code := f.err.Code; strings.HasPrefix(code, "23") && code != notNullViolation && code != checkViolation {
+		return copyrows.Where{Line: where.Line}
+	}
+	return where
+}
+
+// SQLSTATEs of constraints. PostgreSQL checks foreign keys after the last line, and gives no line.
+const (
+	notNullViolation    = "23502"
+	foreignKeyViolation = "23503"
+	checkViolation      = "23514"
+)
+
+// place returns the place that an error gives by its position in the INSERT. If sure, no other place is
+// to be searched for.
+func (c *Copy) place(f *failure) (where copyrows.Where, sure bool) {
+	if f.err.Code == foreignKeyViolation || f.Text == "" {
+		return where, true
+	}
+	where, column, ok := c.held.At(&f.Insert, string(retry.Field(f.payload, 'P')))
+	if !ok || column >= len(c.names) {
+		return copyrows.Where{}, false
+	}
+	where.Column, where.Unknown = c.names[column], c.Binary
+	return where, true
+}

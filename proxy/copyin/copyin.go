@@ -1,0 +1,318 @@
+// Package copyin carries out COPY FROM STDIN by INSERTs, for a server without COPY (copy.from: insert,
+// rewrite.CopyIn). Package copyrows makes rows of the client's data, and nested turns insert them.
+//
+// In a block the INSERTs belong to the client's transaction. Outside, each batch is a transaction, and
+// nothing but a batch takes a backend. So a client that sends slowly does not delay others. A COPY of one
+// batch is atomic, as PostgreSQL's is.
+//
+// One Copy belongs to the goroutine of its session, and to one statement. Its memory is bounded: it reads
+// no further than the rows of a batch.
+//
+// The client may rely on this:
+//
+//	COPY n    all n rows are stored; a WARNING says if several transactions committed them
+//	an error  the rows that it counts are stored, in whole batches; if it counts none, none
+//	08007     those rows are stored, and those of one more batch may be
+//
+// A client that leaves, and a drain that cuts it, leave whole batches. A cancel or the statement timeout
+// ends a COPY between two frames of data, or during a batch before its COMMIT.
+package copyin
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/copyrows"
+	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Values travel as constants in text, also those of binary data. So the server's own input functions check
+// them, under the client's settings. Their errors have a position, which gives the line and the column. An
+// INSERT of mapped columns is planned as the client's would be.
+//
+// Of several errors another one may come first than in PostgreSQL: the server checks all constants of an
+// INSERT before it checks a constraint.
+
+// Config is the configuration of all COPYs.
+type Config struct {
+	// MaxStatementBytes bounds a text that is planned, and MaxMessageBytes a message that the server
+	// takes; 0 is no bound.
+	MaxStatementBytes, MaxMessageBytes int
+	// Retry says when a batch runs again after a conflict.
+	Retry *retry.Policy
+	// Committed is called for each committed batch.
+	Committed func()
+}
+
+// Copy is a COPY FROM STDIN. Receive returns one.
+type Copy struct {
+	*rewrite.CopyIn
+	s      feature.Session
+	cfg    Config
+	how    feature.Nested // of the nested turns, without the answer
+	block  bool           // the client's block is around it
+	into   string         // INSERT up to VALUES
+	names  []string
+	mapped bool // the table has mapped columns: each INSERT is parsed
+	reader *copyrows.Reader
+	held   copyrows.Batch
+	// inserted is the number of stored rows, as the server counts them: committed, or, in a block,
+	// inserted. commits is the number of transactions.
+	inserted, commits int
+}
+
+// Run carries out the COPY of a simple Query with the text sql, and queues the answer. An error is for the
+// client or ends the session. After an error the client may still send data, which the session drops.
+func Run(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) error {
+	c, err := Receive(s, st, sql, cfg)
+	if err != nil {
+		return err
+	}
+	return c.Finish()
+}
+
+// Receive looks at the table and takes the client's data up to their end. Finish must follow: some rows are
+// not inserted before. An error is for the client or ends the session.
+//
+// Nothing may precede the COPY in its group: that would be of another transaction. A comment that turns
+// replay off counts for all batches.
+func Receive(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) (*Copy, error) {
+	if !s.First() {
+		return nil, errNotAlone
+	}
+	if err := readable(s); err != nil {
+		return nil, err
+	}
+	c := &Copy{CopyIn: st.CopyIn, s: s, cfg: cfg, block: s.InBlock()}
+	c.how = feature.Nested{Outside: !c.block, OptsOut: s.OptsOut(sql)}
+	s.Start()
+	refused := s.RefusesWrite(st) // before the look at the table, which begins a transaction
+	columns, err := c.lookUp()
+	if err != nil {
+		return nil, err
+	}
+	if c.block && refused != nil { // PostgreSQL looks at the table first, too
+		return nil, refused
+	}
+	if err := c.read(columns); err != nil {
+		return nil, err
+	}
+	if err := s.Reply(c.response(len(columns))); err != nil {
+		return nil, err
+	}
+	if err := s.Flush(); err != nil {
+		return nil, err
+	}
+	return c, c.receive()
+}
+
+// response returns the CopyInResponse for so many columns.
+func (c *Copy) response(columns int) []byte {
+	format := byte(0)
+	if c.Binary {
+		format = 1
+	}
+	frame := append(wire.AppendHeader(nil, wire.CopyInResponse, 3+2*columns), format)
+	frame = binary.BigEndian.AppendUint16(frame, uint16(columns))
+	for range columns {
+		frame = append(frame, 0, format)
+	}
+	return frame
+}
+
+// readable returns the error of data that copyrows would read otherwise than the server: in another
+// encoding, whose characters may contain the bytes of a delimiter, or with backslashes as escapes in
+// constants. Encodings without such characters are refused too, since the data are checked as UTF8.
+func readable(s feature.Session) error {
+	name := strings.NewReplacer("-", "", "_", "", "'", "", `"`, "", " ", "").Replace(strings.ToLower(s.Setting("client_encoding")))
+	if s.Reading() != 0 || name != "" && name != "default" && name != "utf8" && name != "unicode" {
+		return &wire.Error{Code: retry.StateUnsupported, Message: "COPY FROM STDIN is carried out by INSERTs in UTF8 only (" + rewrite.CopyFromKey + ")",
+			Hint: "SET client_encoding TO 'UTF8', and leave standard_conforming_strings on."}
+	}
+	return nil
+}
+
+// read makes the Reader of data with these columns. An unknown binary form is refused before the client
+// sends any row.
+func (c *Copy) read(columns []copyrows.Facts) error {
+	o := copyrows.Options{Delimiter: c.Delimiter, Quote: c.Quote, Escape: c.Escape, Null: c.Null, MostRow: 2 * c.cfg.MaxStatementBytes}
+	switch {
+	case c.CSV:
+		o.Format = copyrows.CSV
+	case c.Binary:
+		o.Format = copyrows.Binary
+	}
+	switch {
+	case c.MatchHeader:
+		o.Header = copyrows.MatchHeader
+	case c.Header:
+		o.Header = copyrows.SkipHeader
+	}
+	for _, column := range columns {
+		o.Columns = append(o.Columns, column.Column)
+		c.names = append(c.names, column.Name)
+	}
+	if unread := copyrows.Unread(o.Columns); c.Binary && unread != nil {
+		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("COPY FROM STDIN BINARY of column \"%s\" is not carried out by INSERTs (%s)", unread.Name, rewrite.CopyFromKey),
+			Detail: fmt.Sprintf("The binary form of its type, of OID %d, is not known.", unread.Type), Hint: "Send the data as text or CSV."}
+	}
+	var bad *copyrows.Error
+	if o.ForceNull, bad = copyrows.Forced("FORCE_NULL", o.Columns, c.ForceNull); bad == nil {
+		o.ForceNotNull, bad = copyrows.Forced("FORCE_NOT_NULL", o.Columns, c.ForceNotNull)
+	}
+	if bad != nil {
+		return errorOf(bad, c.Name)
+	}
+	c.into, c.reader = c.Into(c.names, isAlways(columns)), copyrows.New(o)
+	return nil
+}
+
+// receive takes the client's data up to their end. After an error for the client more data may come.
+//
+// A Sync or Flush has no meaning among the data, as at a server. So a client of the extended protocol may
+// send one along with its Execute.
+func (c *Copy) receive() error {
+	s, data := c.s, c.data
+	for {
+		typ, total, err := s.NextFrame()
+		if err != nil {
+			return c.withCount(err)
+		}
+		switch typ {
+		case wire.CopyData:
+			err = s.Payload(total, data)
+		case wire.CopyDone:
+			return s.Discard(total)
+		case wire.CopyFail:
+			return c.failed(total)
+		case wire.Flush, wire.Sync:
+			err = s.Discard(total) // as the server does
+		case wire.Terminate:
+			return feature.ErrTerminated
+		default:
+			e := &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ), Context: c.atLine()}
+			if counted, ok := c.withCount(e).(*wire.Error); ok {
+				e = counted
+			}
+			return s.ProtocolError(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// data takes a piece of the data. A frame may be longer than what is held: its first rows are inserted
+// while the rest is awaited.
+func (c *Copy) data(piece []byte) error {
+	c.reader.Feed(piece)
+	if err := c.charge(); err != nil {
+		return err
+	}
+	if err := c.take(); err != nil {
+		return err
+	}
+	return c.charge()
+}
+
+// take takes the rows that the Reader has.
+func (c *Copy) take() error {
+	for {
+		row, bad := c.reader.Next()
+		switch {
+		case bad != nil:
+			return c.malformed(bad)
+		case row == nil:
+			return nil
+		}
+		if err := c.add(row); err != nil {
+			return err
+		}
+	}
+}
+
+// malformed returns the error of data that cannot be read, or that of an earlier row which the server
+// refuses: a server that reads row by row would have sent that one.
+func (c *Copy) malformed(bad *copyrows.Error) error {
+	if err := c.try(); err != nil {
+		return err
+	}
+	return c.withCount(errorOf(bad, c.Name))
+}
+
+// failed returns the error of a COPY that its client has given up, by a CopyFail of total bytes.
+func (c *Copy) failed(total int) error {
+	const most = 8 << 10
+	why := ""
+	if total <= most {
+		frame, err := c.s.Whole(total)
+		if err != nil {
+			return err
+		}
+		m := wire.NewMessage(frame[wire.HeaderLen:])
+		if why = string(m.String()); m.Err != nil {
+			return c.withCount(m.Err)
+		}
+	} else if err := c.s.Discard(total); err != nil {
+		return err
+	}
+	return c.withCount(&wire.Error{Code: "57014", Message: "COPY from stdin failed: " + why, Context: c.atLine()})
+}
+
+// atLine returns the context that names the last line of the data.
+func (c *Copy) atLine() string {
+	return copyrows.Where{Line: max(1, c.reader.Line())}.Context(c.Name)
+}
+
+// Finish inserts the rows that are held after the end of the data, and queues the answer. An error is for
+// the client or ends the session.
+func (c *Copy) Finish() error {
+	c.reader.End()
+	if err := c.take(); err != nil {
+		return err
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	c.s.Finished() // a cancel that came too late must not end the client's next statement
+	var frames [][]byte
+	if c.commits > 1 {
+		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("COPY was carried out in %d transactions (%s)", c.commits, rewrite.CopyFromKey),
+			Detail: "Had one of them failed, the rows of those before it would have stayed."}
+		frames = append(frames, warning.AppendNotice(nil, "WARNING"))
+	}
+	return c.s.Reply(append(frames, wire.AppendCommand(nil, fmt.Sprintf("COPY %d", c.inserted)))...)
+}
+
+// NotAlone returns the error of a COPY that another statement follows in its group.
+func (c *Copy) NotAlone() *wire.Error {
+	e, _ := c.withCount(errNotAlone).(*wire.Error)
+	return e
+}
+
+// withCount adds to an error how many rows are stored nevertheless. In a block none is: they go with the
+// block.
+func (c *Copy) withCount(err error) error {
+	e, ok := err.(*wire.Error)
+	if !ok || e.Fatal || c.block || c.inserted == 0 {
+		return err
+	}
+	with := *e
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s %d rows are in, and stay so: %s commits a COPY in batches.", e.Detail, c.inserted, rewrite.CopyFromKey))
+	if e.Code == retry.StateConflict { // at this code clients send all rows again
+		with.Code, with.Message = codePartial, "the rest of a COPY that is committed in part met a conflict: "+e.Message
+		with.Hint = "Do not send all of it again: go on behind the rows that are in."
+	}
+	return &with
+}
+
+// codePartial is the SQLSTATE of a conflict in a COPY of which some batches are committed.
+const codePartial = "25000"
+
+// errNotAlone refuses a COPY that another statement precedes or follows in its group.
+var errNotAlone = &wire.Error{Code: retry.StateUnsupported, Message: "COPY FROM STDIN cannot be carried out together with other statements",
+	Detail: "It is carried out by INSERTs, in transactions of their own.", Hint: "Send it in a request of its own."}
