@@ -1,12 +1,13 @@
-// Package schema says what the relations of a server are, and what names in a text stand for. A Schema is a snapshot
-// of relations and their columns. Names looks names up in it by a search path.
+// Package schema holds the relations of a server, and resolves names in SQL texts to relations. A Schema is a
+// snapshot of relations and their columns. Names resolves names in a snapshot by a search path.
 //
-// A Column says how the server stores it (Mapped, Physical), and with what the server fills it in an INSERT that leaves
-// it out (fill.go). lookup.go looks at the names in a text before anybody parses it.
+// A Column says how the server stores the column (Mapped, Physical), and which value an INSERT without the
+// column gets (fill.go). lookup.go judges a text by its words, before the text is parsed.
 //
-// The relay reads the catalog and makes snapshots; package rewrite and those around it read them.
+// Package proxy reads the catalog and makes snapshots. Package rewrite and its packages use them.
 //
 // Invariants:
-//   - A Schema that others have, and Names, never change.
-//   - What looks at a text by its words errs towards names that concern the mapping, or that the snapshot lacks.
+//   - Names never change. A Schema does not change after other goroutines have got it.
+//   - Functions that judge a text by its words prefer false positives: the text may name a mapped or an unknown
+//     relation.
 package schema

@@ -6,21 +6,21 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Fill says with what the server fills in a column that an INSERT leaves out.
+// Fill classifies the value that the server gives to a column which an INSERT leaves out.
 type Fill uint8
 
 const (
-	// Settled is what does not change: nothing, a constant, what is computed of that.
+	// Settled is a value that never changes: NULL, a constant, or a computation of constants.
 	Settled Fill = iota
-	// Drawn is a value that nobody else gets: a number of a sequence, a random value.
+	// Drawn is a value that no other row gets: a number of a sequence or a random value.
 	Drawn
-	// Clock is the time, or what has it in itself.
+	// Clock is the current time, or a value that contains it.
 	Clock
-	// Unclear may be anything: it calls what nobody knows.
+	// Unclear is a value of unknown origin, for example of a user's function.
 	Unclear
 )
 
-// FillOf tells the fill of a column by the text of its default, as the server writes that.
+// FillOf returns the fill of a column, by the text of its default as the server writes it.
 func FillOf(expression string) Fill {
 	r := fillReader{Lexer: parse.Lexer{Text: []byte(expression), UTF8: true}}
 	for {
@@ -41,27 +41,27 @@ func FillOf(expression string) Fill {
 	}
 }
 
-// fillReader reads a default's expression, token by token.
+// fillReader reads the expression of a default token by token.
 type fillReader struct {
 	parse.Lexer
 	fill Fill
-	word string      // the word or name in front, in lower case
-	was  parse.Token // the kind of the token in front
-	// computed: a text in it is no constant. cast: to a type that may be of a time.
+	word string      // the previous word or name in lower case
+	was  parse.Token // the kind of the previous token
+	// computed reports a text that is not a constant. cast reports a cast to a type that may read a time.
 	computed, cast bool
 }
 
-// take notes a token. It reports false for one of which nobody knows what it does.
+// take processes a token. It returns false for a token with unknown effects.
 func (r *fillReader) take(kind parse.Token) bool {
 	switch kind {
 	case parse.WordToken:
 		return r.takeWord()
 	case parse.QuotedToken:
-		r.word = strings.Trim(string(r.Lexeme()), `"`) // the server quotes builtins as well: "left"
+		r.word = strings.Trim(string(r.Lexeme()), `"`) // the server also quotes builtin names, such as "left"
 		r.cast = r.cast || r.was == parse.CastToken
 		return true
 	case parse.OperatorToken:
-		r.computed = r.computed || len(r.Lexeme()) > 1 // ||, ->>
+		r.computed = r.computed || len(r.Lexeme()) > 1 // for example || and ->>
 	case parse.StringToken:
 		if parse.TimeText(r.Lexeme()) {
 			r.fill = max(r.fill, Clock)
@@ -75,7 +75,7 @@ func (r *fillReader) take(kind parse.Token) bool {
 	return true
 }
 
-// takeWord is take for a word.
+// takeWord processes an unquoted word. It returns false for a word with unknown effects.
 func (r *fillReader) takeWord() bool {
 	r.word = strings.ToLower(string(r.Lexeme()))
 	r.cast = r.cast || r.was == parse.CastToken && parse.TypeReadsClock(r.word)
@@ -90,7 +90,8 @@ func (r *fillReader) takeWord() bool {
 	return true
 }
 
-// takeCall is take for a parenthesis, in front of which the name of a function may be.
+// takeCall processes an opening parenthesis, which may follow a function's name. It returns false for an
+// unknown function.
 func (r *fillReader) takeCall() bool {
 	if r.word != "" && !parse.Clocks[r.word] && !parse.Drawers[r.word] && parse.RoleNamed(r.word)&parse.Callable == 0 {
 		return false
@@ -99,9 +100,8 @@ func (r *fillReader) takeCall() bool {
 	return true
 }
 
-// TimeOf is the Time of a column by its type, in any form, and the text of its default: "" unless that
-// has nothing in it but the time of the transaction, constants, and what makes another form of it by the
-// settings of a session.
+// TimeOf returns the Time of a column, by its type and the text of its default. The result is "" unless the
+// default consists of the transaction's time, constants, and conversions that depend on session settings only.
 func TimeOf(kind, expression string) string {
 	timed := false
 	for l := (parse.Lexer{Text: []byte(expression), UTF8: true}); ; {
@@ -130,6 +130,6 @@ func TimeOf(kind, expression string) string {
 	}
 }
 
-// forms are the words that stand beside the time in a default.
+// forms are the words that may convert the transaction's time in a default.
 var forms = parse.WordSet(`timezone date_trunc timestamp timestamptz date time with without zone at interval text
 	extract epoch from numeric integer bigint`)

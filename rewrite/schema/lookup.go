@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// IsSystem reports whether a schema is one of the server's own, in which users make nothing.
+// IsSystem reports whether a schema belongs to the server, so that users cannot create objects in it.
 func IsSystem(schema string) bool {
 	return strings.HasPrefix(schema, "pg_") || schema == "information_schema" || schema == "sys"
 }
 
-// knows reports whether a name in a text stands for a relation of the snapshot, or for one
-// of the server's own. Where nobody knows the search path, any schema will do.
+// knows reports whether a name denotes a relation of the snapshot or of the server. With an unknown search
+// path, a relation of the name in any schema suffices.
 func (n *Names) knows(schema, name string) bool {
 	if schema != "" {
 		return n.schema.relations[relationName{schema, name}] != nil || IsSystem(schema)
@@ -26,8 +26,8 @@ func (n *Names) knows(schema, name string) bool {
 	return r != nil
 }
 
-// LacksAny reports whether one of the tables of a statement, schema-qualified where
-// the text is, is none of the snapshot's.
+// LacksAny reports whether one of a statement's tables is not in the snapshot. The names may be qualified, as
+// in the text.
 func (n *Names) LacksAny(tables []string) bool {
 	for _, table := range tables {
 		if !n.knows(splitTable(table)) {
@@ -37,7 +37,7 @@ func (n *Names) LacksAny(tables []string) bool {
 	return false
 }
 
-// splitTable splits a table's name at its dots.
+// splitTable splits a table name at its dots into schema and name.
 func splitTable(table string) (schema, name string) {
 	parts := strings.Split(table, ".")
 	if len(parts) > 1 {
@@ -46,18 +46,18 @@ func splitTable(table string) (schema, name string) {
 	return schema, parts[len(parts)-1]
 }
 
-// relationNames goes through the tokens of a text for names where a relation may be meant.
-// It errs towards more of them.
+// relationNames finds names of relations in a stream of tokens. Some of the names may not be relations.
 type relationNames struct {
 	names *Names
-	// awaits: a relation's name may come next; called: and be followed by a parenthesis.
+	// awaits reports that a relation's name may come next. called reports that a parenthesis may follow the
+	// name.
 	awaits, called bool
-	// behind: some of a statement has been read.
+	// behind reports that the current statement has begun.
 	behind bool
-	// lists has a bit for each depth of parentheses at which a comma goes before a relation.
+	// lists has one bit for each depth of parentheses, set if a comma at this depth precedes a relation.
 	lists uint64
 	depth uint
-	// in is the name that is being read, with the schema's.
+	// in is the name that is being read, with its schema.
 	in struct {
 		schema, name         [parse.MaxName]byte
 		schemaLen, nameLen   int
@@ -65,8 +65,8 @@ type relationNames struct {
 	}
 }
 
-// NeedsTree reports whether a text may touch the mapping (Concerns), or may name a relation that the
-// snapshot does not have. It errs towards yes, and reads the text once.
+// NeedsTree reports whether a text must be parsed before its plan is known. It must if it may concern mapped
+// columns (Concerns), or may name a relation that the snapshot lacks. False positives are possible.
 func (n *Names) NeedsTree(sql []byte) bool {
 	s := relationNames{names: n}
 	for l := (parse.Lexer{Text: sql}); ; {
@@ -80,7 +80,7 @@ func (n *Names) NeedsTree(sql []byte) bool {
 	}
 }
 
-// token is told of each token; it reports that an unknown relation may have been named.
+// token processes a token. It returns true if the text may name an unknown relation.
 func (s *relationNames) token(kind parse.Token, lexeme []byte) bool {
 	if s.in.reading {
 		switch {
@@ -101,7 +101,7 @@ func (s *relationNames) token(kind parse.Token, lexeme []byte) bool {
 	s.behind = kind != parse.PunctToken || lexeme[0] != ';'
 	switch kind {
 	case parse.WordToken:
-		// What is changed may stand anywhere, and is looked for in the tree.
+		// CREATE and ALTER may name the relation at any position, which the tree shows.
 		return first && (parse.IsWord(lexeme, "create") || parse.IsWord(lexeme, "alter")) || s.word(lexeme)
 	case parse.QuotedToken:
 		if s.awaits {
@@ -115,7 +115,7 @@ func (s *relationNames) token(kind parse.Token, lexeme []byte) bool {
 	return false
 }
 
-// isCall reports whether what was read is a function's name, by the token behind it.
+// isCall reports whether the name that was read is a function's, because an opening parenthesis follows.
 func (s *relationNames) isCall(kind parse.Token, lexeme []byte) bool {
 	return kind == parse.PunctToken && lexeme[0] == '(' && !s.in.called
 }
@@ -124,14 +124,15 @@ func (s *relationNames) isKnown() bool {
 	return s.names.knows(string(s.in.schema[:s.in.schemaLen]), string(s.in.name[:s.in.nameLen]))
 }
 
-// begin begins to read a name.
+// begin starts to read a name. It returns true if the name may be an unknown relation.
 func (s *relationNames) begin(kind parse.Token, lexeme []byte) bool {
 	s.in.reading, s.in.dot, s.in.called, s.in.schemaLen = true, false, s.called, 0
 	s.awaits, s.called = false, false
 	return !s.take(kind, lexeme)
 }
 
-// take keeps a name as PostgreSQL reads it; false for one that it is not sure of.
+// take stores a name as PostgreSQL reads it. It returns false for a name with quotes inside or with too many
+// bytes.
 func (s *relationNames) take(kind parse.Token, lexeme []byte) bool {
 	if kind == parse.QuotedToken {
 		lexeme = lexeme[1 : len(lexeme)-1]
@@ -153,7 +154,8 @@ func (s *relationNames) take(kind parse.Token, lexeme []byte) bool {
 	return true
 }
 
-// word is an unquoted word where no name is being read.
+// word processes an unquoted word outside of a relation's name. It returns true if the text may name an unknown
+// relation.
 func (s *relationNames) word(lexeme []byte) bool {
 	switch {
 	case parse.IsWord(lexeme, "from"), parse.IsWord(lexeme, "using"):
@@ -176,7 +178,8 @@ func (s *relationNames) word(lexeme []byte) bool {
 	return false
 }
 
-// punctuation is any other single byte where no name is being read.
+// punctuation processes any other single byte outside of a relation's name. It returns true if parentheses are
+// nested too deeply.
 func (s *relationNames) punctuation(c byte) bool {
 	switch c {
 	case '(':
@@ -203,9 +206,8 @@ func (s *relationNames) punctuation(c byte) bool {
 	return false
 }
 
-// Mentions reports whether a text that nobody can read may name a relation with mapped
-// columns. It errs towards yes. The text of a nil slice is one that nobody has: it may name
-// any.
+// Mentions reports whether an unreadable text may name a relation with mapped columns. It searches for the
+// names as substrings. A nil slice is an unknown text, which may name any relation.
 func (n *Names) Mentions(sql []byte) bool {
 	if n == nil || len(n.schema.mapped) == 0 {
 		return false
@@ -223,7 +225,7 @@ func (n *Names) Mentions(sql []byte) bool {
 	return false
 }
 
-// MapsAny reports whether one of the tables of a statement may be one with mapped columns.
+// MapsAny reports whether one of a statement's tables may have mapped columns.
 func (n *Names) MapsAny(tables []string) bool {
 	return slices.ContainsFunc(tables, func(table string) bool {
 		r, known := n.Find(splitTable(table))
@@ -231,5 +233,5 @@ func (n *Names) MapsAny(tables []string) bool {
 	})
 }
 
-// Maps reports whether a relation of the snapshot has mapped columns.
+// Maps reports whether any relation of the snapshot has mapped columns.
 func (n *Names) Maps() bool { return len(n.schema.mapped) > 0 }

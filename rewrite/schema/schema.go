@@ -10,31 +10,30 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// MappedSuffix ends the name under which the server has a mapped column: one that clients
-// know as bytea, and that is stored as text of lower-case hexadecimal digits, because the
-// server takes no bytea in a key.
+// MappedSuffix is the last part of the name of a mapped column on the server. Clients see a mapped column as
+// bytea. The server stores it as text of lower-case hexadecimal digits, because it takes no bytea in a key.
 const MappedSuffix = "__byteahex"
 
-// Column is a column of a relation.
+// Column describes a column of a relation.
 type Column struct {
-	Name   string // as clients know it
+	Name   string // the name that clients use
 	Mapped bool
-	Fill   Fill // of an INSERT that leaves it out
-	// Time is the same for columns that all have the same value in a transaction, which is made of
-	// its time alone; "" for any other.
+	Fill   Fill // the value in an INSERT without the column
+	// Time is equal for columns that have the same value in a transaction because it consists of the
+	// transaction's time. It is "" for other columns.
 	Time string
-	// Kind is the type of a column of times, as TimeOf is told of it; "" for any other.
+	// Kind is the type of a time column in the form that TimeOf expects; "" for other columns.
 	Kind string
-	// Always: an identity to which only OVERRIDING SYSTEM VALUE writes; Computed: GENERATED
-	// ALWAYS AS an expression, to which nothing writes.
+	// Always means GENERATED ALWAYS AS IDENTITY, which only OVERRIDING SYSTEM VALUE may write. Computed means
+	// GENERATED ALWAYS AS an expression, which no statement may write.
 	Always, Computed bool
 }
 
-// Drawn reports whether what the server fills in can be given back to it: clock says whether
-// the time can.
+// Drawn reports whether an INSERT may write a value that the server generated for the column before. clock
+// allows this for times, too.
 func (c Column) Drawn(clock bool) bool { return c.Fill == Drawn || c.Fill == Clock && clock }
 
-// Physical is the name of the column at the server.
+// Physical returns the name of the column on the server.
 func (c Column) Physical() string {
 	if c.Mapped {
 		return c.Name + MappedSuffix
@@ -42,14 +41,14 @@ func (c Column) Physical() string {
 	return c.Name
 }
 
-// Relation is what a query can read from: a table, a view.
+// Relation is a table, a view or a sequence.
 type Relation struct {
 	Schema, Name string
 	Columns      []Column // in their order
-	View         bool     // what it shows may be computed when it is read
+	View         bool     // it may compute its rows when it is read
 	Sequence     bool
-	ID           string   // of a sequence, and of one with columns that the server fills in: tells it from others of its name
-	Key          []string // the columns of the primary key, as clients know them; nil for none
+	ID           string   // identifies a sequence, or a relation with columns that the server fills, among relations of the same name
+	Key          []string // the columns of the primary key, by the names that clients use; nil for none
 }
 
 // Column returns the column that clients know by a name.
@@ -61,26 +60,26 @@ func (r *Relation) Column(name string) (Column, bool) {
 	return r.Columns[i], true
 }
 
-// Maps reports whether a column is mapped.
+// Maps reports whether the relation has mapped columns.
 func (r *Relation) Maps() bool {
 	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Mapped })
 }
 
-// relationName is a relation's name with that of its schema.
+// relationName is a relation's name with its schema.
 type relationName struct{ schema, name string }
 
-// Schema is a snapshot of the relations of a server: it never changes. It holds all of
-// them, mapped or not: what a name means depends on all that it could mean.
+// Schema is an immutable snapshot of all relations of a server. It includes relations without mapped columns,
+// because they decide what an unqualified name means.
 type Schema struct {
 	relations map[relationName]*Relation
-	mapped    map[string]bool // names, without schema, of relations that have mapped columns
-	known     map[string]bool // names, without schema, of all
+	mapped    map[string]bool // names, without schema, of relations with mapped columns
+	known     map[string]bool // names, without schema, of all relations
 
 	mu    sync.Mutex
-	names map[string]*Names // by path; see In
+	names map[string]*Names // Names by search path; see In
 }
 
-// New makes a snapshot. It keeps the relations.
+// New returns a snapshot of relations. The snapshot refers to the slice's elements.
 func New(relations []Relation) *Schema {
 	s := &Schema{relations: make(map[relationName]*Relation, len(relations)), mapped: map[string]bool{}, known: map[string]bool{}, names: map[string]*Names{}}
 	for i := range relations {
@@ -89,7 +88,7 @@ func New(relations []Relation) *Schema {
 	return s
 }
 
-// Add takes a relation in, while nobody else has the snapshot.
+// Add adds a relation. It must not be called after other goroutines have got the snapshot.
 func (s *Schema) Add(r *Relation) {
 	s.relations[relationName{r.Schema, r.Name}] = r
 	s.known[r.Name] = true
@@ -98,20 +97,20 @@ func (s *Schema) Add(r *Relation) {
 	}
 }
 
-// Relation returns the relation of a name, or nil.
+// Relation returns the relation with a name, or nil.
 func (s *Schema) Relation(schema, name string) *Relation {
 	return s.relations[relationName{schema, name}]
 }
 
-// Equal reports whether two snapshots say the same.
+// Equal reports whether two snapshots have equal relations.
 func (s *Schema) Equal(o *Schema) bool {
 	return maps.EqualFunc(s.relations, o.relations, func(a, b *Relation) bool {
 		return a.View == b.View && a.Sequence == b.Sequence && a.ID == b.ID && slices.Equal(a.Columns, b.Columns) && slices.Equal(a.Key, b.Key)
 	})
 }
 
-// SameSequences reports whether two snapshots have the same sequences: none was dropped, made,
-// or made anew between them.
+// SameSequences reports whether two snapshots have the same sequences. A sequence that was dropped and created
+// again is another one.
 func (s *Schema) SameSequences(o *Schema) bool {
 	if s == o {
 		return true
@@ -128,7 +127,7 @@ func (s *Schema) SameSequences(o *Schema) bool {
 	return maps.Equal(sequences(s), sequences(o))
 }
 
-// Mapped are the relations that have mapped columns, by schema and name.
+// Mapped returns the relations with mapped columns, sorted by schema and name.
 func (s *Schema) Mapped() []*Relation {
 	var all []*Relation
 	for _, r := range s.relations {
@@ -142,29 +141,26 @@ func (s *Schema) Mapped() []*Relation {
 	return all
 }
 
-// maxPaths bounds the search paths that a snapshot remembers. Names of further ones are
-// made anew each time, and so are those of paths that are longer than maxPath.
+// maxPaths and maxPath bound the search paths whose Names a snapshot caches: their number, and their length in
+// bytes. In makes new Names for other paths each time.
 const (
 	maxPaths = 256
 	maxPath  = 4 << 10
 )
 
-// namesMade counts all Names, which gives each a number of its own.
+// namesMade counts the Names of all snapshots, to number them.
 var namesMade atomic.Uint64
 
-// Names says what the names of relations in a text stand for: by a snapshot and a search
-// path. Plans depend on it. It never changes.
+// Names resolves names of relations by a snapshot and a search path. Plans depend on it. It is immutable.
 type Names struct {
 	schema *Schema
-	// path are the schemas in which a name without schema is looked for, in order; nil
-	// where nobody knows.
+	// path lists the schemas in which an unqualified name is searched, in order. It is nil for an unknown path.
 	path []string
 	id   uint64
 }
 
-// In returns the names of a session that looks for relations in these schemas, in this
-// order. pg_catalog comes first where the path does not name it. Equal paths get the same
-// Names, as long as few are asked for.
+// In returns the Names of a session with a search path. pg_catalog comes first if path does not contain it.
+// Equal paths get the same Names while the snapshot has at most maxPaths.
 func (s *Schema) In(path []string) *Names {
 	if path == nil {
 		path = []string{}
@@ -175,7 +171,7 @@ func (s *Schema) In(path []string) *Names {
 	return s.namesOf(strings.Join(path, "\x00"), path)
 }
 
-// InUnknown returns the names of a session whose search path nobody knows.
+// InUnknown returns the Names of a session whose search path is unknown.
 func (s *Schema) InUnknown() *Names { return s.namesOf("\x00", nil) }
 
 func (s *Schema) namesOf(key string, path []string) *Names {
@@ -191,7 +187,7 @@ func (s *Schema) namesOf(key string, path []string) *Names {
 	return n
 }
 
-// Renewed are the names of the same session by another snapshot.
+// Renewed returns the Names of the same search path in another snapshot.
 func (n *Names) Renewed(s *Schema) *Names {
 	if n.path == nil {
 		return s.InUnknown()
@@ -199,7 +195,7 @@ func (n *Names) Renewed(s *Schema) *Names {
 	return s.In(n.path)
 }
 
-// ID tells Names apart, for keys of caches: 0 for nil.
+// ID returns a number that identifies the Names in keys of caches; 0 for nil.
 func (n *Names) ID() uint64 {
 	if n == nil {
 		return 0
@@ -207,7 +203,7 @@ func (n *Names) ID() uint64 {
 	return n.id
 }
 
-// Schema is the snapshot; nil for nil.
+// Schema returns the snapshot, or nil for nil Names.
 func (n *Names) Schema() *Schema {
 	if n == nil {
 		return nil
@@ -215,9 +211,8 @@ func (n *Names) Schema() *Schema {
 	return n.schema
 }
 
-// Find returns the relation that a name in a text stands for; schema is "" where the text
-// gives none. It is nil where the snapshot has none of that name. known is false where the
-// search path decides and nobody knows it, unless no relation of that name is mapped.
+// Find returns the relation that a name denotes, or nil if the snapshot has none. schema is "" for an
+// unqualified name. known is false if the search path is unknown and the name could be a mapped relation.
 func (n *Names) Find(schema, name string) (r *Relation, known bool) {
 	if schema != "" {
 		return n.schema.relations[relationName{schema, name}], true
@@ -233,7 +228,7 @@ func (n *Names) Find(schema, name string) (r *Relation, known bool) {
 	return nil, true
 }
 
-// Relation is the relation that a name in a text stands for; nil where that is not known.
+// Relation returns the relation that a name denotes, or nil if that is unknown.
 func (n *Names) Relation(schema, name string) *Relation {
 	if n == nil {
 		return nil
@@ -242,9 +237,9 @@ func (n *Names) Relation(schema, name string) *Relation {
 	return r
 }
 
-// Concerns reports whether a text may touch the mapping: it names a mapped relation in
-// some schema, or holds the word bytea, which a new table's column has. It errs towards
-// yes, and allocates nothing for words in small letters.
+// Concerns reports whether a text may concern mapped columns. It does if it names a mapped relation of any
+// schema, or contains the word bytea, which a new table may have. False positives are possible. Texts in lower
+// case cost no allocation.
 func (n *Names) Concerns(sql []byte) bool {
 	for l := (parse.Lexer{Text: sql}); ; {
 		kind := l.Next()
@@ -257,7 +252,7 @@ func (n *Names) Concerns(sql []byte) bool {
 	}
 }
 
-// touches reports whether a token is why a text may touch the mapping.
+// touches reports whether a token shows that a text may concern mapped columns.
 func (n *Names) touches(kind parse.Token, lexeme []byte) bool {
 	switch kind {
 	case parse.WordToken:

@@ -5,14 +5,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A text that is computed may be a word for the time when it is cast: ('no' || 'w')::timestamptz. Whatever cannot be
-// known to be constant, or to be no text, is taken for a clock. Constants are looked at by their bytes (TimeText),
-// and so are the values of parameters (TimeText).
+// A computed text may be a word for the time when it is cast, as in `('no' || 'w')::timestamptz`. Every
+// expression that may compute a text therefore counts as a clock. Constants and values of parameters are
+// checked by their bytes (parse.TimeText).
 
-// recordMakers are functions that read values of any type out of a text.
+// recordMakers are functions that convert a text to values of any type.
 var recordMakers = parse.WordSet("json_populate_record json_populate_recordset json_to_record json_to_recordset jsonb_populate_record jsonb_populate_recordset jsonb_to_record jsonb_to_recordset")
 
-// computes reports whether a node of a statement may read the clock out of a text that is no constant.
+// computes reports whether a node may read the clock from a text that is not a constant.
 func (v *surveyor) computes(m parse.Message) bool {
 	switch m.Name() {
 	case "TypeCast":
@@ -33,7 +33,7 @@ func (v *surveyor) computes(m parse.Message) bool {
 	return false
 }
 
-// computed reports whether an expression may be a text that is no constant.
+// computed reports whether an expression may be a text that is not a constant.
 func (v *surveyor) computed(m parse.Message, depth int) bool {
 	any := func(field string) bool { return v.anyComputed(m, field, depth+1) }
 	if depth > deepest {
@@ -44,7 +44,7 @@ func (v *surveyor) computed(m parse.Message, depth int) bool {
 		return false
 	case "ColumnRef":
 		return !v.timeColumn(m)
-	case "TypeCast": // of another type it is no text, and of a text the constant is what counts
+	case "TypeCast": // A value of another type is no text, and of a text the operand decides
 		names := m.Child("type_name").Names("names")
 		by, known := parse.TypeReaders(names[len(names)-1])
 		return !(known && by != 0) && any("arg")
@@ -69,7 +69,7 @@ func (v *surveyor) computed(m parse.Message, depth int) bool {
 	return true
 }
 
-// anyComputed reports whether a node of a list field is computed.
+// anyComputed reports whether a node in a list field may be a text that is not a constant.
 func (v *surveyor) anyComputed(m parse.Message, field string, depth int) bool {
 	for child := range m.List(field) {
 		if v.computed(child, depth) {
@@ -79,7 +79,7 @@ func (v *surveyor) anyComputed(m parse.Message, field string, depth int) bool {
 	return false
 }
 
-// makesTime reports a call of a function of PostgreSQL's own that returns a time and no text.
+// makesTime reports whether a call is of a builtin function that returns a time and not a text.
 func makesTime(call parse.Message) bool {
 	names := call.Names("funcname")
 	last := names[len(names)-1]
@@ -87,15 +87,15 @@ func makesTime(call parse.Message) bool {
 	return own && (parse.TimeMakers[last] || parse.ClockTypes[last] && len(call.Values("args")) == 1)
 }
 
-// addsTimes reports an operator that no text has.
+// addsTimes reports whether an expression is + or -, which do not return text.
 func addsTimes(expr parse.Message) bool {
 	names := expr.Names("name")
 	plain := parse.A_Expr_Kind(expr.Integer("kind")) == parse.AEXPR_OP
 	return plain && len(names) == 1 && (names[0] == "+" || names[0] == "-")
 }
 
-// timeColumn reports whether a reference is to a column of a time: every relation of the statement that has one of
-// the name has it so, and nothing else of the statement has names of columns.
+// timeColumn reports whether a column reference certainly has a time type. All relations of the statement with
+// a column of the name must have it as a time. The statement must have no other source of column names.
 func (v *surveyor) timeColumn(ref parse.Message) bool {
 	names := ref.Names("fields")
 	if len(names) == 0 || len(names) != len(ref.Values("fields")) {
@@ -118,7 +118,7 @@ func (v *surveyor) timeColumn(ref parse.Message) bool {
 	return found
 }
 
-// columns are those of each relation in the statement; nil for what nobody knows.
+// columns returns the columns of each relation in the statement; nil for an unknown one.
 func (v *surveyor) columns() [][]schema.Column {
 	if v.known == nil {
 		v.known = v.columnsOf(v.root, 0, [][]schema.Column{{}})

@@ -1,16 +1,17 @@
-// Package values says what a transaction that is run again may be given of what its client was sent before: an INSERT
-// its keys, and any statement the time of the transaction.
+// Package values finds values that a repeated transaction can get from its first run: the keys of INSERTs, and
+// the time of the transaction.
 //
-// InsertionOf reads an INSERT ... VALUES, and With writes it with values of its answer (insertion.go, given.go;
-// unrolled.go reads SQLAlchemy's form). TimedOf reads what can be given the time (timed.go), and AtInstant writes an
-// instant where a text names the time (instant.go). SurveyOf returns what else a text may do to such values (survey.go,
-// computedclock.go), and NamesTime whether it plainly reads the time (namestime.go). HidesTime and StoredTimes find the
-// answers that show it (toldtimes.go, storedtimes.go).
+// InsertionOf reads an INSERT ... VALUES, and With adds values of its first answer (insertion.go, given.go;
+// unrolled.go reads SQLAlchemy's form). TimedOf reads statements that can get the time (timed.go). AtInstant
+// replaces expressions for the time by an instant (instant.go). SurveyOf finds what else in a text may change
+// these values (survey.go, computedclock.go). NamesTime reports whether a text plainly reads the time
+// (namestime.go). HidesTime and StoredTimes find answers that contain the time (toldtimes.go, storedtimes.go).
 //
-// The relay owns the answers, and decides what is given. A Planner of package rewrite reads the texts.
+// Package proxy stores the answers and decides which values are given. A Planner of package rewrite reads the
+// texts.
 //
 // Invariants:
-//   - SurveyOf errs towards reading the clock, and towards numbers set back; NamesTime errs towards no.
-//   - A text that is given nothing is returned as "", and is sent as it was.
-//   - The quick looks (MayTell, MayTellInstant, MayUseTime) err towards yes, and read the words alone.
+//   - In doubt, SurveyOf reports that a text reads the clock or changes sequences. NamesTime reports false.
+//   - Functions that add given values return "" if none is given, and the original text is sent.
+//   - MayTell, MayTellInstant and MayUseTime examine only words, and prefer false positives.
 package values

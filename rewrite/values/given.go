@@ -8,34 +8,34 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// What an INSERT is given in the place of what the server would fill in: the forms of its text, and
-// what is left that the server reads of the clock.
+// These functions build the text of an INSERT with given values instead of values that the server generates.
+// They also report which times the server still reads from its clock.
 
-// Cell is a value of the answer to an Insertion, that of a row in a column.
+// Cell is a value in the answer to an Insertion, at a row and a column from 0.
 type Cell struct{ Row, Column int }
 
-// Given says what an Insertion gives the server, which else fills that in.
+// Given says which values an Insertion gets instead of those that the server generates.
 type Given struct {
-	// Value writes a value of the answer: a constant, or a parameter. nil: the client was not told
-	// the answer.
+	// Value returns SQL for a value of the first answer: a constant or a parameter. It is nil if the client did
+	// not get the answer.
 	Value func(Cell) string
-	// Clock: values of the answer that are the time are given as well.
+	// Clock means that values of the answer which are times are given, too.
 	Clock bool
-	// Knows reports whether the time of the transaction is given to columns of a Time; nil: to none.
-	// Time writes it.
+	// Knows reports whether the transaction's time is known in the form of a column's Time; nil means for none.
+	// Time returns SQL for it.
 	Knows func(kind string) bool
 	Time  func(kind string) string
 }
 
-// gives reports what of a column is given: the value of the answer (told), the time of the transaction
-// (timed), or nothing.
-func (in *Insertion) gives(column int, g Given) (told, timed bool) {
+// gives reports which value a column gets: that of the answer (answered), the transaction's time (timed), or
+// neither.
+func (in *Insertion) gives(column int, g Given) (answered, timed bool) {
 	c := in.relation.Columns[column]
-	told = g.Value != nil && in.returned[column] >= 0 && !c.Computed && c.Drawn(g.Clock)
-	return told, !told && g.Knows != nil && !c.Computed && c.Time != "" && g.Knows(c.Time)
+	answered = g.Value != nil && in.returned[column] >= 0 && !c.Computed && c.Drawn(g.Clock)
+	return answered, !answered && g.Knows != nil && !c.Computed && c.Time != "" && g.Knows(c.Time)
 }
 
-// written is what is given of a column in a row.
+// written returns SQL for the given value of a column in a row.
 func (in *Insertion) written(column, row int, g Given) string {
 	if told, _ := in.gives(column, g); told {
 		return g.Value(Cell{row, in.returned[column]})
@@ -43,8 +43,8 @@ func (in *Insertion) written(column, row int, g Given) string {
 	return g.Time(in.relation.Columns[column].Time)
 }
 
-// givesPeriod is gives for an item of a column that is the time of the transaction; kind is the Time of a column
-// that would have it from its default.
+// givesPeriod is like gives for an item that is an expression for the transaction's time. kind is the Time of a
+// column with that expression as its default.
 func (in *Insertion) givesPeriod(column int, it given, g Given) (kind string, told, timed bool) {
 	c := in.relation.Columns[column]
 	if c.Kind != "" {
@@ -54,7 +54,8 @@ func (in *Insertion) givesPeriod(column int, it given, g Given) (kind string, to
 	return kind, told, !told && kind != "" && g.Knows != nil && g.Knows(kind)
 }
 
-// periods replaces the items that are the time of the transaction and are given. write writes such an item.
+// periods returns the edits that replace expressions for the transaction's time by given values. write returns
+// the SQL of a value.
 func (in *Insertion) periods(g Given, write func(column, row int, kind string, told bool) string) (edits []parse.Edit) {
 	for row, items := range in.items {
 		for at, it := range items {
@@ -69,10 +70,9 @@ func (in *Insertion) periods(g Given, write func(column, row int, kind string, t
 	return edits
 }
 
-// With is the statement with what is given in the place of what the server would make. It returns
-// "" where that is nothing.
+// With returns the statement with the given values, or "" if none is given.
 func (in *Insertion) With(g Given) string {
-	var added []int // columns that are not listed
+	var added []int // columns that the statement does not list
 	for i := range in.relation.Columns {
 		if told, timed := in.gives(i, g); (told || timed) && !slices.Contains(in.listed, i) {
 			added = append(added, i)
@@ -107,8 +107,8 @@ func (in *Insertion) With(g Given) string {
 	return parse.Edited(in.sql, edits)
 }
 
-// replaced puts values in the place of those items that the server makes: DEFAULT, or a call.
-// system says that one is of an identity that is generated always.
+// replaced returns the edits of items that the server generates: DEFAULT, or calls such as nextval. system
+// reports that one belongs to a GENERATED ALWAYS identity.
 func (in *Insertion) replaced(g Given) (edits []parse.Edit, system bool) {
 	for at, i := range in.listed {
 		c := in.relation.Columns[i]
@@ -134,8 +134,7 @@ func (in *Insertion) replaced(g Given) (edits []parse.Edit, system bool) {
 	return edits, system
 }
 
-// relist adds columns to the list, and what stands behind that; it makes one where there is
-// none.
+// relist returns the edits that add columns to the column list, and over after it. A missing list is created.
 func (in *Insertion) relist(added []int, over string) (edits []parse.Edit) {
 	if in.list < 0 {
 		at := in.head
@@ -152,13 +151,13 @@ func (in *Insertion) relist(added []int, over string) (edits []parse.Edit) {
 	return append(edits, parse.Edit{Start: behind, End: behind, Text: over})
 }
 
-// inFront puts text in front of a token.
+// inFront returns the edit that inserts text before a token.
 func (in *Insertion) inFront(token int, text string) parse.Edit {
 	start := int(in.ph.Tokens[token].Start)
 	return parse.Edit{Start: start, End: start, Text: text}
 }
 
-// named are names of columns, as a list has them.
+// named returns the list of the columns' names.
 func (in *Insertion) named(columns []int) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
@@ -167,7 +166,7 @@ func (in *Insertion) named(columns []int) string {
 	return strings.Join(names, ", ")
 }
 
-// valued are the values of columns in a row.
+// valued returns the list of the columns' values in a row.
 func (in *Insertion) valued(columns []int, row int, g Given) string {
 	values := make([]string, len(columns))
 	for i, c := range columns {
@@ -176,9 +175,9 @@ func (in *Insertion) valued(columns []int, row int, g Given) string {
 	return strings.Join(values, ", ")
 }
 
-// Survey is that of the statement where it is sent with what is given: the time that is given is not
-// read. Of a client that was told the answer that time is always given. What a row that is there already gets by
-// DEFAULT (ON CONFLICT DO UPDATE) is not given: it may be the time.
+// Survey returns the effects of the statement with the given values; a time that is given is not read. If the
+// client got the answer, times are always given. Values of DEFAULT in ON CONFLICT DO UPDATE are not given, and
+// may be times.
 func (in *Insertion) Survey(g Given) Survey {
 	g.Clock = true
 	left, ok := parse.Apply(in.sql, in.periods(g, func(int, int, string, bool) string { return "NULL" }))
@@ -186,7 +185,7 @@ func (in *Insertion) Survey(g Given) Survey {
 		return all
 	}
 	v := surveyor{names: in.names, withs: withs(in.node, 0, in.withs), root: in.node, Survey: Survey{Time: saysWord(left, parse.Clocks, false)}}
-	for child := range in.node.Nodes() { // what it fills in is looked at here
+	for child := range in.node.Nodes() { // filled columns are checked below
 		v.visit(child, 0)
 	}
 	if setsDefault(in.node.Child("on_conflict_clause"), 0) {
@@ -215,7 +214,7 @@ func setsDefault(m parse.Message, depth int) bool {
 	return false
 }
 
-// GivesTime reports whether the statement is given the time of the transaction.
+// GivesTime reports whether the statement gets the transaction's time.
 func (in *Insertion) GivesTime(g Given) (gives bool) {
 	in.periods(g, func(_, _ int, _ string, told bool) string { gives = gives || !told; return "" })
 	for i := range in.relation.Columns {
@@ -226,8 +225,7 @@ func (in *Insertion) GivesTime(g Given) (gives bool) {
 	return gives
 }
 
-// Times calls tell with each cell of the answer that is the time of the transaction, and with the Time
-// of its column.
+// Times calls tell for each cell of the answer that is the transaction's time, with the Time of its column.
 func (in *Insertion) Times(tell func(kind string, c Cell)) {
 	for i, c := range in.relation.Columns {
 		if in.returned[i] < 0 || c.Computed {
@@ -247,7 +245,7 @@ func (in *Insertion) Times(tell func(kind string, c Cell)) {
 	}
 }
 
-// filled reports whether the server fills in a column in some row.
+// filled reports whether the server generates a column in some row.
 func (in *Insertion) filled(column int) bool {
 	at := slices.Index(in.listed, column)
 	if at < 0 {

@@ -9,11 +9,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Insertion is an INSERT ... VALUES whose values, as far as the server fills them in, can be given to
-// it (With): those of its answer, so that it inserts the same rows, and the time of its transaction.
+// Insertion is an INSERT ... VALUES that can be repeated with the values that the server generated the first
+// time (With). It then inserts the same rows, and may also get the transaction's time.
 type Insertion struct {
-	// Rows is how many rows it inserts; Width how many columns each row of its answer has, 0 without
-	// RETURNING.
+	// Rows is the number of inserted rows. Width is the number of columns in the answer; 0 without RETURNING.
 	Rows, Width int
 
 	sql      string
@@ -22,36 +21,36 @@ type Insertion struct {
 	relation *schema.Relation
 	ph       parse.Phrase
 	pairs    []int32
-	// returned says for each column of the relation which column of the answer it is; -1 for
-	// none.
+	// returned maps each column of the relation to its index in the answer; -1 for none.
 	returned []int
-	// listed are the columns of the relation that the statement gives, in its order.
+	// listed are the indexes of the columns that the statement lists, in its order.
 	listed []int
-	list   int       // the parenthesis of the list; -1 for none
-	head   int       // the first token of VALUES or DEFAULT VALUES
-	rows   []int     // the opening parentheses of the rows; none for DEFAULT VALUES
-	items  [][]given // of each row
-	system bool      // OVERRIDING SYSTEM VALUE is said
-	// expresses: it returns an expression.
+	list   int       // the opening parenthesis of the column list; -1 for none
+	head   int       // the token VALUES or DEFAULT
+	rows   []int     // the opening parenthesis of each row; empty for DEFAULT VALUES
+	items  [][]given // the items of each row
+	system bool      // OVERRIDING SYSTEM VALUE is written
+	// expresses means that RETURNING has an expression.
 	expresses bool
-	withs     []string // names of WITH queries that its text leaves out
+	withs     []string // the names of WITH queries outside of sql
 }
 
-// given is one value of a row: its tokens, and whether the server makes it: DEFAULT, or a call
-// of one of drawers, or (period) the word for the time of the transaction, as a default would have it.
+// given is one item of a row, from token first to token last. fill means that the server generates the value:
+// DEFAULT, or a call such as nextval. period is the expression if the item is the transaction's time, otherwise
+// "".
 type given struct {
 	first, last int
 	fill        bool
 	period      string
 }
 
-// InsertionOf returns what the only statement of a text is, or nil where it is no INSERT that
-// can be sent again so: one with ON CONFLICT DO UPDATE, a query, WITH, OVERRIDING USER VALUE.
+// InsertionOf returns the Insertion of a text, or nil if the text is no INSERT that can be repeated. Excluded
+// are ON CONFLICT DO UPDATE, queries, WITH and OVERRIDING USER VALUE.
 func InsertionOf(p *rewrite.Planner, sql string, names *schema.Names) *Insertion {
 	return insertionOf(p, sql, names, false)
 }
 
-// insertionOf is InsertionOf, which may also change the rows that are there already (ON CONFLICT DO UPDATE).
+// insertionOf is InsertionOf; updates allows ON CONFLICT DO UPDATE.
 func insertionOf(p *rewrite.Planner, sql string, names *schema.Names, updates bool) *Insertion {
 	statements := p.Statements(sql)
 	if names == nil || len(statements) != 1 || !statements[0].Is("InsertStmt") {
@@ -88,16 +87,15 @@ func insertionOf(p *rewrite.Planner, sql string, names *schema.Names, updates bo
 	return in
 }
 
-// Same reports whether the relation was the same one by other names: not made anew, nor changed
-// in its columns.
+// Same reports whether names resolve the relation to the same one, with the same columns. A relation that was
+// dropped and created again is another one.
 func (in *Insertion) Same(names *schema.Names) bool {
 	name := in.node.Child("relation")
 	r, _ := names.Find(name.Text("schemaname"), name.Text("relname"))
 	return r != nil && r.ID == in.relation.ID && slices.Equal(r.Columns, in.relation.Columns)
 }
 
-// returns reads RETURNING: columns of the relation, and expressions, of which nothing is given. It reports false
-// where nobody knows how many columns that are.
+// returns reads RETURNING into returned. It returns false if the number of returned columns is unknown.
 func (in *Insertion) returns(node, name parse.Message) bool {
 	called, alias := name.Text("relname"), name.Child("alias")
 	if alias.Shape != nil {
@@ -139,7 +137,8 @@ func (in *Insertion) returns(node, name parse.Message) bool {
 	return true
 }
 
-// reference are the names of a reference to a column, with "" for a star; none for any other expression.
+// reference returns the names in a column reference, with "" for a star. It returns none for another
+// expression.
 func (in *Insertion) reference(n parse.Message) (parts []string, star bool) {
 	if !n.Is("ColumnRef") {
 		return nil, false
@@ -154,12 +153,12 @@ func (in *Insertion) reference(n parse.Message) (parts []string, star bool) {
 	return parts, star
 }
 
-// column is the place of a column in the relation; -1 for none.
+// column returns the index of a column in the relation, or -1.
 func (in *Insertion) column(name string) int {
 	return slices.IndexFunc(in.relation.Columns, func(c schema.Column) bool { return c.Name == name })
 }
 
-// lists reads the list of columns. in.head becomes the token behind it.
+// lists reads the column list. It sets head to the token after the list.
 func (in *Insertion) lists(node parse.Message) bool {
 	i := in.ph.At(node.Child("relation").Integer("location"))
 	if i < 0 {
@@ -211,7 +210,7 @@ func (in *Insertion) values(query parse.Message) bool {
 		open = int(in.pairs[open]) + 2
 	}
 	in.Rows = len(in.rows)
-	if in.list < 0 { // the first columns, as many as the first row has
+	if in.list < 0 { // without a list: as many leading columns as a row has items
 		for i := range in.items[0] {
 			in.listed = append(in.listed, i)
 		}
@@ -220,7 +219,7 @@ func (in *Insertion) values(query parse.Message) bool {
 		!slices.ContainsFunc(in.items, func(row []given) bool { return len(row) != len(in.listed) })
 }
 
-// spans are the items between a parenthesis and the one that closes it; nil for none.
+// spans returns the items between a parenthesis and its closing one, or nil.
 func (in *Insertion) spans(open int) []given {
 	if !in.ph.Punct(open, '(') || in.pairs[open] < 0 {
 		return nil
@@ -228,7 +227,7 @@ func (in *Insertion) spans(open int) []given {
 	return in.between(open+1, int(in.pairs[open]))
 }
 
-// between are the items from token first to token end; nil where a parenthesis has no other one.
+// between returns the items from token first to token end. It returns nil if a parenthesis is not closed.
 func (in *Insertion) between(first, end int) (all []given) {
 	for i := first; i <= end; i++ {
 		switch {
@@ -244,8 +243,7 @@ func (in *Insertion) between(first, end int) (all []given) {
 	return all
 }
 
-// fills reports whether the server makes the value of an item anew each time, of what nobody
-// else gets.
+// fills reports whether the server generates a unique value for an item: DEFAULT, or a call such as nextval.
 func fills(n parse.Message) bool {
 	if n.Is("TypeCast") {
 		n = n.Child("arg")
@@ -260,15 +258,15 @@ func fills(n parse.Message) bool {
 	return false
 }
 
-// periodAt is an item that is the time of the transaction and nothing else, in the server's own spelling; "" for
-// any other.
+// periodAt returns an item that is exactly the transaction's time, in the server's spelling, for example now().
+// It returns "" for any other item.
 func periodAt(p *parse.Phrase, it given, n parse.Message) string {
 	if !isPeriod(n) {
 		return ""
 	}
 	_, last := period(p, it.first, "")
 	switch {
-	case last != it.last: // qualified, or in parentheses
+	case last != it.last: // qualified or in parentheses
 		return ""
 	case n.Is("FuncCall"):
 		return strings.ToLower(string(p.Lexeme(it.first))) + "()"

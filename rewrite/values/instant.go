@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The time of a transaction as a value: what a text and the default of a column become where the time
-// that was told stands in the place of what the server would tell.
+// When a transaction is repeated, the time that its client got before replaces the time of the new transaction.
+// The replacement applies to texts and to defaults of columns.
 
-// Instant reports whether a column of that Time has the very time of the transaction, with its time zone
-// and all its digits.
+// Instant reports whether a column of this Time holds the exact transaction time, with time zone and all
+// digits.
 func Instant(time string) bool {
 	switch kind, expression, _ := strings.Cut(time, " "); expression {
 	case "now()", "CURRENT_TIMESTAMP", "transaction_timestamp()":
@@ -21,14 +21,14 @@ func Instant(time string) bool {
 	return false
 }
 
-// instantType is that of a timestamptz without a precision, as TimeOf is told of it.
+// instantType is timestamptz without a precision, in the form that schema.TimeOf expects.
 const instantType = "1184/-1"
 
-// InstantKind is the Time of a column that has the very time of the transaction (Instant).
+// InstantKind is the Time of a column that holds the exact transaction time (Instant).
 const InstantKind = instantType + " now()"
 
-// AtTime is the expression that makes the value of a column of that Time, at an instant, which is an
-// expression as well, by the settings in force.
+// AtTime returns the expression of a column's Time at an instant. instant is an SQL expression. The result
+// depends on the session's settings, as the default does.
 func AtTime(time, instant string) string {
 	_, expression, _ := strings.Cut(time, " ")
 	ph := parse.LexPhrase([]byte(expression), 0, len(expression))
@@ -41,8 +41,8 @@ func AtTime(time, instant string) string {
 	return parse.Edited(expression, edits)
 }
 
-// period puts an instant in the place of the word for the time of the transaction that stands at token i,
-// with what belongs to it. last is its last token; -1 where no such word stands there.
+// period replaces an expression for the transaction's time, which begins at token i, by an instant. last is the
+// expression's last token, or -1 if there is none.
 func period(p *parse.Phrase, i int, instant string) (e parse.Edit, last int) {
 	as, timed := periodTypes[strings.ToLower(string(p.Lexeme(i)))]
 	if !timed || p.Tokens[i].Kind != parse.WordToken {
@@ -60,14 +60,13 @@ func period(p *parse.Phrase, i int, instant string) (e parse.Edit, last int) {
 	return parse.Edit{Start: int(p.Tokens[i].Start), End: int(p.Tokens[last].End), Text: "((" + instant + ")::timestamptz)::" + as}, last
 }
 
-// periodTypes are the types of the words for the time of the transaction.
+// periodTypes maps expressions for the transaction's time to their types.
 var periodTypes = map[string]string{"now": "timestamptz", "transaction_timestamp": "timestamptz", "current_timestamp": "timestamptz",
 	"current_time": "timetz", "current_date": "date", "localtimestamp": "timestamp", "localtime": "time"}
 
-// AtInstant is the text of a statement that reads, inserts or changes rows in which an instant, which an
-// expression tells, stands in the place of the time of its transaction. It is "" where the text does not
-// name that time, or where a column would get another name and cannot be given its own, and where rows
-// are locked.
+// AtInstant returns a statement with the expressions for its transaction's time replaced. instant returns the
+// SQL of the time. The result is "" if the text does not contain the time, or locks rows. It is also "" if a
+// result column would get another name.
 func AtInstant(p *rewrite.Planner, sql string, instant func() string) string {
 	if !saysWord(sql, parse.Periods, false) {
 		return ""
@@ -89,13 +88,13 @@ func AtInstant(p *rewrite.Planner, sql string, instant func() string) string {
 	return parse.Edited(sql, a.edits)
 }
 
-// instants puts an instant into one statement.
+// instants replaces the time in one statement.
 type instants struct {
 	ph      parse.Phrase
-	pairs   []int32 // of ph; nil: nobody has asked
+	pairs   []int32 // of ph; nil until first needed
 	instant func() string
 	edits   []parse.Edit
-	lost    bool // it cannot be done
+	lost    bool // the statement cannot be changed
 }
 
 func (a *instants) visit(m parse.Message, depth int) {
@@ -111,16 +110,16 @@ func (a *instants) visit(m parse.Message, depth int) {
 		word, last := a.token(m)
 		if a.lost = last < 0; !a.lost {
 			e, _ := period(&a.ph, word, a.instant())
-			e.Start, e.Text = m.Integer("location"), "("+e.Text+")" // some places take no cast without parentheses
+			e.Start, e.Text = m.Integer("location"), "("+e.Text+")" // some places take a cast only in parentheses
 			a.edits = append(a.edits, e)
 		}
 		return
-	case "RangeFunction": // names its column
+	case "RangeFunction": // the function names the column
 		a.lost = a.within(m, depth)
 		return
 	case "SelectStmt":
 		named = "target_list"
-		if a.lost = m.Has("locking_clause"); a.lost { // it may have to go out in another form
+		if a.lost = m.Has("locking_clause"); a.lost { // the statement may be sent in another form
 			return
 		}
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
@@ -136,8 +135,8 @@ func (a *instants) visit(m parse.Message, depth int) {
 	}
 }
 
-// target writes the name behind a column of a query that has its name from the time. Those are left that have
-// it from what is outermost.
+// target adds an alias to a result column whose name comes from the time. Columns that are named by their
+// outermost function need none.
 func (a *instants) target(target parse.Message) {
 	val := target.Child("val")
 	switch {
@@ -154,8 +153,8 @@ func (a *instants) target(target parse.Message) {
 	}
 }
 
-// itemEnd is where an item of a list that begins at an offset ends: in front of a comma, of the word that
-// begins the next clause, or of the end. -1 where that is not plain to see.
+// itemEnd returns the end offset of a list item that begins at an offset. The item ends before a comma, the
+// next clause, or the end. The result is -1 if the end is unclear.
 func (a *instants) itemEnd(start int) int {
 	first := a.ph.At(start)
 	if a.pairs == nil {
@@ -178,11 +177,11 @@ func (a *instants) itemEnd(start int) int {
 	return -1
 }
 
-// clauses are the words, all reserved, that may stand behind the list of what a query returns.
+// clauses are reserved words that may follow the result list of a query.
 var clauses = parse.WordSet("from where group having window union intersect except order limit offset fetch for into")
 
-// token is the word of a node that is the time, and the last token that belongs to it; -1 where that is
-// not plain to see.
+// token returns the first and last token of a node that is the transaction's time. last is -1 if the end is
+// unclear.
 func (a *instants) token(m parse.Message) (word, last int) {
 	word = a.ph.At(m.Integer("location"))
 	if word >= 0 && m.Is("FuncCall") {
@@ -192,7 +191,7 @@ func (a *instants) token(m parse.Message) (word, last int) {
 	return word, last
 }
 
-// within reports whether a node has the time of the transaction in it.
+// within reports whether a node contains the transaction's time.
 func (a *instants) within(m parse.Message, depth int) bool {
 	if isPeriod(m) || depth > deepest {
 		return true
@@ -205,7 +204,7 @@ func (a *instants) within(m parse.Message, depth int) bool {
 	return false
 }
 
-// isPeriod reports whether a node is the time of the transaction.
+// isPeriod reports whether a node is an expression for the transaction's time, such as now().
 func isPeriod(m parse.Message) bool {
 	switch m.Name() {
 	case "SQLValueFunction":
@@ -220,8 +219,8 @@ func isPeriod(m parse.Message) bool {
 	return false
 }
 
-// MayTellInstant reports whether a text has a word for the time of its transaction as Instants looks for it:
-// a quick look, made for each statement.
+// MayTellInstant reports whether a text contains current_timestamp, transaction_timestamp or now(). It is a
+// fast check for every statement, with false positives.
 func MayTellInstant(sql []byte) bool {
 	for at := 0; ; at++ { // current_timestamp, transaction_timestamp
 		i := bytes.IndexByte(sql[at:], '_')
@@ -244,8 +243,8 @@ func MayTellInstant(sql []byte) bool {
 	}
 }
 
-// Instants are the columns, from 0, of what a text returns that are the very time of its transaction. It
-// looks at a text of one statement, and there not behind a column that stands for several.
+// Instants returns the indexes of a text's result columns, from 0, that are the exact time of its transaction.
+// The text must have one statement. Columns after a star are not included.
 func Instants(p *rewrite.Planner, sql string) (columns []int) {
 	statements := p.Statements(sql)
 	if len(statements) != 1 {
@@ -253,7 +252,7 @@ func Instants(p *rewrite.Planner, sql string) (columns []int) {
 	}
 	list := "returning_list"
 	switch statements[0].Name() {
-	case "SelectStmt": // one that combines others has no list
+	case "SelectStmt": // a set operation has no target list
 		list = "target_list"
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 	default:
@@ -273,7 +272,7 @@ func Instants(p *rewrite.Planner, sql string) (columns []int) {
 	return columns
 }
 
-// expands reports whether a column of a query may stand for several.
+// expands reports whether a result expression may be several columns.
 func expands(m parse.Message, depth int) bool {
 	if m.Is("A_Star") || depth > deepest {
 		return true

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// NamesTime reports whether the only statement of a text plainly reads the time of its transaction: by a word for
-// it, by a constant that says now, or by a default that an INSERT fills. given is what Timed returned of the text
-// where the INSERT is given those defaults; nil where nothing is given.
+// NamesTime reports whether the single statement of a text plainly reads its transaction's time. It does by an
+// expression for the time, a constant such as 'now', or a default that an INSERT fills. given is the result of
+// TimedOf if the INSERT gets these defaults, otherwise nil.
 //
-// Survey is its opposite, which takes for the clock whatever it does not know. Functions, views and DDL are not
-// looked into: a default that DDL notes is not read.
+// SurveyOf is the opposite: it takes everything unknown for the clock. NamesTime ignores functions, views and
+// DDL.
 func NamesTime(p *rewrite.Planner, sql string, names *schema.Names, given Timed) bool {
 	for _, node := range p.Statements(sql) {
 		switch node.Name() {
@@ -32,10 +32,10 @@ func NamesTime(p *rewrite.Planner, sql string, names *schema.Names, given Timed)
 	return false
 }
 
-// timeNamer looks for the time in one statement.
+// timeNamer searches one statement for the time.
 type timeNamer struct {
 	names  *schema.Names
-	filled bool // its INSERTs are given their defaults
+	filled bool // the INSERTs of the statement get the values of their defaults
 }
 
 func (n *timeNamer) visit(m parse.Message, depth int) bool {
@@ -66,8 +66,8 @@ func (n *timeNamer) fills(m parse.Message) bool {
 	return false
 }
 
-// leavesOut reports whether the relation of an INSERT has a column with such a default that the statement does not list.
-// Without a list the columns of its query are the first of the relation.
+// leavesOut reports whether an INSERT omits a column whose default is the time. Without a column list, the
+// query provides the leading columns of the relation.
 func (n *timeNamer) leavesOut(m parse.Message) bool {
 	listed, first := map[string]bool{}, 0
 	for column := range m.List("cols") {
@@ -88,7 +88,7 @@ func (n *timeNamer) leavesOut(m parse.Message) bool {
 	})
 }
 
-// defaulted reports whether a field of a statement has DEFAULT, and its relation such a column.
+// defaulted reports whether a field contains DEFAULT, and the relation has a column whose default is the time.
 func (n *timeNamer) defaulted(m parse.Message, field string) bool {
 	if !m.Has(field) || !n.anyTimed(m, func(*schema.Column) bool { return true }) {
 		return false
@@ -101,7 +101,8 @@ func (n *timeNamer) defaulted(m parse.Message, field string) bool {
 	return false
 }
 
-// anyTimed reports whether the relation of a statement has a column that is filled with the time, of which take is true.
+// anyTimed reports whether the statement's relation has a column whose default is the time and for which take
+// returns true.
 func (n *timeNamer) anyTimed(m parse.Message, take func(*schema.Column) bool) bool {
 	name := m.Child("relation")
 	r, _ := n.names.Find(name.Text("schemaname"), name.Text("relname"))
@@ -116,7 +117,7 @@ func (n *timeNamer) anyTimed(m parse.Message, take func(*schema.Column) bool) bo
 	return false
 }
 
-// inserts counts the INSERTs in a statement.
+// inserts returns the number of INSERTs in a statement.
 func inserts(m parse.Message, depth int) (count int) {
 	if depth > deepest {
 		return 0
@@ -130,7 +131,7 @@ func inserts(m parse.Message, depth int) (count int) {
 	return count
 }
 
-// isAge reports a call of age() of one value, which is that from the current date.
+// isAge reports whether m is age(x), which is computed from the current date.
 func isAge(m parse.Message) bool {
 	if !m.Is("FuncCall") || len(m.Values("args")) != 1 {
 		return false
@@ -139,7 +140,7 @@ func isAge(m parse.Message) bool {
 	return names[len(names)-1] == "age" && (len(names) == 1 || len(names) == 2 && names[0] == "pg_catalog")
 }
 
-// saysNow reports a constant that is a word for the time, and nothing else.
+// saysNow reports whether m is one of the constants now, today, tomorrow and yesterday.
 func saysNow(m parse.Message) bool {
 	if !m.Is("A_Const") || !m.Has("sval") {
 		return false

@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// tableName is a relation's name with that of its schema.
+// tableName is a relation's name with its schema.
 type tableName struct{ schema, name string }
 
-// StoredTimes are the columns in which statements of a transaction have stored its time.
+// StoredTimes records the columns in which a transaction has stored its time.
 type StoredTimes struct{ in []storedTime }
 
-// storedTime are such columns of a relation, by their names; of all columns where nobody knows which they are. Of
-// a relation without a name nobody knows which one it is.
+// storedTime lists columns of one relation that hold the time; nil columns mean any. An empty tableName is an
+// unknown relation.
 type storedTime struct {
 	tableName
-	columns []string // nil: any
+	columns []string // nil means any column
 }
 
-// Note takes in what a text stores.
+// Note records which columns a text may set to the time.
 func (t *StoredTimes) Note(p *rewrite.Planner, sql string, names *schema.Names) {
 	timed, inserts, _ := timeWords([]byte(sql))
 	if !timed && !inserts {
@@ -32,7 +32,8 @@ func (t *StoredTimes) Note(p *rewrite.Planner, sql string, names *schema.Names) 
 	}
 }
 
-// note looks for statements that store the time: by its words, which timed says are in the text, or by defaults.
+// note records statements that store the time, by an expression or by a default. timed reports that the text
+// contains an expression for the time.
 func (t *StoredTimes) note(m parse.Message, timed bool, names *schema.Names, depth int) {
 	if depth > deepest {
 		t.add(storedTime{})
@@ -56,7 +57,7 @@ func (t *StoredTimes) note(m parse.Message, timed bool, names *schema.Names, dep
 	}
 }
 
-// timeColumns are the columns of a relation that are filled with the time, and those that may be computed of it.
+// timeColumns returns the columns whose default is the time, and those that may be computed from it.
 func timeColumns(r *schema.Relation) (columns []string) {
 	for _, c := range r.Columns {
 		if c.Fill == schema.Clock || c.Computed {
@@ -75,7 +76,7 @@ func (t *StoredTimes) add(s storedTime) {
 	}
 }
 
-// Read reports whether a text may read what was stored, and so tell its client the time.
+// Read reports whether a text may return a recorded time to the client.
 func (t *StoredTimes) Read(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	if len(t.in) == 0 {
 		return false
@@ -87,14 +88,14 @@ func (t *StoredTimes) Read(p *rewrite.Planner, sql string, names *schema.Names) 
 	})
 }
 
-// timeReader looks through one statement.
+// timeReader searches one statement for reads of recorded times.
 type timeReader struct {
 	stored []storedTime
 	names  *schema.Names
-	any    bool     // it may read what was stored, whatever it names
-	rows   bool     // it reads columns that it does not name: by a star, a join, names of its own
-	of     []string // the names of what was stored: columns, and relations, which stand for whole rows
-	named  []string // what it names
+	any    bool     // it may read any column
+	rows   bool     // it reads columns without naming them: by a star, a natural join or an alias
+	of     []string // the names of recorded columns, and of their relations, which denote whole rows
+	named  []string // the names in the statement
 }
 
 func (r *timeReader) told() bool {
@@ -110,7 +111,7 @@ func (r *timeReader) visit(m parse.Message, depth int) {
 		r.any = r.any || callsUnknown(m)
 	case "A_Star":
 		r.rows = true
-	case "JoinExpr": // one with a name has rows of its own
+	case "JoinExpr": // the alias of a join has columns
 		r.rows = r.rows || m.Flag("is_natural") || m.Has("alias")
 	case "CopyStmt":
 		r.rows = r.rows || !m.Has("attlist")
@@ -121,7 +122,7 @@ func (r *timeReader) visit(m parse.Message, depth int) {
 		r.named = append(r.named, m.Text("sval"))
 	case "IndexElem":
 		r.named = append(r.named, m.Text("name"))
-	case "InsertStmt": // what it returns it has inserted
+	case "InsertStmt": // RETURNING shows only the inserted rows
 		if !m.Has("on_conflict_clause") {
 			target = m.Child("relation")
 		}
@@ -136,7 +137,7 @@ func (r *timeReader) visit(m parse.Message, depth int) {
 	}
 }
 
-// column looks at a reference to a column. What stands in front of its last name is a relation's.
+// column processes a column reference. Names before the last one are those of relations.
 func (r *timeReader) column(m parse.Message) {
 	fields := slices.Collect(m.List("fields"))
 	if last := fields[len(fields)-1]; last.Is("String") {
@@ -146,7 +147,7 @@ func (r *timeReader) column(m parse.Message) {
 	}
 }
 
-// relation looks at a relation that is read. Those of the catalog show nothing that was stored.
+// relation processes a relation that is read. Catalogs contain no recorded times.
 func (r *timeReader) relation(m parse.Message) {
 	name := tableName{m.Text("schemaname"), m.Text("relname")}
 	found := r.names.Relation(name.schema, name.name)
@@ -160,7 +161,7 @@ func (r *timeReader) relation(m parse.Message) {
 		switch {
 		case s.tableName == tableName{}:
 			r.any = true
-		case found == nil: // of a WITH query the query itself is looked at
+		case found == nil: // the query of a WITH name is visited separately
 			r.any = r.any || name.schema != ""
 		case found.View:
 			r.any = true

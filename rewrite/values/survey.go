@@ -8,29 +8,30 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// What a transaction does beside the values that it gets back when it is run again: such
-// values are true only where nothing else of it says otherwise.
+// A repeated transaction gets the values of its first run. The values are valid only if no other part of the
+// transaction depends on the clock or changes sequences.
 
-// Survey says what a text may do to values that were drawn before.
+// Survey lists the effects of a text on values that an earlier run of it got.
 type Survey struct {
-	// Time: it may read the clock, which has gone on.
+	// Time means that the text may read the clock, which has advanced since.
 	Time bool
-	// Numbers: it may set a sequence back, or make one.
+	// Numbers means that the text may set a sequence back or create one.
 	Numbers bool
-	// Views: it reads a user's relation that is no table, which may call any function. The server's own call
-	// none of a user's.
+	// Views means that the text reads a user's view, which may call any function. Views of the server call no
+	// user function.
 	Views bool
 }
 
-// Or is what two texts may do.
+// Or returns the union of two surveys.
 func (s Survey) Or(t Survey) Survey {
 	return Survey{Time: s.Time || t.Time, Numbers: s.Numbers || t.Numbers, Views: s.Views || t.Views}
 }
 
-// all is what a text may do of which nobody knows.
+// all is the survey of a text with unknown effects.
 var all = Survey{Time: true, Numbers: true, Views: true}
 
-// SurveyOf looks through a text. What cannot be read, or calls what nobody knows, may do all.
+// SurveyOf returns the effects of a text. A text that cannot be read, or calls an unknown function, has all
+// effects.
 func SurveyOf(p *rewrite.Planner, sql string, names *schema.Names) Survey {
 	statements := p.Statements(sql)
 	if names == nil || len(statements) == 0 && !blank(sql) {
@@ -51,8 +52,8 @@ func SurveyOf(p *rewrite.Planner, sql string, names *schema.Names) Survey {
 	return s
 }
 
-// saysWord reports whether a text has a word of those for the time, a constant that means it, or,
-// where defaults count, DEFAULT.
+// saysWord reports whether a text contains one of words, or a constant that means the current time. With
+// defaults, the word DEFAULT counts, too.
 func saysWord(sql string, words map[string]bool, defaults bool) bool {
 	var small [parse.MaxWord + 1]byte
 	was, kind := parse.EndToken, parse.EndToken
@@ -67,7 +68,7 @@ func saysWord(sql string, words map[string]bool, defaults bool) bool {
 				return true
 			}
 		case parse.StringToken:
-			if was == parse.StringToken || parse.TimeText(l.Lexeme()) { // two that follow one another are one constant
+			if was == parse.StringToken || parse.TimeText(l.Lexeme()) { // adjacent string constants form one constant
 				return true
 			}
 		}
@@ -80,21 +81,20 @@ func blank(sql string) bool {
 	return l.Next() == parse.EndToken
 }
 
-// deepest bounds how deep surveys go into a tree: deeper ones may do all.
+// deepest is the maximum depth of a tree in a survey. A deeper text has all effects.
 const deepest = 200
 
 type surveyor struct {
 	names   *schema.Names
-	fills   bool          // the statement inserts: its relations' defaults may run
-	updates bool          // it is an UPDATE
-	withs   []string      // the names of its WITH queries
+	fills   bool          // the statement inserts, so that defaults of its relations may run
+	updates bool          // the statement is an UPDATE
+	withs   []string      // the names of the statement's WITH queries
 	root    parse.Message // the statement
 	known   [][]schema.Column
 	Survey
 }
 
-// withs appends the names of the WITH queries in a node. What a WITH query reads is looked through where
-// it stands.
+// withs appends the names of the WITH queries in a node. The queries themselves are visited separately.
 func withs(m parse.Message, depth int, names []string) []string {
 	if depth > deepest {
 		return names
@@ -127,7 +127,7 @@ func (v *surveyor) visit(m parse.Message, depth int) {
 		if known := parse.RoleNamed(last)&parse.Harmless != 0 || parse.Drawers[last]; !known || len(names) > 1 && names[0] != "pg_catalog" {
 			v.Survey = all
 		}
-	case "SetToDefault": // of an UPDATE: its default runs, and nobody has looked which that is
+	case "SetToDefault": // in an UPDATE an unknown default runs
 		v.Numbers = v.Numbers || v.updates
 	}
 	for child := range m.Nodes() {
@@ -135,7 +135,7 @@ func (v *surveyor) visit(m parse.Message, depth int) {
 	}
 }
 
-// relation looks at what a name stands for.
+// relation adds the effects of reading or filling a relation.
 func (v *surveyor) relation(m parse.Message) {
 	r, known := v.names.Find(m.Text("schemaname"), m.Text("relname"))
 	switch {
@@ -152,11 +152,9 @@ func (v *surveyor) relation(m parse.Message) {
 	}
 }
 
-// Observes reports whether the answer of a text says anything of the data that others may change, or
-// of the time of its transaction. It does not where the text reads no relation and calls nothing
-// that is not known: constants, what is drawn, and an INSERT of such values, since whether its key
-// is taken is no matter of its snapshot in PostgreSQL either. A change of the schema says nothing of
-// data. Without names nobody knows of defaults.
+// Observes reports whether the answer of a text depends on data that others may change, or on the transaction's
+// time. It does not if the text reads no relation and calls only known functions. An INSERT of constants or
+// drawn values does not either, nor does DDL. Without names, defaults are not considered.
 func Observes(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	statements := p.Statements(sql)
 	if len(statements) == 0 {
@@ -192,7 +190,7 @@ func Observes(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	return false
 }
 
-// fillsTime reports whether a relation has a column that is filled with the time.
+// fillsTime reports whether a relation has a column whose default is the time.
 func fillsTime(relation parse.Message, names *schema.Names) bool {
 	if names == nil {
 		return false
@@ -201,7 +199,7 @@ func fillsTime(relation parse.Message, names *schema.Names) bool {
 	return known && r != nil && slices.ContainsFunc(r.Columns, func(c schema.Column) bool { return c.Fill == schema.Clock })
 }
 
-// readsData reports whether what is under a node may read data.
+// readsData reports whether a node may read data.
 func readsData(m parse.Message, depth int) bool {
 	if depth > deepest || m.Is("RangeVar") || m.Is("FuncCall") && callsUnknown(m) {
 		return true
@@ -222,12 +220,12 @@ func callsUnknown(call parse.Message) bool {
 	return !known || len(names) > 1 && names[0] != "pg_catalog"
 }
 
-// numbers are functions that answer for a sequence.
+// numbers are functions that return or set the state of a sequence.
 var numbers = parse.WordSet("currval lastval setval")
 
-// Draws reports what a text draws whose answer can stand for it when its transaction is run
-// again: Drawn, or Clock where the time is in it. Such a text is one SELECT that reads no
-// table, and of calls of what draws. Settled for any other.
+// Draws classifies a SELECT whose answer can replace a repeated run. The SELECT must read no table and consist
+// of calls that draw values. The result is Clock if one of them is the time, otherwise Drawn. It is Settled for
+// any other text.
 func Draws(p *rewrite.Planner, sql string) schema.Fill {
 	statements := p.Statements(sql)
 	if len(statements) != 1 || !statements[0].Is("SelectStmt") {
@@ -249,7 +247,7 @@ func Draws(p *rewrite.Planner, sql string) schema.Fill {
 	return fill
 }
 
-// drawOf is what an expression draws, where that is all it does.
+// drawOf returns what an expression draws; Settled if it is more than one call.
 func drawOf(n parse.Message) schema.Fill {
 	if n.Is("TypeCast") && parse.IsBuiltinType(n.Child("type_name")) {
 		n = n.Child("arg")

@@ -6,22 +6,23 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The time of a transaction goes into every column that an INSERT has the server fill with it: of an INSERT ...
-// VALUES (Insertion, upsert), of one that inserts what it selects (selection), and of those in WITH queries (within).
+// When a transaction is repeated, every column whose default is the time gets the time of the first run. Timed
+// covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (selection) and INSERTs in WITH queries
+// (within).
 
-// Timed is a statement that can be given the time of its transaction.
+// Timed is a statement that can get the time of its transaction.
 type Timed interface {
-	// With is the statement with what is given in it; "" where that is nothing.
+	// With returns the statement with the given values, or "" if none is given.
 	With(g Given) string
-	// Survey is that of the statement where it is sent so.
+	// Survey returns the effects of the statement with the given values.
 	Survey(g Given) Survey
-	// GivesTime reports whether the statement is given the time.
+	// GivesTime reports whether the statement gets the time.
 	GivesTime(g Given) bool
-	// Same reports whether the relations into which it inserts were the same ones by other names.
+	// Same reports whether names resolve the statement's target relations to the same ones.
 	Same(names *schema.Names) bool
 }
 
-// TimedOf returns what the only statement of a text is, or nil where it cannot be given the time.
+// TimedOf returns the Timed of a text with one statement, or nil if the statement cannot get the time.
 func TimedOf(p *rewrite.Planner, sql string, names *schema.Names) Timed {
 	if in := InsertionOf(p, sql, names); in != nil {
 		return in
@@ -42,8 +43,8 @@ func TimedOf(p *rewrite.Planner, sql string, names *schema.Names) Timed {
 	return nil
 }
 
-// upsert is an INSERT ... VALUES ... ON CONFLICT DO UPDATE. What the client was told of its rows is not given: some
-// were there before.
+// upsert is an INSERT ... VALUES ... ON CONFLICT DO UPDATE. Values of its first answer are not given, because
+// some of its rows existed before.
 type upsert struct{ *Insertion }
 
 func (u upsert) With(g Given) string {
@@ -56,14 +57,14 @@ func (u upsert) Survey(g Given) Survey {
 	return u.Insertion.Survey(g)
 }
 
-// selection is an INSERT of what a query selects, with a list of columns. What the client was told of its rows is
-// not given.
+// selection is an INSERT ... SELECT with a column list. Values of its first answer are not given.
 type selection struct {
 	Insertion
-	first int // the token behind SELECT
+	first int // the token after SELECT or ALL
 }
 
-// selectionOf is such a statement; nil for any other, and where the query names its columns by their numbers.
+// selectionOf returns the selection of an INSERT, or nil. Queries that may refer to columns by number are
+// excluded.
 func selectionOf(sql string, node parse.Message, names *schema.Names) *selection {
 	if !node.Is("InsertStmt") || node.Has("with_clause") || !node.Has("cols") {
 		return nil
@@ -88,7 +89,7 @@ func selectionOf(sql string, node parse.Message, names *schema.Names) *selection
 	return s
 }
 
-// With puts the columns in front of the others.
+// With inserts the columns whose value is given before the others.
 func (s *selection) With(g Given) string {
 	g.Value = nil
 	var added []int
@@ -108,22 +109,22 @@ func (s *selection) Survey(g Given) Survey {
 	return s.Insertion.Survey(g)
 }
 
-// within is a statement that inserts in its WITH queries, and may be an INSERT itself. What the client was told
-// of its rows is not given.
+// within is a statement with INSERTs in WITH queries, and possibly an INSERT itself. Values of its first answer
+// are not given.
 type within struct {
 	p     *rewrite.Planner
 	sql   string
 	names *schema.Names
-	parts []timedPart // in their order
+	parts []timedPart // in text order
 }
 
-// timedPart is one of the INSERTs, and where it stands.
+// timedPart is one INSERT of a statement, and its offsets in the text.
 type timedPart struct {
 	start, end int
 	in         Timed
 }
 
-// withinOf is such a statement; nil for any other.
+// withinOf returns the within of a statement, or nil.
 func withinOf(p *rewrite.Planner, sql string, node parse.Message, names *schema.Names) *within {
 	switch node.Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
@@ -139,7 +140,7 @@ func withinOf(p *rewrite.Planner, sql string, node parse.Message, names *schema.
 		if open < 0 {
 			return nil
 		}
-		if open++; ph.Punct(open, '(') && pairs[open] >= 0 { // names of its columns
+		if open++; ph.Punct(open, '(') && pairs[open] >= 0 { // a list of column names
 			open = int(pairs[open]) + 1
 		}
 		for ph.Word(open, "as") || ph.Word(open, "not") || ph.Word(open, "materialized") {
@@ -162,7 +163,7 @@ func withinOf(p *rewrite.Planner, sql string, node parse.Message, names *schema.
 	return w
 }
 
-// add adds what stands there, if it can be given the time.
+// add adds the INSERT between two offsets if it can get the time.
 func (w *within) add(start, end int, withs []string) {
 	in := TimedOf(w.p, w.sql[start:end], w.names)
 	switch in := in.(type) {
@@ -192,7 +193,7 @@ func (w *within) With(g Given) string {
 	return parse.Edited(w.sql, edits)
 }
 
-// Survey looks at each INSERT by itself, and at what is left with nothing in their places.
+// Survey combines the surveys of the INSERTs and of the statement without them.
 func (w *within) Survey(g Given) Survey {
 	g.Value = nil
 	var edits []parse.Edit

@@ -6,19 +6,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Which statements tell their client the time of the transaction: a client that was told it may compare with
-// what it is told next. Of some that time can be taken from the answer (Instants, Insertion.Times); of others
-// it has to be asked for.
+// A client that got the transaction's time may compare it with a later answer. The time can be taken from some
+// answers (Instants, Insertion.Times). For other statements Sluice must query it.
 
-// MayUseTime reports whether a text may tell the time of its transaction, or store that: a quick look, made for
-// each statement behind a savepoint.
+// MayUseTime reports whether a text may return or store its transaction's time. It is a fast check for every
+// statement after a savepoint, with false positives.
 func MayUseTime(sql []byte) bool {
 	named, inserts, _ := timeWords(sql)
 	return named || inserts
 }
 
-// timeWords reports whether a text names the time of its transaction, and whether it may insert rows, and may
-// return such.
+// timeWords reports which words a text contains. named: an expression for the transaction's time; inserts:
+// INSERT or MERGE; returned: RETURNING after these.
 func timeWords(sql []byte) (named, inserts, returned bool) {
 	var small [parse.MaxWord + 1]byte
 	for l := (parse.Lexer{Text: sql, UTF8: true}); ; {
@@ -38,9 +37,8 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 	}
 }
 
-// HidesTime reports whether the answer of a text may tell the time of its transaction, and that time cannot
-// be taken from it: it is told by an expression, or in rows of which there may be none. A text of several
-// statements is looked through as one.
+// HidesTime reports whether the answer of a text may depend on its transaction's time without showing it
+// exactly. The time may be in an expression, or in rows that may be missing. Several statements count as one.
 func HidesTime(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	statements := p.Statements(sql)
 	for _, node := range statements {
@@ -52,8 +50,8 @@ func HidesTime(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	return false
 }
 
-// tellsTime reports whether a statement may tell the time, and whether it surely shows the very time where that
-// is looked for: in the columns that an INSERT ... VALUES returns, or in the only row of a query without tables.
+// tellsTime reports whether a statement may return the time, and whether a column certainly shows the exact
+// time. shows is set for an INSERT ... VALUES ... RETURNING, and for a query of one row without tables.
 func tellsTime(p *rewrite.Planner, sql string, node parse.Message, names *schema.Names) (tells, shows bool) {
 	timed, _, _ := timeWords([]byte(sql))
 	switch node.Name() {
@@ -75,8 +73,8 @@ func tellsTime(p *rewrite.Planner, sql string, node parse.Message, names *schema
 	return false, false
 }
 
-// returnsStored reports whether a statement returns rows that it inserts into what has a column that is filled with
-// the time.
+// returnsStored reports whether a statement returns inserted rows of a relation that has a column whose default
+// is the time.
 func returnsStored(m parse.Message, names *schema.Names, depth int) bool {
 	if depth > deepest || (m.Is("InsertStmt") || m.Is("MergeStmt")) && m.Has("returning_list") && fillsTime(m.Child("relation"), names) {
 		return true
@@ -89,8 +87,8 @@ func returnsStored(m parse.Message, names *schema.Names, depth int) bool {
 	return false
 }
 
-// MayTell reports whether a text of several statements may tell its client the time of its transaction, or what it
-// inserts: a quick look.
+// MayTell reports whether a text may return its transaction's time or inserted rows. It is a fast check for
+// multi-statement queries, with false positives.
 func MayTell(sql []byte) bool {
 	named, _, returned := timeWords(sql)
 	return named || returned

@@ -7,16 +7,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Several rows as SQLAlchemy inserts them where it wants their keys in order:
+// SQLAlchemy inserts several rows in this form if it needs their keys in order:
 //
 //	INSERT INTO t (a, b) SELECT p0::VARCHAR, p1::INTEGER
 //	FROM (VALUES ($1::VARCHAR, $2::INTEGER, 0), ($3::VARCHAR, $4::INTEGER, 1)) AS imp_sen(p0, p1, sen_counter)
 //	ORDER BY sen_counter RETURNING t.id
 //
-// That is an INSERT ... VALUES, and is taken for one (Insertion).
+// The statement is handled as the INSERT ... VALUES with the same rows (Insertion).
 
-// unrolled is a text of one INSERT of that form as the INSERT ... VALUES that inserts the same rows in the same
-// order; "" for any other.
+// unrolled returns an INSERT in SQLAlchemy's form as an INSERT ... VALUES with the same rows in the same order.
+// It returns "" for any other statement.
 func unrolled(sql string, node parse.Message) string {
 	u := unroller{Insertion{ph: parse.LexPhrase([]byte(sql), 0, len(sql))}}
 	u.pairs = u.ph.Pairs()
@@ -48,11 +48,11 @@ func unrolled(sql string, node parse.Message) string {
 	return sql[:u.ph.Tokens[head].Start] + "VALUES " + texts + sql[last:]
 }
 
-// unroller reads the tokens of such a text.
+// unroller reads the tokens of an INSERT in SQLAlchemy's form.
 type unroller struct{ Insertion }
 
-// source are the rows that a query of that form selects from, without the number that each has at its end, and
-// the names of their columns, with that of the number; none for any other query.
+// source returns the rows and the column names of the VALUES in SQLAlchemy's form. The rows lack the trailing
+// number, and the names include its column. It returns nothing for any other query.
 func source(query parse.Message) (rows [][]parse.Message, columns []string) {
 	from, sort := slices.Collect(query.List("from_clause")), slices.Collect(query.List("sort_clause"))
 	if len(from) != 1 || len(sort) != 1 || !from[0].Is("RangeSubselect") || !sort[0].Child("node").Is("ColumnRef") || from[0].Flag("lateral") || parse.SetOperation(query.Integer("op")) > parse.SETOP_NONE ||
@@ -69,8 +69,8 @@ func source(query parse.Message) (rows [][]parse.Message, columns []string) {
 	return numbered(values, len(columns)), columns
 }
 
-// numbered are the rows of VALUES without the number that each has at its end; none where that does not grow, or
-// a column has values of several types.
+// numbered returns the rows of a VALUES without their trailing number. It returns nil if the number does not
+// increase, or if a column has values of several types.
 func numbered(values parse.Message, columns int) (rows [][]parse.Message) {
 	was := -1
 	for list := range values.List("values_lists") {
@@ -97,8 +97,8 @@ func numbered(values parse.Message, columns int) (rows [][]parse.Message) {
 	return rows
 }
 
-// alike reports whether the values of a column are of one type whichever of the rows is looked at: casts to one
-// type, or constants of one kind, beside NULL.
+// alike reports whether all values of a column, apart from NULL, are casts to one type or constants of one
+// kind.
 func alike(rows [][]parse.Message, column int) bool {
 	var first parse.Message
 	for _, row := range rows {
@@ -116,7 +116,7 @@ func alike(rows [][]parse.Message, column int) bool {
 	return true
 }
 
-// constantKind is the field of a constant that has its value.
+// constantKind returns the field of a constant that holds its value.
 func constantKind(n parse.Message) string {
 	for _, field := range [...]string{"ival", "fval", "boolval", "sval", "bsval"} {
 		if n.Has(field) {
@@ -126,8 +126,8 @@ func constantKind(n parse.Message) string {
 	return ""
 }
 
-// targets says of each column that the query selects which value of a row it is, with what is made of that
-// (::VARCHAR). head is the token SELECT; open becomes that behind the list.
+// targets returns the value and the cast of each result column. head is the token SELECT, and open becomes the
+// token FROM.
 func (u *unroller) targets(query parse.Message, head int, columns []string) (made []madeOf, open int) {
 	if !u.ph.Word(head, "select") {
 		return nil, 0
@@ -166,14 +166,14 @@ func (u *unroller) targets(query parse.Message, head int, columns []string) (mad
 	return made, open
 }
 
-// madeOf is a column of the query: a value of its row, and the cast behind it.
+// madeOf is a result column: the index of a value in its row, and the text of the cast.
 type madeOf struct {
 	value int
 	cast  string
 }
 
-// values are the rows of VALUES as they are inserted; open is the token FROM. end becomes the token that closes
-// the subquery. "" where they are not plain to see.
+// values returns the rows as they are inserted, or "" if the text is not in SQLAlchemy's form. open is the
+// token FROM, and end becomes the token that closes the subquery.
 func (u *unroller) values(rows [][]parse.Message, open int, made []madeOf) (texts string, end int) {
 	if !u.ph.Punct(open+1, '(') || !u.ph.Word(open+2, "values") || u.pairs[open+1] < 0 {
 		return "", 0
@@ -192,7 +192,7 @@ func (u *unroller) values(rows [][]parse.Message, open int, made []madeOf) (text
 			b.WriteString(map[bool]string{true: "(", false: ", "}[i == 0])
 			it := items[m.value]
 			text := "(" + string(u.ph.Text[u.ph.Tokens[it.first].Start:u.ph.Tokens[it.last].End]) + ")"
-			if untyped(rows, m.value) { // a subquery takes it for a text
+			if untyped(rows, m.value) { // a subquery gives these constants the type text
 				text = "(" + text + "::text)"
 			}
 			b.WriteString(text + m.cast)
@@ -206,7 +206,7 @@ func (u *unroller) values(rows [][]parse.Message, open int, made []madeOf) (text
 	return b.String(), end
 }
 
-// untyped reports whether the values of a column are strings and NULL, which are of no type by themselves.
+// untyped reports whether a column has only string constants and NULL, which have no type of their own.
 func untyped(rows [][]parse.Message, column int) bool {
 	return !slices.ContainsFunc(rows, func(row []parse.Message) bool {
 		n := row[column]
@@ -214,8 +214,8 @@ func untyped(rows [][]parse.Message, column int) bool {
 	})
 }
 
-// behind reports whether nothing but the names of the columns and ORDER BY stands behind the subquery, which
-// ends at token end, in front of RETURNING or the end.
+// behind reports whether only the column names and ORDER BY follow the subquery, which ends at token end.
+// RETURNING, ON or the end must follow.
 func (u *unroller) behind(end int, columns []string) bool {
 	open := end + 3
 	if !u.ph.Word(end+1, "as") || !u.ph.Punct(open, '(') || int(u.pairs[open]) != open+2*len(columns) {
