@@ -1,5 +1,5 @@
-// Package answer says what a frame of the server means for the request that it answers, and what becomes of
-// the server's errors. It holds no state.
+// Package answer classifies the frames of the server by the request that they answer, and says how Sluice
+// treats the server's errors. It holds no state.
 package answer
 
 import (
@@ -8,25 +8,25 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Meaning is what a frame means for the request at the head of the queue.
+// Meaning is what a frame of the server means for the oldest request without an answer.
 type Meaning uint8
 
 const (
-	Unexpected   Meaning = iota // nobody asked for such a frame: the backend is out of step
-	Continues                   // more follows for the same request
+	Unexpected   Meaning = iota // no request awaits the frame: the backend and Sluice disagree
+	Continues                   // more frames follow for the same request
 	Ends                        // the request is answered
-	Prepares                    // as Ends: the server has taken a text
-	Binds                       // as Ends: the columns are those that were described
-	Parameters                  // the first half of a description
-	Describes                   // as Ends: the other half
-	Completes                   // as Ends: a statement has run
-	CompletesOne                // a statement of a simple Query has run, and more may follow
+	Prepares                    // a Parse succeeded, which ends the request
+	Binds                       // a Bind succeeded, which ends the request; the columns are as described before
+	Parameters                  // the first frame of an answer to Describe, with the parameters
+	Describes                   // the second frame of an answer to Describe, which ends the request
+	Completes                   // an Execute is complete, which ends the request
+	CompletesOne                // one statement of a simple Query is complete, and more may follow
 	Copies                      // the server waits for COPY data
-	Settles                     // ReadyForQuery: the turn is over
+	Settles                     // ReadyForQuery, which ends the turn
 )
 
-// meanings has the meaning by the type of the request and that of the server's frame. Rows and what comes
-// unasked do not get here.
+// meanings maps the types of a request and of a frame to a Meaning. Rows and asynchronous frames are handled
+// before.
 var meanings = func() (table [128][128]Meaning) {
 	for asked, frames := range map[byte]map[byte]Meaning{
 		wire.Parse:    {wire.ParseComplete: Prepares},
@@ -48,27 +48,27 @@ var meanings = func() (table [128][128]Meaning) {
 	return table
 }()
 
-// To returns what a frame means that answers a request of that type. Both types are below 128.
+// To returns the meaning of a frame that answers a request. Both types must be below 128.
 func To(request, frame byte) Meaning { return meanings[request][frame] }
 
-// Frame is a frame of the server, with its meaning.
+// Frame is a frame of the server with its meaning.
 type Frame struct {
 	Type  byte
 	Means Meaning
-	Bytes []byte // cut short where Total, its whole length, exceeds a buffer
+	Bytes []byte // incomplete if Total, the frame's length, exceeds a buffer
 	Total int
 }
 
 // Ends reports whether the frame ends a statement.
 func (f *Frame) Ends() bool { return f.Means == Completes || f.Means == CompletesOne }
 
-// Cut reports whether the frame has not come whole.
+// Cut reports whether Bytes is incomplete.
 func (f *Frame) Cut() bool { return f.Total > len(f.Bytes) }
 
 // Row reports whether the frame is a row of a result.
 func (f *Frame) Row() bool { return f.Type == wire.DataRow }
 
-// Tag returns the tag of a CommandComplete; "" for any other frame.
+// Tag returns the tag of a CommandComplete, or "" for any other frame.
 func (f *Frame) Tag() string {
 	if f.Type != wire.CommandComplete {
 		return ""
@@ -76,22 +76,22 @@ func (f *Frame) Tag() string {
 	return string(f.Bytes[wire.HeaderLen : len(f.Bytes)-1])
 }
 
-// Verb returns the first word of that tag.
+// Verb returns the first word of the command tag.
 func (f *Frame) Verb() string {
 	verb, _, _ := strings.Cut(f.Tag(), " ")
 	return verb
 }
 
-// Error is what becomes of an error of the server.
+// Error says how Sluice treats an error of the server.
 type Error struct {
-	// Instead is what the client gets in its place; nil: the error.
+	// Instead is the frame that the client gets instead of the error; nil for the error itself.
 	Instead []byte
-	// Forced: the server was sent what fails, so the error says nothing of what the server holds.
+	// Forced means that Sluice sent a statement that always fails, so the error is not about data.
 	Forced bool
-	// Final: the transaction is not run again for it.
+	// Final means that the transaction is not repeated after this error.
 	Final bool
-	// Front goes to the client in front of the error.
+	// Front is sent to the client before the error.
 	Front []byte
-	// Hint is given with the error, where the text has none; "" for none.
+	// Hint is added to an error without a hint; "" for none.
 	Hint string
 }

@@ -6,11 +6,10 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Hints for errors that tell of a limit of DSQL. The server names the limit at best, and never
-// says what helps: applications have limits of their own for what they store and change at
-// once, and those were chosen for a database that takes more.
+// These hints explain errors about limits of DSQL. The server names the limit at most. Applications often have
+// limits of their own, which were chosen for a database that allows more.
 
-// exceeded are the limits, each with a part of the message that tells of it.
+// exceeded maps a part of an error message to the hint about the exceeded limit.
 var exceeded = []struct{ message, hint string }{
 	{"transaction row limit exceeded", "A transaction of Aurora DSQL changes at most 3,000 rows" + ownLimit},
 	{"transaction size limit", "A transaction of Aurora DSQL changes at most 10 MiB" + ownLimit},
@@ -23,8 +22,8 @@ var exceeded = []struct{ message, hint string }{
 
 const ownLimit = ". If the application has a limit of its own for this, set it below."
 
-// LimitHint returns the hint for an error that tells of a limit of DSQL; "" for any other. payload is that
-// of the ErrorResponse.
+// LimitHint returns the hint for an error about an exceeded limit of DSQL, or "". payload is that of the
+// ErrorResponse.
 func LimitHint(payload []byte) string {
 	if string(retry.Field(payload, 'C')) != "54000" {
 		return ""

@@ -1,7 +1,7 @@
-// Package result makes the frames of statements that are answered without a server: tags, descriptions and
-// rows. They are PostgreSQL's, byte for byte, so that no client can tell the two apart.
+// Package result builds the frames of statements that Sluice answers itself: tags, descriptions and rows. They
+// equal PostgreSQL's byte for byte, so that clients cannot distinguish the two.
 //
-// It is pure: the caller owns the frames that it gets.
+// The package is pure: the caller owns the frames that it gets.
 package result
 
 import (
@@ -13,12 +13,12 @@ import (
 // OIDs of types.
 const boolean, text, void = 16, 25, 2278
 
-// columnSize is the length of a column in a RowDescription, behind its name: a zero byte, OID of the table,
-// number of the column, OID of the type, its size, its modifier and the format.
+// columnSize is the length in bytes of a column in a RowDescription after its name. It consists of a zero byte,
+// table OID, column number, type OID, size, modifier and format.
 const columnSize = 1 + 4 + 2 + 4 + 2 + 4 + 2
 
-// Columns returns the RowDescription of columns of one type, by its OID and its size in bytes, -1 for a
-// variable one. The columns belong to no table, have no type modifier, and come as text.
+// Columns returns the RowDescription of columns of one type. typ is the type's OID, and size its size in bytes,
+// -1 for a variable one. The columns belong to no table, have no type modifier, and have the text format.
 func Columns(typ uint32, size int16, names ...string) []byte {
 	n := 2
 	for _, name := range names {
@@ -36,7 +36,7 @@ func Columns(typ uint32, size int16, names ...string) []byte {
 	return b
 }
 
-// Row returns a DataRow of values as text, none of which is NULL.
+// Row returns a DataRow of values in text format, none of which is NULL.
 func Row(values ...string) []byte {
 	n := 2
 	for _, value := range values {
@@ -51,7 +51,7 @@ func Row(values ...string) []byte {
 	return b
 }
 
-// Null returns a DataRow with one NULL.
+// Null returns a DataRow with a single NULL.
 func Null() []byte {
 	b := wire.AppendHeader(nil, wire.DataRow, 2+4)
 	return append(b, 0, 1, 0xff, 0xff, 0xff, 0xff)

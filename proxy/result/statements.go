@@ -5,16 +5,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Tag returns a command tag that does not depend on the statement.
+// Tag returns a function that returns the same command tag for every statement.
 func Tag(tag string) func(*rewrite.Statement) string {
 	return func(*rewrite.Statement) string { return tag }
 }
 
-// OwnTag returns the tag that a rule has given the statement.
+// OwnTag returns the tag that a rewriting rule set.
 func OwnTag(st *rewrite.Statement) string { return st.Tag }
 
-// ChangeTag returns the tag of a statement by its first change of settings. SET name TO DEFAULT is a reset
-// whose tag is SET.
+// ChangeTag returns the command tag of SET, RESET or DISCARD ALL. SET name TO DEFAULT resets a setting, but its
+// tag is SET.
 func ChangeTag(st *rewrite.Statement) string {
 	switch c := &st.Changes[0]; {
 	case c.Action == rewrite.DiscardAll:
@@ -25,7 +25,7 @@ func ChangeTag(st *rewrite.Statement) string {
 	return "SET"
 }
 
-// DatabaseTag returns the tag of CREATE DATABASE and DROP DATABASE, which is the statement's name too.
+// DatabaseTag returns the command tag of a CREATE DATABASE or DROP DATABASE.
 func DatabaseTag(st *rewrite.Statement) string {
 	if st.Database.Drop {
 		return "DROP DATABASE"
@@ -33,14 +33,14 @@ func DatabaseTag(st *rewrite.Statement) string {
 	return "CREATE DATABASE"
 }
 
-// AlteredTag returns the tag of a statement that is carried out in steps.
+// AlteredTag returns the command tag of a statement that Sluice carries out in steps.
 func AlteredTag(st *rewrite.Statement) string {
 	_, tag := st.Altered()
 	return tag
 }
 
-// FetchedTag returns the tag of a second Execute of a statement about a cursor: FETCH and MOVE find no row
-// behind the first. It returns "" for any other verb.
+// FetchedTag returns the tag of a repeated Execute of a FETCH, which finds no more rows: FETCH 0. It returns ""
+// for other cursor statements.
 func FetchedTag(st *rewrite.Statement) string {
 	if st.Cursor.Verb == rewrite.FetchCursor {
 		return "FETCH 0"
@@ -48,14 +48,14 @@ func FetchedTag(st *rewrite.Statement) string {
 	return ""
 }
 
-// The following return the RowDescription of the one row that a statement answers with.
+// These functions return the RowDescription of statements that return one row.
 
 func VoidColumn(st *rewrite.Statement) []byte    { return Columns(void, 4, st.Column) }
 func ShownColumn(st *rewrite.Statement) []byte   { return Columns(text, -1, st.Show) }
 func QueriedColumn(st *rewrite.Statement) []byte { return Columns(text, -1, st.Column) }
 func LockColumn(st *rewrite.Statement) []byte    { return LockRow(st.Advisory, false) }
 
-// ConfigColumns describes the row of set_config.
+// ConfigColumns returns the RowDescription of a SELECT of set_config calls.
 func ConfigColumns(st *rewrite.Statement) []byte {
 	var names []string
 	for i := range st.Told {
@@ -64,7 +64,7 @@ func ConfigColumns(st *rewrite.Statement) []byte {
 	return Columns(text, -1, names...)
 }
 
-// LockRow describes the row of a statement about advisory locks, in text or in binary form.
+// LockRow returns the RowDescription of a statement about advisory locks, in text or binary format.
 func LockRow(a *rewrite.Advisory, binaryForm bool) []byte {
 	row := Columns(void, 4, a.Column)
 	if a.Verb == rewrite.TryAdvisory || a.Verb == rewrite.UnlockAdvisory {
@@ -76,7 +76,7 @@ func LockRow(a *rewrite.Advisory, binaryForm bool) []byte {
 	return row
 }
 
-// Described returns the frame that answers Describe by columns of a statement; nil columns: it has no row.
+// Described returns the answer to Describe: the frame of columns, or NoData if columns is nil.
 func Described(columns func(*rewrite.Statement) []byte, st *rewrite.Statement) []byte {
 	if columns == nil {
 		return wire.FrameNoData

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// alterTable rewrites ALTER TABLE.
+// alterTable rewrites an ALTER TABLE of a mapped table.
 func (d *ddl) alterTable(alter parse.Message) {
 	rel := d.find(alter.Child("relation"))
 	if rel == nil {
@@ -31,7 +31,7 @@ func (d *ddl) alterTable(alter parse.Message) {
 	}
 }
 
-// columnCommands are the commands of ALTER TABLE that name a column and read nothing.
+// columnCommands are the commands of ALTER TABLE that name a column and contain no other column reference.
 var columnCommands = []parse.AlterTableType{
 	parse.AT_ColumnDefault, parse.AT_DropNotNull, parse.AT_SetNotNull,
 	parse.AT_SetStatistics, parse.AT_SetOptions, parse.AT_ResetOptions,
@@ -40,7 +40,7 @@ var columnCommands = []parse.AlterTableType{
 	parse.AT_SetIdentity,
 }
 
-// alterCommand rewrites a command of ALTER TABLE that stands from token i to token end.
+// alterCommand rewrites the command between the tokens i and end.
 func (d *ddl) alterCommand(t *Table, cmd parse.Message, i, end int) {
 	ph := d.phrase()
 	name, kind := cmd.Text("name"), parse.AlterTableType(cmd.Integer("subtype"))
@@ -49,10 +49,10 @@ func (d *ddl) alterCommand(t *Table, cmd parse.Message, i, end int) {
 		at := ph.ColumnToken(i)
 		d.rewriteName(cmd, "name", at, physicalName(name))
 		if kind == parse.AT_ColumnDefault && cmd.Child("def").Shape != nil {
-			d.wrap(t, cmd, "def", at+3, end) // name SET DEFAULT expression
+			d.wrap(t, cmd, "def", at+3, end) // the tokens are name SET DEFAULT expression
 		}
 	case kind == parse.AT_AddColumn:
-		// A column that clients know by the name is there: the server must find it.
+		// The name is taken, and with the physical name the server refuses the command.
 		if name := cmd.Child("def").Text("colname"); t.Maps(name) {
 			d.rewriteName(cmd.Child("def"), "colname", ph.ColumnToken(i), physicalName(name))
 		}
@@ -72,15 +72,14 @@ func (d *ddl) alterCommand(t *Table, cmd parse.Message, i, end int) {
 	}
 }
 
-// keepCheck refuses to take away, or to rename, the CHECK by which a mapped column is known.
+// keepCheck refuses to drop or rename the CHECK by which Sluice recognizes a mapped column.
 func (d *ddl) keepCheck(t *Table, constraint string) {
 	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.Maps(name) && d.r.Check {
 		d.refuse("By this CHECK the column is known to hold the hexadecimal digits of a bytea.")
 	}
 }
 
-// rename rewrites ALTER TABLE ... RENAME of a column. A name that another column has for
-// clients is left to the server to refuse.
+// rename rewrites ALTER TABLE ... RENAME COLUMN. The server refuses a new name that another column has.
 func (d *ddl) rename(node parse.Message) {
 	if kind := parse.ObjectType(node.Integer("rename_type")); kind == parse.OBJECT_TABCONSTRAINT {
 		if rel := d.find(node.Child("relation")); rel != nil {
@@ -112,7 +111,7 @@ func (d *ddl) rename(node parse.Message) {
 	}
 }
 
-// tooLongName is why the name of a column is none for a mapped one.
+// tooLongName is the reason why a mapped column cannot have a name.
 const tooLongName = "The name of a bytea column in a key has more than 53 bytes: there is no room for " + schema.MappedSuffix + " behind it."
 
 // comment rewrites COMMENT ON COLUMN.
@@ -135,10 +134,10 @@ func (d *ddl) comment(node parse.Message) {
 	if rel == nil || !tableOf(rel).Maps(column.Text("sval")) {
 		return
 	}
-	d.rewriteName(column, "sval", d.phrase().Qualified(3)-1, physicalName(column.Text("sval"))) // COMMENT ON COLUMN a.b.c
+	d.rewriteName(column, "sval", d.phrase().Qualified(3)-1, physicalName(column.Text("sval"))) // the tokens are COMMENT ON COLUMN a.b.c
 }
 
-// grant rewrites GRANT and REVOKE of columns.
+// grant rewrites GRANT and REVOKE of column privileges.
 func (d *ddl) grant(node parse.Message) {
 	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
@@ -147,7 +146,7 @@ func (d *ddl) grant(node parse.Message) {
 	objects := map[*schema.Relation]bool{}
 	for object := range node.List("objects") {
 		if !object.Is("RangeVar") {
-			return // all tables of a schema: no columns
+			return // all tables of a schema, without columns
 		}
 		rel := d.find(object)
 		if rel != nil && !objects[rel] {
@@ -181,7 +180,7 @@ func (d *ddl) grant(node parse.Message) {
 	}
 }
 
-// analyze rewrites ANALYZE of columns.
+// analyze rewrites ANALYZE with column names.
 func (d *ddl) analyze(node parse.Message) {
 	ph := d.phrase()
 	for target := range node.List("rels") {

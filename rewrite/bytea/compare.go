@@ -8,11 +8,11 @@ import (
 
 const opExpr = int(parse.AEXPR_OP)
 
-// orders are the operators under which digits compare as the bytes that they stand for.
+// orders are the operators that give the same result for hexadecimal digits as for the bytes.
 var orders = map[string]bool{"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true}
 
-// compare maps a comparison with a mapped column, so that an index over it serves. It reports
-// false where it has changed nothing: then the column is to be read as bytea.
+// compare rewrites a comparison with a mapped column to a comparison of hexadecimal digits, so that an index can serve it. It
+// returns false, without a change, if the column must be read as bytea instead.
 func (m *mapper) compare(s *scope, node parse.Message) bool {
 	op := node.Names("name")
 	at := m.token(node)
@@ -44,8 +44,8 @@ func (m *mapper) compare(s *scope, node parse.Message) bool {
 	return false
 }
 
-// sides maps both sides of a comparison: the left one ends at a token, and the right one
-// begins at another.
+// sides rewrites both sides of a comparison. The left side ends at token end, and the right one begins at token
+// begin.
 func (m *mapper) sides(s *scope, left, right parse.Message, end, begin int) bool {
 	l, isLeft := m.bare(s, left)
 	r, isRight := m.bare(s, right)
@@ -74,7 +74,7 @@ func (m *mapper) sides(s *scope, left, right parse.Message, end, begin int) bool
 	return false
 }
 
-// rows maps a comparison of a row with others, element by element.
+// rows rewrites a comparison of rows element by element.
 func (m *mapper) rows(s *scope, left parse.Message, others []parse.Message) bool {
 	all := append([]parse.Message{left}, others...)
 	elements, spans := make([][]parse.Message, len(all)), make([][][2]int, len(all))
@@ -114,7 +114,7 @@ func (m *mapper) rows(s *scope, left parse.Message, others []parse.Message) bool
 	return true
 }
 
-// rowItems are the places of a row's elements.
+// rowItems returns the first and last token of each element of a row.
 func (m *mapper) rowItems(row parse.Message) [][2]int {
 	at := m.token(row)
 	if !m.ph.Punct(at, '(') {
@@ -123,7 +123,7 @@ func (m *mapper) rowItems(row parse.Message) [][2]int {
 	return m.items(at, len(row.Values("args")))
 }
 
-// in maps IN and NOT IN with a list, whose operator stands at a token.
+// in rewrites IN or NOT IN with a list. at is the token of the operator.
 func (m *mapper) in(s *scope, left, list parse.Message, at int) bool {
 	if m.ph.Word(at, "not") {
 		at++
@@ -148,7 +148,7 @@ func (m *mapper) in(s *scope, left, list parse.Message, at int) bool {
 	return true
 }
 
-// rowsIn maps a row that is looked for in a list: what is mapped in the row decides.
+// rowsIn rewrites a row before IN, if the row contains a mapped column.
 func (m *mapper) rowsIn(s *scope, left parse.Message, rows []parse.Message) bool {
 	for _, n := range left.Wrapped("args") {
 		if _, ok := m.bare(s, n); ok {
@@ -158,7 +158,7 @@ func (m *mapper) rowsIn(s *scope, left parse.Message, rows []parse.Message) bool
 	return false
 }
 
-// between maps BETWEEN, which stands at a token.
+// between rewrites BETWEEN; at is its token.
 func (m *mapper) between(s *scope, left parse.Message, bounds []parse.Message, at int) bool {
 	c, ok := m.bare(s, left)
 	if !ok || len(bounds) != 2 {
@@ -184,7 +184,7 @@ func (m *mapper) between(s *scope, left parse.Message, bounds []parse.Message, a
 	return true
 }
 
-// array maps a comparison with ANY or ALL of an array in the parenthesis at token open.
+// array rewrites a comparison with ANY or ALL of an array. open is the parenthesis around the array.
 func (m *mapper) array(s *scope, left, right parse.Message, open int) bool {
 	c, ok := m.bare(s, left)
 	if !ok || !m.ph.Punct(open, '(') || m.pair(open) < 0 {
@@ -219,8 +219,8 @@ func (m *mapper) array(s *scope, left, right parse.Message, open int) bool {
 	return false
 }
 
-// typed reports whether an array of these elements has the type of one of them: one of
-// literals alone is text[], which no bytea compares with.
+// typed reports whether an array has the type of one of its elements. An array of literals only is text[],
+// which cannot be compared with bytea.
 func typed(elements []parse.Message) bool {
 	some := false
 	for _, n := range elements {
@@ -240,8 +240,8 @@ func isByteaArray(kind parse.Message) bool {
 	return len(names) > 0 && names[len(names)-1] == "bytea" && kind.Has("array_bounds")
 }
 
-// digitsOf makes an array of digits of a constant or parameter from token first to last. An
-// array that is NULL stays so, and so does an element.
+// digitsOf replaces an array constant or parameter by an array of hexadecimal digits. A NULL array and NULL elements stay
+// NULL.
 func (m *mapper) digitsOf(n parse.Message, first, last int) {
 	if last < first {
 		m.lost()
@@ -250,7 +250,7 @@ func (m *mapper) digitsOf(n parse.Message, first, last int) {
 	text := string(m.ph.Text[m.ph.Tokens[first].Start:m.ph.Tokens[last].End])
 	array := text
 	if isUntyped(n.Kind()) {
-		// No cast: that converts what is of another type.
+		// A cast would also accept other types.
 		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
 	}
 	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.By.Hex("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"

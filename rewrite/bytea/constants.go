@@ -2,25 +2,24 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// The query of an INSERT may return a constant or parameter by itself. It has the type of the
-// column that it is written to, unless ORDER BY, DISTINCT or GROUP BY reaches it: then it is
-// text, which no bytea column takes.
+// In INSERT ... SELECT, a constant or parameter may be a result column by itself. It gets the type of its
+// target column, unless ORDER BY, DISTINCT or GROUP BY refers to the result column. It is text then, which a
+// bytea column refuses.
 
-// constants are those of one query.
+// constants records what ORDER BY, DISTINCT, GROUP BY and windows of one query refer to.
 type constants struct {
-	query  *byte  // its node
-	wanted []bool // the columns that are mapped
-	// What the rows are sorted, grouped or told apart by: all columns, those with a number or a
-	// name, and these parameters and constants.
+	query  *byte  // the address of its node
+	wanted []bool // the target columns that are mapped
+	// They refer to all result columns, to columns by number or name, and to these parameters and constants.
 	all     bool
 	numbers map[int]bool
 	names   map[string]bool
-	grouped map[string]bool // unless a column of FROM has the name
+	grouped map[string]bool // names that refer to a result column unless a column of FROM has the name
 	params  map[int]bool
 	texts   map[string]bool
 }
 
-// constantsOf reads what sorts, groups or tells apart the rows of a query.
+// constantsOf returns what ORDER BY, DISTINCT, GROUP BY and windows of a query refer to.
 func constantsOf(query parse.Message, wanted []bool) *constants {
 	c := &constants{query: &query.Wire[0], wanted: wanted, numbers: map[int]bool{}, names: map[string]bool{}, grouped: map[string]bool{},
 		params: map[int]bool{}, texts: map[string]bool{}}
@@ -44,13 +43,13 @@ func constantsOf(query parse.Message, wanted []bool) *constants {
 	return c
 }
 
-// ordersConstant reports whether a window of a query sorts by a constant or parameter.
+// ordersConstant reports whether a window of a query refers to a constant or parameter.
 func ordersConstant(query parse.Message) bool {
 	c := constantsOf(query, nil)
 	return len(c.params)+len(c.texts) > 0
 }
 
-// by notes one key.
+// by records one key.
 func (c *constants) by(node parse.Message, names map[string]bool) {
 	switch node.Name() {
 	case "A_Const":
@@ -75,7 +74,7 @@ func (c *constants) by(node parse.Message, names map[string]bool) {
 	}
 }
 
-// windows notes the keys of windows, which mean no output column by its number or name.
+// windows records the keys of windows. In these, numbers and names do not mean result columns.
 func (c *constants) windows(node parse.Message) {
 	if node.Shape == nil || node.Is("SelectStmt") {
 		return
@@ -94,7 +93,7 @@ func (c *constants) windows(node parse.Message) {
 	}
 }
 
-// constantKey is a constant as a key of what is equal to it.
+// constantKey returns a text that is equal for equal constants.
 func constantKey(node parse.Message) string {
 	if node.Flag("isnull") {
 		return "NULL"
@@ -102,8 +101,8 @@ func constantKey(node parse.Message) string {
 	return "'" + node.Child("sval").Text("sval")
 }
 
-// loose reports whether a target of a query is a constant or parameter by itself that is
-// written to a mapped column; it has as many columns before it.
+// loose reports whether a result column is a constant or parameter that is written to a mapped column. No
+// clause may refer to it. before is the number of result columns before it.
 func (m *mapper) loose(s *scope, query, value parse.Message, before int, name string) bool {
 	c := m.constants
 	if c == nil || c.query != &query.Wire[0] || before >= len(c.wanted) || !c.wanted[before] || !isUntyped(value) {

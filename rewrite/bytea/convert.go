@@ -2,24 +2,26 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// Conversion is how the server makes hexadecimal digits of bytea, and bytea of digits. It
-// keeps NULL, and takes an operand that is no bytea for an error, as a bytea column does.
+// Conversion converts between bytea and hexadecimal digits on the server, by SQL. NULL stays NULL. An operand
+// of another type than bytea is an error, as for a bytea column.
 type Conversion struct {
-	// open and close stand around an operand: toHex around bytea, toBytea around digits.
+	// toHex surrounds a bytea operand, and toBytea surrounds digits.
 	toHex, toBytea struct{ open, close string }
-	// hexed and unhexed are what the parser makes of them around NULL.
+	// hexed and unhexed return the trees of both conversions with the operand NULL.
 	hexed, unhexed func() parse.Message
-	// check is the condition that a column holds digits as they are written here: in lower
-	// case, two for each byte. %c stands for the column.
+	// check is the condition that a column contains pairs of lower-case hexadecimal digits. %c is replaced by
+	// the column.
 	check string
-	// unsteady: the digits depend on a setting, so that no column is generated of them.
+	// unsteady means that the digits depend on a setting, so that a generated column must not contain them.
 	unsteady bool
 }
 
-// Functions converts by encode() and decode(). Casts converts by casts: bytea becomes digits as its text does, behind \x.
-// The text has that form where bytea_output is hex, and the place at which the digits begin is made of that setting: any
-// other value is no number, and an error. byteacat takes nothing but bytea, where a cast would take any type. Both
-// read and write the same columns.
+// Functions converts by encode() and decode(). Casts converts by casts, for servers without these functions.
+// Both store the same digits.
+//
+// The cast of bytea to text gives \x and digits if bytea_output is hex. The expression computes the position of
+// the digits from bytea_output, so that any other value is an error. byteacat, unlike a cast, accepts no other
+// type than bytea.
 var (
 	Functions = converting("pg_catalog.encode(", ", 'hex')", "pg_catalog.decode(", ", 'hex')",
 		"pg_catalog.encode(pg_catalog.decode(%c, 'hex'), 'hex') = %c", false)
@@ -37,11 +39,12 @@ func converting(hexOpen, hexClose, byteaOpen, byteaClose, check string, unsteady
 	return c
 }
 
-// Hex is the text of the digits of an operand, Bytea that of the bytea of one.
+// Hex returns SQL that converts a bytea operand to hexadecimal digits. Bytea returns SQL that converts digits to bytea.
 func (c *Conversion) Hex(operand string) string   { return c.toHex.open + operand + c.toHex.close }
 func (c *Conversion) Bytea(operand string) string { return c.toBytea.open + operand + c.toBytea.close }
 
-// HexOperand is what an expression makes digits of, a Node, if it is of a conversion's form.
+// HexOperand returns the operand of an expression that converts bytea to hexadecimal digits. ok is false for other
+// expressions.
 func HexOperand(m parse.Message) (operand parse.Message, ok bool) {
 	for _, c := range [...]*Conversion{Functions, Casts} {
 		made := parse.Converted(c.hexed())
@@ -58,11 +61,11 @@ func HexOperand(m parse.Message) (operand parse.Message, ok bool) {
 	return parse.Message{}, false
 }
 
-// operand is the Node that an expression has where digits are made of it; absent where it has
-// none there.
+// operand returns the node at the operand's place of a conversion. It is absent if the expression lacks the
+// place.
 func (c *Conversion) operand(m parse.Message) parse.Message {
 	first := firstArgument(m)
-	if c.unsteady && first.Shape != nil { // substring(byteacat(x, '')::text, ..)
+	if c.unsteady && first.Shape != nil { // matches substring(byteacat(x, '')::text, ...)
 		cast := first.Kind()
 		if !cast.Is("TypeCast") {
 			return parse.Message{}
@@ -72,7 +75,7 @@ func (c *Conversion) operand(m parse.Message) parse.Message {
 	return first
 }
 
-// firstArgument is the Node of a call's first argument; absent where there is none.
+// firstArgument returns the first argument of a call; absent without arguments.
 func firstArgument(m parse.Message) parse.Message {
 	if !m.Is("FuncCall") {
 		return parse.Message{}

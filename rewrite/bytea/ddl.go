@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// ddl is the mapping of one statement that changes the schema.
+// ddl rewrites one statement that changes the schema.
 type ddl struct {
 	r          *Mapping
 	node       parse.Message
@@ -14,11 +14,11 @@ type ddl struct {
 	edits      []parse.Edit
 	meant      parse.Intents
 	refusal    *Refused
-	// created are the tables with mapped columns that this CREATE SCHEMA makes.
+	// created are the tables with mapped columns that the current CREATE SCHEMA creates.
 	created map[string]bool
 }
 
-// mapDDL maps a statement that changes the schema.
+// mapDDL returns the form of a statement that changes the schema.
 func (m *Mapping) mapDDL(node parse.Message, start, end int) Form {
 	d := &ddl{r: m, node: node, start: start, end: end, meant: parse.Intents{}, created: map[string]bool{}}
 	d.statement(node)
@@ -49,13 +49,13 @@ func (d *ddl) statement(node parse.Message) {
 			d.statement(element)
 		}
 	case "DropStmt", "LockStmt", "TruncateStmt", "ReindexStmt", "ClusterStmt", "AlterObjectSchemaStmt":
-		// They name no column, or the server refuses them whatever they say.
+		// They name no column, or the server refuses them in every form.
 	default:
 		d.leaves(node)
 	}
 }
 
-// leaves refuses a statement that nothing here rewrites and that reads a mapped table.
+// leaves refuses a statement of another kind if it names a mapped table.
 func (d *ddl) leaves(node parse.Message) {
 	if node.Is("RangeVar") {
 		if rel := d.find(node); rel != nil && rel.Maps() {
@@ -68,15 +68,15 @@ func (d *ddl) leaves(node parse.Message) {
 	}
 }
 
-// refuse has the statement refused; the first reason stays.
+// refuse sets the refusal of the statement, unless one is set.
 func (d *ddl) refuse(detail string) {
 	if d.refusal == nil {
 		d.refusal = RefusedFor(detail)
 	}
 }
 
-// find is the relation that a RangeVar names; nil where the snapshot has none, or where it
-// is not known which it is: then the statement is refused.
+// find returns the relation that a RangeVar names, or nil if the snapshot has none. An unknown search path
+// refuses the statement.
 func (d *ddl) find(relation parse.Message) *schema.Relation {
 	return d.named(relation.Text("schemaname"), relation.Text("relname"))
 }
@@ -93,7 +93,7 @@ func (d *ddl) named(schema, name string) *schema.Relation {
 	return rel
 }
 
-// phrase are the statement's tokens.
+// phrase returns the statement's tokens.
 func (d *ddl) phrase() *parse.Phrase {
 	if d.ph.Tokens == nil {
 		d.ph = d.r.Tokens.Of(d.r.Text, d.start, d.end)
@@ -101,7 +101,7 @@ func (d *ddl) phrase() *parse.Phrase {
 	return &d.ph
 }
 
-// token is the token that begins at a place of the text, which the tree names.
+// token returns the token at an offset that the tree names.
 func (d *ddl) token(at int) int {
 	i := d.phrase().At(at)
 	if i < 0 {
@@ -110,7 +110,7 @@ func (d *ddl) token(at int) int {
 	return i
 }
 
-// write puts a name in the place of token i.
+// write replaces token i by a name.
 func (d *ddl) write(i int, name string) {
 	ph := d.phrase()
 	if !ph.Name(i) {
@@ -122,7 +122,7 @@ func (d *ddl) write(i int, name string) {
 
 func (d *ddl) edit(e parse.Edit) { d.edits = append(d.edits, e) }
 
-// before puts text in front of token i.
+// before inserts text before token i.
 func (d *ddl) before(i int, text string) {
 	if ph := d.phrase(); i >= 0 && i < len(ph.Tokens) {
 		at := int(ph.Tokens[i].Start)
@@ -130,7 +130,7 @@ func (d *ddl) before(i int, text string) {
 	}
 }
 
-// behind puts text behind token i.
+// behind inserts text after token i.
 func (d *ddl) behind(i int, text string) {
 	if ph := d.phrase(); i >= 0 && i < len(ph.Tokens) {
 		at := int(ph.Tokens[i].End)
@@ -138,8 +138,8 @@ func (d *ddl) behind(i int, text string) {
 	}
 }
 
-// renameList writes the physical names in a list of columns in parentheses that opens at
-// token open: the names in a field of a node.
+// renameList replaces mapped names in a list of columns by their physical names. The names are in a field of
+// node, and open is the list's parenthesis.
 func (d *ddl) renameList(node parse.Message, field string, open int, mapped func(name string) bool) {
 	i := 0
 	var tokens []int
@@ -158,11 +158,11 @@ func (d *ddl) renameList(node parse.Message, field string, open int, mapped func
 	}
 }
 
-// rewriteName writes another name, which a field of a node has, in the place of token i.
+// rewriteName replaces token i by a name that a field of node gets.
 func (d *ddl) rewriteName(node parse.Message, field string, i int, name string) {
 	d.write(i, name)
 	d.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
 }
 
-// isBytea reports whether a type is bytea, as a column's definition has it.
+// isBytea reports whether a type is bytea.
 func isBytea(kind parse.Message) bool { return parse.IsType(kind, "bytea") }

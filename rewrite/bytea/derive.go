@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// derive writes a statement that only reads over queries in the place of tables with mapped
-// columns, which have these as clients know them. It is right whatever the statement does with
-// them, but no index over a mapped column serves it. why says what cannot be said otherwise.
+// derive replaces mapped tables in a query that only reads by derived tables with the clients' columns. The
+// result is correct for every query, but no index over a mapped column can serve it. why is the reason for the
+// refusal of other statements.
 func (m *mapper) derive(node parse.Message, why string) {
 	query := node
 	for slices.Contains([]string{"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CopyStmt", "CreateTableAsStmt"}, query.Name()) {
@@ -40,7 +40,7 @@ func writes(node parse.Message) bool {
 	return false
 }
 
-// commonNames gathers the names of the queries of WITH.
+// commonNames collects the names of WITH queries.
 func commonNames(node parse.Message, names map[string]bool) {
 	if node.Is("CommonTableExpr") {
 		names[node.Text("ctename")] = true
@@ -52,7 +52,7 @@ func commonNames(node parse.Message, names map[string]bool) {
 	}
 }
 
-// aliasNames gathers the aliases of a query.
+// aliasNames collects the aliases in a query.
 func aliasNames(node parse.Message, names map[string]bool) {
 	if node.Is("Alias") {
 		names[node.Text("aliasname")] = true
@@ -64,11 +64,11 @@ func aliasNames(node parse.Message, names map[string]bool) {
 	}
 }
 
-// rowTypeOf is the function that tells the type of a row, which is none of a query's.
+// rowTypeOf is the function that returns a row's type. The row type of a derived table has no name.
 const rowTypeOf = "pg_typeof"
 
-// wholeRows gathers the names by which an expression may read the row of a table whole; those
-// that pg_typeof does stand with its own before them.
+// wholeRows collects names by which an expression may read a table's whole row. An argument of pg_typeof is
+// added a second time, with rowTypeOf before it.
 func wholeRows(node parse.Message, names map[string]bool) {
 	for number, v := range node.Each() {
 		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {
@@ -101,7 +101,7 @@ func wholeRows(node parse.Message, names map[string]bool) {
 	}
 }
 
-// deriveIn puts queries in the place of the mapped tables of a tree.
+// deriveIn replaces the mapped tables in a tree by derived tables.
 func (m *mapper) deriveIn(node parse.Message, hidden map[string]bool) {
 	for number, v := range node.Each() {
 		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {
@@ -126,7 +126,7 @@ func (m *mapper) deriveIn(node parse.Message, hidden map[string]bool) {
 	}
 }
 
-// deriveTable puts a query in the place of one table, if that has mapped columns.
+// deriveTable replaces one table by a derived table, if it has mapped columns.
 func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
 	name := node.Text("relname")
 	unqualified := node.Text("schemaname") == ""
@@ -152,7 +152,7 @@ func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
 	if len(alias) == 0 {
 		as = " AS " + parse.Identifier(name)
 	}
-	// A row of the table has its own names of columns, and a row of the query those of the alias.
+	// A row of a table has the table's column names, but a row of a derived table has those of its alias.
 	renamed := false
 	if len(alias) > 0 {
 		name, renamed = node.Child("alias").Text("aliasname"), len(node.Child("alias").Values("colnames")) > 0
@@ -170,7 +170,7 @@ func (m *mapper) deriveTable(n, node parse.Message, hidden map[string]bool) {
 	}
 }
 
-// deriveName takes the schema from a name of a column of a table that is a query now.
+// deriveName removes the schema from a reference to a column of a derived table.
 func (m *mapper) deriveName(ref parse.Message) {
 	fields, names := ref.Values("fields"), ref.Names("fields")
 	if len(fields) != 3 || len(names) < 2 {
@@ -179,7 +179,7 @@ func (m *mapper) deriveName(ref parse.Message) {
 	if rel, _ := m.r.Names.Find(names[0], names[1]); rel == nil || !rel.Maps() {
 		return
 	}
-	if m.aliases[names[1]] { // without its schema the name could mean what has the alias
+	if m.aliases[names[1]] { // without the schema, the name could mean the alias
 		m.refuse("Nobody can tell which table the name " + parse.Written(names[1]) + " stands for.")
 		return
 	}

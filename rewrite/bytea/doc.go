@@ -1,14 +1,15 @@
-// Package bytea maps columns of type bytea that are in keys, for a server that takes no bytea there. The server stores
-// lower-case hexadecimal digits as text, under another name (schema.MappedSuffix). Clients know the column as bytea.
+// Package bytea rewrites statements over bytea columns that are in keys, because the server takes no bytea in a key.
+// The server stores a mapped column as text of lower-case hexadecimal digits, under another name
+// (schema.MappedSuffix). Clients see the column as bytea.
 //
-// Mapping.Map returns the Form in which a statement goes to the server: edits of its text, and what they mean in its
-// tree. Queries and changes of rows are in query.go and those that it calls; scope.go looks names up. derive.go writes a
-// query over derived tables where no form in place is right. Statements that change the schema are in ddl.go, table.go,
-// keys.go, names.go, index.go, alter.go and reads.go. convert.go has how the server converts.
+// Mapping.Map returns the Form of a statement: edits of its text, and the intended changes of its tree. query.go and the
+// files that it uses rewrite queries and changes of rows; scope.go resolves names. derive.go replaces tables by derived
+// tables if columns cannot be converted in place. ddl.go, table.go, keys.go, names.go, index.go, alter.go and reads.go
+// rewrite statements that change the schema. convert.go has the conversions of the server.
 //
-// Package rewrite owns the text, verifies each form, and asks for another one (Again) where the first is wrong.
+// Package rewrite verifies each form, and requests another one (Again) if the first fails.
 //
 // Invariants:
-//   - A statement over a mapped column that has no right form is refused, and so is one of unknown search path.
-//   - A Form has the edits of one statement, and says all that they change in its tree.
+//   - A statement over mapped columns that has no correct form is refused. So is one with an unknown search path.
+//   - A Form contains the edits of one statement, and declares all that they change in its tree.
 package bytea

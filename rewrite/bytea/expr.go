@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// expr maps an expression: it reads mapped columns as the bytea that they stand for.
+// expr rewrites an expression. Mapped columns in it are read as bytea.
 func (m *mapper) expr(s *scope, n parse.Message) {
 	node := n.Kind()
 	switch node.Name() {
@@ -48,7 +48,7 @@ func (m *mapper) expr(s *scope, n parse.Message) {
 	}
 }
 
-// children maps the expressions that a node of a known kind holds.
+// children rewrites the expressions in a node of a known kind.
 func (m *mapper) children(s *scope, node parse.Message) {
 	for number, v := range node.Each() {
 		if int(number) >= len(node.Shape.Fields) {
@@ -65,7 +65,7 @@ func (m *mapper) children(s *scope, node parse.Message) {
 	}
 }
 
-// row maps a row. A star in it stands for its columns.
+// row rewrites a row expression. A star in it is replaced by the columns.
 func (m *mapper) row(s *scope, node parse.Message) {
 	var list []parse.Value
 	all, spelt := node.Values("args"), false
@@ -96,8 +96,7 @@ func (m *mapper) row(s *scope, node parse.Message) {
 	}
 }
 
-// starOf are the columns that a star stands for; none where there may be others, and for
-// anything else.
+// starOf returns the columns of a star. It returns none if some are unknown, and for any other node.
 func (m *mapper) starOf(s *scope, node parse.Message) []attribute {
 	if !isStar(node) {
 		return nil
@@ -109,7 +108,7 @@ func (m *mapper) starOf(s *scope, node parse.Message) []attribute {
 	return columns
 }
 
-// fieldOf maps a field of a whole row, as in (t).k. It reports false for any other.
+// fieldOf rewrites a field of a whole row, as in (t).k. It returns false for any other expression.
 func (m *mapper) fieldOf(s *scope, n, node parse.Message) bool {
 	c, ok := m.rowField(s, node)
 	if ok && c.mapped {
@@ -118,7 +117,7 @@ func (m *mapper) fieldOf(s *scope, n, node parse.Message) bool {
 	return ok
 }
 
-// rowField finds the column that is a field of a whole row.
+// rowField returns the column that a field of a whole row is.
 func (m *mapper) rowField(s *scope, node parse.Message) (attribute, bool) {
 	row, field := node.Child("arg"), node.Child("indirection")
 	if !row.Is("ColumnRef") || !field.Is("String") || len(node.Values("indirection")) != 1 {
@@ -145,7 +144,7 @@ func (m *mapper) rowField(s *scope, node parse.Message) (attribute, bool) {
 	return attribute{}, false
 }
 
-// readField has (t).k read a mapped column as bytea.
+// readField converts (t).k of a mapped column to bytea.
 func (m *mapper) readField(n, node, field parse.Message, c attribute) {
 	first := m.token(node.Child("arg"))
 	last := first + 1
@@ -162,14 +161,14 @@ func (m *mapper) readField(n, node, field parse.Message, c attribute) {
 	m.meant.Convert(n, by.unhexed())
 }
 
-// unreadable refuses a node of a kind that is not known here, if it may read a column.
+// unreadable refuses a node of an unknown kind if it may read a column.
 func (m *mapper) unreadable(s *scope, node parse.Message) {
 	if reads(node) {
 		m.cannot("An expression of the kind " + node.Name() + " is not rewritten.")
 	}
 }
 
-// reads reports whether a tree holds a name of a column or a query.
+// reads reports whether a tree contains a column reference or a query.
 func reads(node parse.Message) bool {
 	if node.Shape == nil {
 		return false
@@ -186,7 +185,7 @@ func reads(node parse.Message) bool {
 	return false
 }
 
-// bare reports which mapped column an expression is, and nothing else.
+// bare returns the mapped column if an expression is only a reference to one.
 func (m *mapper) bare(s *scope, n parse.Message) (attribute, bool) {
 	ref := n.Kind()
 	if !ref.Is("ColumnRef") {
@@ -195,7 +194,7 @@ func (m *mapper) bare(s *scope, n parse.Message) (attribute, bool) {
 	return m.column(s, ref)
 }
 
-// read has a reference read a mapped column as bytea.
+// read converts a reference to a mapped column to bytea.
 func (m *mapper) read(n, ref parse.Message, c attribute) {
 	at, by := m.token(ref), m.r.By
 	m.before(at, by.toBytea.open)
@@ -204,7 +203,7 @@ func (m *mapper) read(n, ref parse.Message, c attribute) {
 	m.meant.Convert(n, by.unhexed())
 }
 
-// lastOf is the last token of a name with as many dots as it has, which begins at token i.
+// lastOf returns the last token of the qualified name that begins at token i.
 func (m *mapper) lastOf(i int) int {
 	if i < 0 {
 		return -1
@@ -212,7 +211,7 @@ func (m *mapper) lastOf(i int) int {
 	return m.ph.Qualified(i) - 1
 }
 
-// renameRef gives a reference the name that the server has.
+// renameRef replaces the name in a reference by the server's.
 func (m *mapper) renameRef(ref parse.Message, c attribute) {
 	if c.name == c.server {
 		return
@@ -223,8 +222,8 @@ func (m *mapper) renameRef(ref parse.Message, c attribute) {
 	m.rename(last, "sval", m.lastOf(m.token(ref)), c.server)
 }
 
-// value makes the bytea that stands from token first to token last digits: what is written to
-// a mapped column or compared with it.
+// value converts a bytea value to hexadecimal digits, between the tokens first and last. The value is written to a mapped
+// column or compared with one.
 func (m *mapper) value(s *scope, n parse.Message, first, last int) {
 	if n.Kind().Is("SetToDefault") {
 		return
@@ -240,7 +239,7 @@ func (m *mapper) value(s *scope, n parse.Message, first, last int) {
 	m.meant.Convert(n, by.hexed())
 }
 
-// subLink maps a query within an expression.
+// subLink rewrites a query within an expression.
 func (m *mapper) subLink(s *scope, node parse.Message) {
 	test, query := node.Node("testexpr"), node.Child("subselect")
 	if test.Shape == nil {
@@ -264,7 +263,7 @@ func (m *mapper) subLink(s *scope, node parse.Message) {
 	m.selects(query, &scope{outer: s}, wanted)
 }
 
-// wantedBy tells which columns of a query an expression compares with mapped ones.
+// wantedBy reports which columns of a query an expression compares with mapped columns.
 func (m *mapper) wantedBy(s *scope, test parse.Message) (wanted []bool, any bool) {
 	all := []parse.Message{test}
 	if row := test.Kind(); row.Is("RowExpr") {
@@ -277,7 +276,7 @@ func (m *mapper) wantedBy(s *scope, test parse.Message) (wanted []bool, any bool
 	return wanted, any
 }
 
-// fits reports whether a query can return digits in the place of the columns wanted.
+// fits reports whether a query can return hexadecimal digits for the columns wanted.
 func (m *mapper) fits(query parse.Message, wanted []bool) bool {
 	if !oneSelect(query) {
 		return false
@@ -296,13 +295,12 @@ func (m *mapper) fits(query parse.Message, wanted []bool) bool {
 	return true
 }
 
-// oneSelect reports whether a query is one SELECT whose columns are what its targets say.
+// oneSelect reports whether a query is a single SELECT without DISTINCT and GROUP BY.
 func oneSelect(query parse.Message) bool {
 	return query.Is("SelectStmt") && query.Integer("op") <= 1 && len(query.Values("distinct_clause")) == 0 && !query.Has("values_lists", "group_clause")
 }
 
-// sortsOutput reports whether a query may be sorted by the name or number of a column that it
-// returns.
+// sortsOutput reports whether a query may be sorted by the name or number of a result column.
 func sortsOutput(query parse.Message) bool {
 	for sort := range query.List("sort_clause") {
 		if by := sort.Child("node"); by.Is("A_Const") || by.Is("ColumnRef") && len(by.Values("fields")) == 1 {
@@ -312,10 +310,10 @@ func sortsOutput(query parse.Message) bool {
 	return false
 }
 
-// isUntyped reports whether the type of a value depends on where it stands.
+// isUntyped reports whether a value gets its type from its context.
 func isUntyped(value parse.Message) bool { return value.Is("A_Const") || value.Is("ParamRef") }
 
-// isStar reports whether a target is a star, with a table or without.
+// isStar reports whether a result expression is * or table.*.
 func isStar(value parse.Message) bool {
 	star := false
 	if value.Is("ColumnRef") {
@@ -326,7 +324,7 @@ func isStar(value parse.Message) bool {
 	return star
 }
 
-// call maps the call of a function.
+// call rewrites a function call.
 func (m *mapper) call(s *scope, node parse.Message) {
 	for _, arg := range node.Wrapped("args") {
 		m.expr(s, arg)
@@ -344,7 +342,7 @@ func (m *mapper) call(s *scope, node parse.Message) {
 	m.window(s, node.Child("over"))
 }
 
-// window maps what a window function sees.
+// window rewrites the keys and offsets of a window.
 func (m *mapper) window(s *scope, node parse.Message) {
 	if node.Shape == nil {
 		return
@@ -362,7 +360,7 @@ func (m *mapper) window(s *scope, node parse.Message) {
 	}
 }
 
-// sorted maps a sort key that no name of an output column can be.
+// sorted rewrites a sort key that cannot be the name of a result column.
 func (m *mapper) sorted(s *scope, sort parse.Message) {
 	if sort.Has("use_op") {
 		m.expr(s, sort.Node("node"))
@@ -371,8 +369,7 @@ func (m *mapper) sorted(s *scope, sort parse.Message) {
 	m.ordered(s, sort.Node("node"))
 }
 
-// ordered maps what rows are sorted, grouped or told apart by: digits have the order of the
-// bytes that they stand for.
+// ordered rewrites a key by which rows are sorted, grouped or compared. Hexadecimal digits sort as their bytes do.
 func (m *mapper) ordered(s *scope, n parse.Message) {
 	if c, ok := m.bare(s, n); ok {
 		m.renameRef(n.Kind(), c)

@@ -2,11 +2,11 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// Where the operand of an operator begins and ends in the text: the tree has one place of
-// each node only, and no parentheses.
+// These functions find the first and last token of an operand. The tree has only one position for each node,
+// and no parentheses.
 
-// root is the token that says of an expression where in its text it has its operator, or
-// begins; infix: what it begins with stands before that.
+// root returns the token that the tree names as the position of an expression. infix reports that an operand
+// precedes the token.
 func (m *mapper) root(n parse.Message) (at int, infix bool) {
 	at = -1
 	switch n.Name() {
@@ -28,8 +28,7 @@ func (m *mapper) root(n parse.Message) (at int, infix bool) {
 	return at, false
 }
 
-// end is the last token of an expression that begins at token start; -1 where that is not
-// plain to see.
+// end returns the last token of an expression that begins at token start, or -1 if it is unclear.
 func (m *mapper) end(n parse.Message, start int) int {
 	if n.Is("A_Indirection") {
 		return m.indirectionEnd(n, start)
@@ -54,7 +53,7 @@ func (m *mapper) end(n parse.Message, start int) int {
 	return m.prefixEnd(n, at)
 }
 
-// infixEnd is the end of an expression whose operator stands at a token.
+// infixEnd returns the last token of an expression whose operator is token at.
 func (m *mapper) infixEnd(n parse.Message, at int) int {
 	switch {
 	case n.Is("TypeCast"):
@@ -65,7 +64,7 @@ func (m *mapper) infixEnd(n parse.Message, at int) int {
 	return -1
 }
 
-// prefixEnd is the end of an expression that begins at a token with what it is.
+// prefixEnd returns the last token of an expression that begins at its position, token at.
 func (m *mapper) prefixEnd(n parse.Message, at int) int {
 	switch n.Name() {
 	case "ColumnRef":
@@ -94,7 +93,7 @@ func (m *mapper) prefixEnd(n parse.Message, at int) int {
 	return -1
 }
 
-// literalEnd is the end of a constant with its type before it.
+// literalEnd returns the last token of a constant with a type before it, as in date '2026-01-01'.
 func (m *mapper) literalEnd(n parse.Message, start int) int {
 	if !n.Is("TypeCast") || start < 0 || !m.ph.Name(start) {
 		return -1
@@ -106,7 +105,7 @@ func (m *mapper) literalEnd(n parse.Message, start int) int {
 	return m.stringEnd(at)
 }
 
-// stringEnd is the last token of a constant, which may go on on a line of its own.
+// stringEnd returns the last token of a constant, which may continue on the next line.
 func (m *mapper) stringEnd(at int) int {
 	if at >= len(m.ph.Tokens) {
 		return -1
@@ -117,7 +116,7 @@ func (m *mapper) stringEnd(at int) int {
 	return at
 }
 
-// callEnd is the end of a function's call whose arguments open at token i.
+// callEnd returns the last token of a function call whose arguments open at token i.
 func (m *mapper) callEnd(i int) int {
 	if !m.ph.Punct(i, '(') {
 		return -1
@@ -138,7 +137,7 @@ func (m *mapper) callEnd(i int) int {
 	return end
 }
 
-// caseEnd is the END of the CASE at token i.
+// caseEnd returns the END token of the CASE at token i.
 func (m *mapper) caseEnd(i int) int {
 	for depth := 0; i >= 0 && i < len(m.ph.Tokens); i++ {
 		switch {
@@ -158,7 +157,7 @@ func (m *mapper) caseEnd(i int) int {
 	return -1
 }
 
-// typeEnd is the last token of a type's name that begins at token i.
+// typeEnd returns the last token of a type name that begins at token i.
 func (m *mapper) typeEnd(i int) int {
 	ph := &m.ph
 	if !ph.Name(i) || ph.Word(i, "interval") || ph.Word(i, "setof") || ph.Word(i, "national") {
@@ -182,7 +181,7 @@ func (m *mapper) typeEnd(i int) int {
 	return i
 }
 
-// indirectionEnd is the end of a subscript or a field.
+// indirectionEnd returns the last token of an expression with subscripts or fields.
 func (m *mapper) indirectionEnd(n parse.Message, start int) int {
 	i := m.end(n.Child("arg"), start)
 	for range n.Wrapped("indirection") {
@@ -200,8 +199,7 @@ func (m *mapper) indirectionEnd(n parse.Message, start int) int {
 	return i
 }
 
-// begin is the first token of an expression that ends at token end; -1 where that is not
-// plain to see.
+// begin returns the first token of an expression that ends at token end, or -1 if it is unclear.
 func (m *mapper) begin(n parse.Message, end int) int {
 	at, infix := m.root(n)
 	if at < 0 || end < 0 {
@@ -224,8 +222,8 @@ func (m *mapper) begin(n parse.Message, end int) int {
 	return -1
 }
 
-// items are the first and last tokens of the n items of a list whose parenthesis or bracket
-// opens at token i; none where they are not so many.
+// items returns the first and last tokens of the n items of a list whose parenthesis or bracket opens at token
+// i. It returns nil if the list does not have n items.
 func (m *mapper) items(i, n int) [][2]int {
 	end := m.pair(i)
 	if end < 0 {

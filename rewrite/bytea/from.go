@@ -6,14 +6,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// from reads the items of FROM, or USING of a DELETE, into a scope.
+// from adds the items of FROM, or of USING in a DELETE, to a scope.
 func (m *mapper) from(s *scope, items []parse.Message) {
 	for _, n := range items {
 		s.view = s.and(m.fromItem(s, s.view, n))
 	}
 }
 
-// fromItem reads one item; beside is what LATERAL sees.
+// fromItem returns the view of one item. beside is the view that LATERAL may refer to.
 func (m *mapper) fromItem(s *scope, beside view, n parse.Message) view {
 	node := n.Kind()
 	switch node.Name() {
@@ -46,12 +46,12 @@ func (m *mapper) fromItem(s *scope, beside view, n parse.Message) view {
 	return it.called(node.Child("alias")).view()
 }
 
-// oneColumn are functions of pg_catalog whose result is one column for each call.
+// oneColumn are functions of pg_catalog that return one column for each call.
 var oneColumn = []string{"unnest", "generate_series", "generate_subscripts", "regexp_split_to_table", "string_to_table",
 	"json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text",
 	"json_object_keys", "jsonb_object_keys", "regexp_matches"}
 
-// function reads a function in FROM. Of those with several columns nobody knows the names.
+// function returns the view of a function in FROM. The columns of functions with several are unknown.
 func (m *mapper) function(s *scope, beside view, node parse.Message) view {
 	around := &scope{view: beside, outer: s.outer, ctes: s.ctes}
 	it := &item{unknown: true}
@@ -88,7 +88,7 @@ func (m *mapper) function(s *scope, beside view, node parse.Message) view {
 
 func columnNamed(name string) attribute { return attribute{name: name, server: name} }
 
-// join reads a join. Its condition sees its own two sides.
+// join returns the view of a join. The join's condition refers to its two sides.
 func (m *mapper) join(s *scope, beside view, node parse.Message) view {
 	left := m.fromItem(s, beside, node.Node("larg"))
 	right := m.fromItem(s, beside.and(left), node.Node("rarg"))
@@ -112,7 +112,7 @@ func (m *mapper) join(s *scope, beside view, node parse.Message) view {
 	return both
 }
 
-// naturally are the columns that NATURAL JOIN merges.
+// naturally returns the names of the columns that NATURAL JOIN merges.
 func (m *mapper) naturally(left, right view) (names []string) {
 	if (left.unknown || right.unknown) && (left.maps() || right.maps()) {
 		m.cannot("NATURAL JOIN of a table whose columns are not known is not rewritten.")
@@ -125,8 +125,8 @@ func (m *mapper) naturally(left, right view) (names []string) {
 	return names
 }
 
-// merged are the columns of a join of which some are merged. Those must not be mapped, but
-// where both sides have the same name at the server.
+// merged returns the columns of a join that merges some. A merged column must not be mapped, unless both sides
+// have the same name on the server. same maps column names to that name.
 func (m *mapper) merged(left, right view, using []string, same map[string]string) []attribute {
 	set := make(map[string]bool, len(using))
 	var all, rest []attribute
@@ -149,8 +149,7 @@ func (m *mapper) merged(left, right view, using []string, same map[string]string
 	return append(all, rest...)
 }
 
-// usingNames maps the names in USING of a join with a table that both sides have mapped, and
-// tells how the server names them.
+// usingNames rewrites the names in JOIN USING that both sides have mapped. It returns their names on the server.
 func (m *mapper) usingNames(node parse.Message, left, right view) map[string]string {
 	if !node.Child("rarg").Is("RangeVar") || node.Flag("is_natural") {
 		return nil
@@ -182,7 +181,7 @@ func (m *mapper) usingNames(node parse.Message, left, right view) map[string]str
 	return same
 }
 
-// onlyMapped is the mapped column of a name where no other has it.
+// onlyMapped returns the mapped column with a name, if no other column has the name.
 func onlyMapped(v view, name string) (found attribute, ok bool) {
 	n := 0
 	for _, c := range v.columns {
@@ -193,7 +192,7 @@ func onlyMapped(v view, name string) (found attribute, ok bool) {
 	return found, n == 1 && found.mapped
 }
 
-// joinAlias is a join that has a name of its own: what is in it has none any more.
+// joinAlias returns the view of a join with an alias, which hides the names inside.
 func (m *mapper) joinAlias(both view, alias parse.Message) view {
 	if both.maps() {
 		m.cannot("A join with an alias over a mapped table is not rewritten.")
@@ -205,7 +204,7 @@ func (m *mapper) joinAlias(both view, alias parse.Message) view {
 	return it.called(alias).view()
 }
 
-// with reads the queries of WITH into a scope.
+// with adds WITH queries to a scope.
 func (m *mapper) with(s *scope, clause parse.Message) {
 	if clause.Shape == nil {
 		return
@@ -237,7 +236,7 @@ func (m *mapper) with(s *scope, clause parse.Message) {
 	}
 }
 
-// leftNames are the names of a recursive query's columns, as its first SELECT has them.
+// leftNames returns the result columns of a recursive query, by its first SELECT.
 func leftNames(query parse.Message) outputs {
 	for query.Child("larg").Shape != nil {
 		query = query.Child("larg")

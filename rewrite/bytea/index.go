@@ -30,8 +30,8 @@ func (d *ddl) createIndex(index parse.Message) {
 	}
 }
 
-// indexElements writes the columns of an index, in parentheses that open at token open. It
-// reports whether one of them is mapped.
+// indexElements renames the columns of an index, whose list opens at token open. It reports whether one of them
+// is mapped.
 func (d *ddl) indexElements(t *Table, index parse.Message, field string, open int) (touched bool) {
 	ph := d.phrase()
 	i := open + 1
@@ -41,7 +41,7 @@ func (d *ddl) indexElements(t *Table, index parse.Message, field string, open in
 		case t.Maps(name):
 			d.rewriteName(element, "name", i, physicalName(name))
 			touched = true
-		case expr.Is("ColumnRef"): // in parentheses: the column itself
+		case expr.Is("ColumnRef"): // a column in parentheses
 			if name, path := parse.LastName(expr); t.Maps(name) {
 				d.rewriteName(path, "sval", ph.Qualified(d.token(expr.Integer("location")))-1, physicalName(name))
 				touched = true
@@ -56,7 +56,7 @@ func (d *ddl) indexElements(t *Table, index parse.Message, field string, open in
 	return touched
 }
 
-// indexColumns are the names of an index's columns, from which it gets its own.
+// indexColumns returns the client's names of an index's columns, from which PostgreSQL makes the index name.
 func (d *ddl) indexColumns(index parse.Message) []string {
 	var columns []string
 	for _, field := range []string{"index_params", "index_including_params"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// insert maps INSERT.
+// insert rewrites an INSERT, and returns its result columns.
 func (m *mapper) insert(node parse.Message, outer *scope) outputs {
 	s := &scope{outer: outer}
 	m.with(s, node.Child("with_clause"))
@@ -26,7 +26,7 @@ func (m *mapper) insert(node parse.Message, outer *scope) outputs {
 	return made
 }
 
-// columns maps the list of columns of an INSERT, and tells which are mapped.
+// columns rewrites the column list of an INSERT. wanted reports which target columns are mapped.
 func (m *mapper) columns(target view, node parse.Message) (wanted []bool) {
 	if !node.Has("cols") {
 		for _, c := range target.items[0].columns {
@@ -40,7 +40,7 @@ func (m *mapper) columns(target view, node parse.Message) (wanted []bool) {
 	return wanted
 }
 
-// assigned maps the name of a column that is written to, and tells whether it is mapped.
+// assigned rewrites the name of a target column, and reports whether the column is mapped.
 func (m *mapper) assigned(target view, res parse.Message) bool {
 	name := res.Text("name")
 	for _, c := range target.items[0].columns {
@@ -65,14 +65,14 @@ func anyOf(wanted []bool) bool {
 	return false
 }
 
-// insertValues maps the VALUES of an INSERT.
+// insertValues rewrites the VALUES of an INSERT.
 func (m *mapper) insertValues(s *scope, node, query parse.Message, wanted []bool) {
 	within := &scope{outer: s}
 	open := m.head(node)
 	for m.ph.Punct(open, '(') {
 		open++
 	}
-	open++ // VALUES
+	open++ // after VALUES
 	for row := range query.List("values_lists") {
 		items := row.Wrapped("items")
 		var spans [][2]int
@@ -97,8 +97,8 @@ func (m *mapper) insertValues(s *scope, node, query parse.Message, wanted []bool
 	}
 }
 
-// head is the first token behind the table, the columns and OVERRIDING of an INSERT: there its
-// query begins; -1 where that was not found.
+// head returns the first token of an INSERT's query, after the table, its columns and OVERRIDING; -1 if it is
+// not found.
 func (m *mapper) head(node parse.Message) int {
 	i := m.lastOf(m.token(node.Child("relation")))
 	if i < 0 {
@@ -119,7 +119,7 @@ func (m *mapper) head(node parse.Message) int {
 	return i
 }
 
-// insertQuery maps the query of an INSERT.
+// insertQuery rewrites the query of an INSERT.
 func (m *mapper) insertQuery(s *scope, node, query parse.Message, wanted []bool) {
 	if !anyOf(wanted) {
 		m.query(query, s)
@@ -133,7 +133,7 @@ func (m *mapper) insertQuery(s *scope, node, query parse.Message, wanted []bool)
 	m.around(s, node, query, head, wanted)
 }
 
-// around writes another query around that of an INSERT, which makes digits of what it returns.
+// around puts another query around the query of an INSERT, which converts result columns to hexadecimal digits.
 func (m *mapper) around(s *scope, node, query parse.Message, head int, wanted []bool) {
 	end := m.queryEnd(head)
 	if end < 0 {
@@ -170,7 +170,7 @@ func (m *mapper) around(s *scope, node, query parse.Message, head int, wanted []
 	m.meant.Set(node.Node("select_stmt"), "select_stmt", parse.Value{Bytes: outer.Wire})
 }
 
-// queryEnd is the last token of the query of an INSERT that begins at token i.
+// queryEnd returns the last token of an INSERT's query, which begins at token i.
 func (m *mapper) queryEnd(i int) int {
 	if i < 0 {
 		return -1
@@ -188,7 +188,7 @@ func (m *mapper) queryEnd(i int) int {
 	return i - 1
 }
 
-// conflict maps ON CONFLICT.
+// conflict rewrites an ON CONFLICT clause.
 func (m *mapper) conflict(s *scope, target view, clause parse.Message) {
 	if clause.Shape == nil {
 		return
@@ -209,7 +209,7 @@ func (m *mapper) conflict(s *scope, target view, clause parse.Message) {
 	}
 }
 
-// inferred maps what an index is found by.
+// inferred rewrites the columns and the condition by which ON CONFLICT finds an index.
 func (m *mapper) inferred(s *scope, target view, infer parse.Message) {
 	elements := infer.Wrapped("index_elems")
 	if len(elements) > 0 {

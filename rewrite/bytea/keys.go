@@ -6,12 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// givenNames are those that constraints get which have none, by constraint.
+// givenNames maps constraints to the names that they get, by address of their node.
 type givenNames map[*byte]string
 
-// constraintNames are the names that PostgreSQL would give a table's unnamed constraints
-// over mapped columns, if these had their own names: clients read them in errors, and write
-// them in ON CONFLICT ON CONSTRAINT.
+// constraintNames chooses names for unnamed constraints over mapped columns, as PostgreSQL would for the
+// clients' column names. Clients see the names in errors, and use them in ON CONFLICT ON CONSTRAINT.
 func (d *ddl) constraintNames(t *Table, create parse.Message) givenNames {
 	given := givenNames{}
 	if len(t.mapped) == 0 {
@@ -33,8 +32,8 @@ func (d *ddl) constraintNames(t *Table, create parse.Message) givenNames {
 	return given
 }
 
-// merged are the UNIQUE constraints that say what another one before, or PRIMARY KEY, says:
-// PostgreSQL makes one of both, with the name of the first.
+// merged returns the UNIQUE constraints that repeat an earlier one or the PRIMARY KEY. PostgreSQL creates one
+// index for equal constraints, with the name of the first.
 func merged(create parse.Message) map[*byte]bool {
 	said, same := map[string]bool{}, map[*byte]bool{}
 	deferred := deferrals(create)
@@ -55,8 +54,8 @@ func merged(create parse.Message) map[*byte]bool {
 	return same
 }
 
-// deferrals say of constraints whether they are deferrable, and deferred. A column's have it
-// in constraints of their own behind them.
+// deferrals returns DEFERRABLE and INITIALLY DEFERRED of all constraints as a short code. For a column
+// constraint these are separate nodes after it.
 func deferrals(create parse.Message) map[*byte]string {
 	all := map[*byte]string{}
 	var last *byte
@@ -80,14 +79,14 @@ func deferrals(create parse.Message) map[*byte]string {
 	return all
 }
 
-// nameConstraint chooses the name of a constraint, and gives it where it is over a mapped
+// nameConstraint chooses the name of a constraint, and records it in given if the constraint has a mapped
 // column.
 func (d *ddl) nameConstraint(t *Table, constraint parse.Message, keys []string, taken chooser, given givenNames) {
 	var columns []string
 	label := "check"
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_CHECK:
-		if columns = parse.ColumnsIn(constraint.Child("raw_expr"), nil); len(columns) > 1 { // then none of them is in the name
+		if columns = parse.ColumnsIn(constraint.Child("raw_expr"), nil); len(columns) > 1 { // the name contains the column only if there is one
 			columns = nil
 		}
 	case parse.CONSTR_UNIQUE:
@@ -97,14 +96,14 @@ func (d *ddl) nameConstraint(t *Table, constraint parse.Message, keys []string, 
 		columns, label = keys, "fkey"
 	}
 	name := taken.choose(t.name, columns, label)
-	for _, column := range columns { // a number is behind one that is there twice, too
+	for _, column := range columns { // names with a number also apply to mapped columns
 		if t.Maps(column) {
 			given[&constraint.Wire[0]] = name
 		}
 	}
 }
 
-// constraintToken is the first token of a constraint behind its name.
+// constraintToken returns the first token of a constraint after its name.
 func (d *ddl) constraintToken(constraint parse.Message) int {
 	i := d.token(constraint.Integer("location"))
 	if d.phrase().Word(i, "constraint") {
@@ -113,7 +112,7 @@ func (d *ddl) constraintToken(constraint parse.Message) int {
 	return i
 }
 
-// constraint rewrites a constraint of a table, or of a column of it, which is over keys.
+// constraint rewrites a table or column constraint over the columns keys.
 func (d *ddl) constraint(t *Table, constraint parse.Message, keys []string, given givenNames) {
 	if name, ok := given[&constraint.Wire[0]]; ok {
 		d.before(d.token(constraint.Integer("location")), "CONSTRAINT "+parse.Written(name)+" ")
@@ -133,10 +132,10 @@ func (d *ddl) constraint(t *Table, constraint parse.Message, keys []string, give
 	}
 }
 
-// keyColumns writes the columns of PRIMARY KEY and UNIQUE of a table.
+// keyColumns renames the columns in a PRIMARY KEY or UNIQUE constraint of a table.
 func (d *ddl) keyColumns(t *Table, constraint parse.Message) {
 	if constraint.Child("keys").Shape == nil || len(t.mapped) == 0 {
-		return // a column's, or USING INDEX
+		return // a column constraint, or USING INDEX
 	}
 	ph := d.phrase()
 	open := d.constraintToken(constraint)
@@ -147,11 +146,11 @@ func (d *ddl) keyColumns(t *Table, constraint parse.Message) {
 	d.renameList(constraint, "including", ph.Closing(open)+2, t.Maps)
 }
 
-// foreignKey writes the columns of FOREIGN KEY and REFERENCES, on both sides.
+// foreignKey renames the columns of FOREIGN KEY and REFERENCES on both sides.
 func (d *ddl) foreignKey(t *Table, constraint parse.Message, keys []string) {
 	to := constraint.Child("pktable")
 	if to.Text("relname") != t.name || to.Text("schemaname") != t.schema {
-		d.find(to) // it must be known which it is
+		d.find(to) // refuses an unknown table
 	}
 	referred := d.r.referred(t, constraint)
 	ph := d.phrase()

@@ -8,42 +8,43 @@ import (
 // ColumnsKey is the configuration key of Mapping.Columns.
 const ColumnsKey = "rewrite.bytea_columns"
 
-// MaxMapped is the length of the longest name that a mapped column may have for clients, in bytes.
+// MaxMapped is the maximum length in bytes of a mapped column's name for clients.
 const MaxMapped = parse.MaxName - len(schema.MappedSuffix)
 
-// Mapping maps the statements of one text.
+// Mapping rewrites the statements of one text to mapped columns.
 type Mapping struct {
-	Names *schema.Names // say which columns are mapped
+	Names *schema.Names // decide which columns are mapped
 	By    *Conversion
-	// Check: a new table gets a CHECK for each mapped column.
+	// Check adds a CHECK for each mapped column to new tables.
 	Check bool
-	// Columns are those that a new table maps though they are in no key, each as table.column.
+	// Columns lists "table.column" pairs that new tables map although no key contains them.
 	Columns []string
 	Text    []byte
-	Tokens  *parse.Tokens // of the statement at hand
+	Tokens  *parse.Tokens // of the current statement
 }
 
-// Form is what goes to the server for a statement. The zero value is the client's own.
+// Form is the rewritten statement as edits. The zero value leaves the client's statement.
 type Form struct {
-	// Maps: the statement concerns mapped columns, and must not go to the server in the client's form.
+	// Maps means that the statement concerns mapped columns, so that the client's text must not be sent.
 	Maps bool
-	// Derived: no index over a mapped column serves it.
+	// Derived means that no index over a mapped column can serve the statement.
 	Derived bool
-	// Again: the form was made where the first one did not mean what was intended.
+	// Again means that the first form of the statement failed verification.
 	Again bool
 	Edits []parse.Edit
 	Meant parse.Intents
-	// Refusal is the error for a statement that has no form; nil for any other.
+	// Refusal is the error for a statement that has no correct form, otherwise nil.
 	Refusal *Refused
 }
 
-// Refused is an error for the client. Code is a SQLSTATE. Unsent: the statement must not reach the server.
+// Refused is an error for the client. Code is a SQLSTATE. Unsent means that the server must not get the
+// statement.
 type Refused struct {
 	Code, Message, Detail, Hint string
 	Unsent                      bool
 }
 
-// Map returns what goes to the server for the statement of a node, which has the offsets start and end in the text.
+// Map returns the form of a statement. node is its tree, start and end are its offsets in the text.
 func (m *Mapping) Map(node parse.Message, start, end int) Form {
 	switch {
 	case m.rowTyped(node):
@@ -54,7 +55,7 @@ func (m *Mapping) Map(node parse.Message, start, end int) Form {
 	return m.mapDDL(node, start, end)
 }
 
-// rowTyped reports whether a tree names the type of the rows of a table with mapped columns.
+// rowTyped reports whether a tree names the row type of a table with mapped columns.
 func (m *Mapping) rowTyped(node parse.Message) bool {
 	if node.Is("TypeName") && !node.Flag("pct_type") {
 		switch names := node.Names("names"); {
@@ -75,12 +76,13 @@ func (m *Mapping) rowTyped(node parse.Message) bool {
 	return false
 }
 
-// typeNames are types of PostgreSQL that a table may be called as. Their schema comes first in
-// each search path that does not name it.
+// typeNames are types of PostgreSQL whose name a table may have, too. An unqualified name means the type,
+// because pg_catalog is first in search paths that do not name it.
 var typeNames = parse.WordSet(`text bytea name date uuid json jsonb path point box circle line lseg polygon money oid char inet cidr xml
 	record void any bit varbit xid tid cid regclass regtype regproc tsvector tsquery`)
 
-// RefusedFor refuses a statement over mapped columns that cannot be said to the server.
+// RefusedFor returns the refusal of a statement over mapped columns that has no correct form. detail is the
+// reason.
 func RefusedFor(detail string) *Refused {
 	return &Refused{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of the statement", Detail: detail,
 		Hint: "A bytea column of a key is stored as text (rewrite.bytea). Name the columns, qualified by their table, and write the statement in a simpler way."}

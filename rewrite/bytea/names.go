@@ -7,20 +7,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// physicalName is the name under which the server has a mapped column.
+// physicalName returns the name of a mapped column on the server.
 func physicalName(name string) string { return schema.Column{Name: name, Mapped: true}.Physical() }
 
-// chooser gives constraints and indexes the names that PostgreSQL gives them where the
-// statement does not, from the names of columns that clients know. It knows only the names
-// in the statement: where another table has the name, the server refuses the statement.
+// chooser chooses the names that PostgreSQL gives to unnamed constraints and indexes, from the column names
+// that clients know. It considers only names in the statement. If another table has the name, the server
+// refuses the statement.
 type chooser struct {
 	taken  map[string]bool
-	passes map[string]int // by the name of the first pass: those that have been tried
+	passes map[string]int // the number of tries by first choice
 }
 
 func newChooser() chooser { return chooser{map[string]bool{}, map[string]int{}} }
 
-// choose makes a name of table, columns and a label, as PostgreSQL's ChooseRelationName and
+// choose returns a name made of table, columns and label, as PostgreSQL's ChooseRelationName and
 // ChooseConstraintName do.
 func (c chooser) choose(table string, columns []string, label string) string {
 	second := parse.JoinedNames(columns)

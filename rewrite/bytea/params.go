@@ -2,12 +2,11 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// A parameter whose type the client has not said gets it from the first expression that needs
-// one. Where it becomes a column by itself, PostgreSQL reads what stands beside it first; the
-// call that makes digits of it needs its type at once. So a parameter that stands there and
-// again in what follows could be read as bytea where PostgreSQL reads text, or fails.
+// A parameter without a declared type gets its type from the first expression that needs one. A conversion to
+// digits needs a type earlier than PostgreSQL's own evaluation would. A parameter that occurs there and again
+// later could then be bytea instead of text.
 
-// again reports whether some parameter stands in the text more than once.
+// again reports whether a parameter occurs more than once in the text.
 func (m *mapper) again() bool {
 	seen := map[string]bool{}
 	for i := range m.ph.Tokens {
@@ -23,13 +22,13 @@ func (m *mapper) again() bool {
 	return false
 }
 
-// settled reports whether no parameter among items, which are in the order in which the server
-// reads them, gets another type because some items become digits.
+// settled reports whether no parameter gets another type because some items are converted to hexadecimal digits. items are
+// in the order in which the server reads them.
 func (m *mapper) settled(s *scope, items []parse.Message, digits []bool) bool {
 	if !m.repeats {
 		return true
 	}
-	last := map[int]int{} // by parameter, the last item that needs a type for it
+	last := map[int]int{} // by parameter: the last item that needs its type
 	for i, n := range items {
 		if n.Kind().Is("ParamRef") && i < len(digits) && digits[i] {
 			continue
@@ -44,7 +43,7 @@ func (m *mapper) settled(s *scope, items []parse.Message, digits []bool) bool {
 	return true
 }
 
-// settledQuery refuses a query that returns such a parameter.
+// settledQuery refuses a query in which the conversion to hexadecimal digits could change the type of a parameter.
 func (m *mapper) settledQuery(s *scope, query parse.Message, digits []bool) {
 	var items []parse.Message
 	for target := range query.List("target_list") {
@@ -61,14 +60,15 @@ func (m *mapper) settledQuery(s *scope, query parse.Message, digits []bool) {
 	}
 }
 
-// settledSets refuses an assignment of such a parameter. They stand in an UPDATE or ON CONFLICT.
+// settledSets refuses assignments in which the conversion to hexadecimal digits could change the type of a parameter. node
+// is an UPDATE or ON CONFLICT clause.
 func (m *mapper) settledSets(s *scope, target view, node parse.Message) {
 	if !m.repeats {
 		return
 	}
 	var items []parse.Message
 	var digits []bool
-	var source parse.Message // of several columns: the first of them has it
+	var source parse.Message // of an assignment to several columns; the first one has it
 	for _, n := range node.Wrapped("target_list") {
 		res := n.Kind()
 		val := res.Node("val")
@@ -99,7 +99,7 @@ func mapsNamed(target view, name string) bool {
 	return false
 }
 
-// needsType tells of the parameters in an expression that may get a type there other than bytea.
+// needsType calls found for each parameter in an expression that may get another type than bytea there.
 func (m *mapper) needsType(s *scope, n parse.Message, found func(number int)) {
 	node := n.Kind()
 	switch {
@@ -128,7 +128,7 @@ func (m *mapper) isMapped(s *scope, n parse.Message) bool {
 	return ok
 }
 
-// unsettled refuses a statement that writes such a parameter.
+// unsettled refuses a statement in which the conversion to hexadecimal digits could change the type of a parameter.
 func (m *mapper) unsettled() {
 	if m.refusal == nil {
 		m.refusal = RefusedFor("A parameter becomes a mapped column and stands in another place too, which may give it another type.")

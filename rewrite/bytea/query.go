@@ -2,41 +2,40 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// The mapping of statements that read or write rows. Clients know a mapped column as bytea;
-// the server has text of hexadecimal digits under another name. Reading such a column is
-// decode(c, 'hex') there, and what is written to it or compared with it is encode(value,
-// 'hex'): the server converts, and what it answers is what the client expects.
+// Clients know a mapped column as bytea, and the server stores hexadecimal digits as text under another name. A
+// read of the column becomes decode(c, 'hex'). A value that is written to it or compared with it becomes
+// encode(value, 'hex'). Therefore the server's answers need no change.
 
-// mapper is the mapping of one statement.
+// mapper rewrites one statement that reads or writes rows.
 type mapper struct {
 	r  *Mapping
 	ph parse.Phrase
-	// pairs has for each parenthesis and bracket among the tokens the one that belongs to it.
+	// pairs maps each parenthesis and bracket token to its counterpart.
 	pairs []int32
 
 	edits []parse.Edit
 	meant parse.Intents
-	// Table is the word of a TABLE t, which is read; -1 for none.
+	// table is the token TABLE of a query TABLE t; -1 for none.
 	table int
-	// plainly: columns are read as bytea wherever that is right, and no comparison is
-	// changed: it is slow, and needs the ends of no operand.
+	// plainly means that all columns are read as bytea and no comparison is changed. The form is slow, but
+	// needs no extent of an operand.
 	plainly bool
-	// repeats: a parameter stands in the text more than once.
+	// repeats means that a parameter occurs more than once in the text.
 	repeats bool
-	// constants are those that the query of the INSERT returns; nil where it is left as it is.
+	// constants describes the query of an INSERT ... SELECT; nil without one.
 	constants *constants
-	// aliases are those of a query that is written over derived tables.
+	// aliases are the aliases in a query that derive rewrites.
 	aliases map[string]bool
 	// wholes are names by which that query may read whole rows.
 	wholes map[string]bool
 
 	refusal *Refused
-	// unsaid says what has no form in which columns are converted where they stand; a
-	// query that only reads may still be written over derived tables.
+	// unsaid is the reason why columns cannot be converted in place. A query that only reads may still be
+	// rewritten by derive.
 	unsaid string
 }
 
-// asks reports whether a statement is one of those that mapQuery rewrites.
+// asks reports whether mapQuery rewrites statements of this kind.
 func asks(node parse.Message) bool {
 	switch node.Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt",
@@ -46,7 +45,8 @@ func asks(node parse.Message) bool {
 	return false
 }
 
-// mapQuery maps a statement that reads or writes rows. What has no form in place, derived tables may have.
+// mapQuery returns the form of a statement that reads or writes rows. If columns cannot be converted in place,
+// the form uses derived tables.
 func (m *Mapping) mapQuery(node parse.Message, start, end int) Form {
 	if !m.touches(node) {
 		return Form{}
@@ -68,9 +68,8 @@ func (m *Mapping) mapQuery(node parse.Message, start, end int) Form {
 	return Form{Maps: true, Derived: derived, Edits: q.edits, Meant: q.meant}
 }
 
-// Again maps a statement that only reads or writes rows in another form: with columns read as bytea everywhere, or
-// else over derived tables. means reports whether the text of a form means what was intended. ok is false where no form
-// does, and for any other statement.
+// Again returns another form of a statement that reads or writes rows: with all columns read as bytea, or with
+// derived tables. means verifies the text of a form. ok is false if no form passes, and for other statements.
 func (m *Mapping) Again(node parse.Message, start, end int, means func(text string, meant parse.Intents) bool) (made Form, ok bool) {
 	if !asks(node) || !m.touches(node) {
 		return Form{}, false
@@ -102,8 +101,7 @@ func (m *Mapping) mapper(start, end int, plainly bool) *mapper {
 	return q
 }
 
-// touches reports whether a relation with mapped columns is named in a tree, or one of which
-// nobody knows whether it is such.
+// touches reports whether a tree names a relation that has mapped columns, or may have them.
 func (m *Mapping) touches(node parse.Message) bool {
 	if node.Shape == nil {
 		return false
@@ -120,7 +118,7 @@ func (m *Mapping) touches(node parse.Message) bool {
 	return false
 }
 
-// statement maps what one may ask or tell the server.
+// statement rewrites a statement that reads or writes rows.
 func (m *mapper) statement(node parse.Message) {
 	switch node.Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
@@ -136,7 +134,7 @@ func (m *mapper) statement(node parse.Message) {
 	}
 }
 
-// query maps a query, or a change of data with what it returns, and tells its columns.
+// query rewrites a query, or a change of data with RETURNING. It returns the result columns.
 func (m *mapper) query(node parse.Message, outer *scope) outputs {
 	switch node.Name() {
 	case "SelectStmt":
@@ -152,21 +150,21 @@ func (m *mapper) query(node parse.Message, outer *scope) outputs {
 	return outputs{unknown: true}
 }
 
-// refuse has the statement refused; the first reason stays.
+// refuse sets the refusal of the statement, unless one is set.
 func (m *mapper) refuse(detail string) {
 	if m.refusal == nil {
 		m.refusal = RefusedFor(detail)
 	}
 }
 
-// cannot notes what has no form in place; the first reason stays.
+// cannot records why columns cannot be converted in place, unless a reason is set.
 func (m *mapper) cannot(detail string) {
 	if m.unsaid == "" {
 		m.unsaid = detail
 	}
 }
 
-// edit replaces the tokens from first to last.
+// edit replaces the tokens first to last by text.
 func (m *mapper) edit(first, last int, text string) {
 	if first < 0 || last < first || last >= len(m.ph.Tokens) {
 		m.lost()
@@ -175,7 +173,7 @@ func (m *mapper) edit(first, last int, text string) {
 	m.edits = append(m.edits, parse.Edit{Start: int(m.ph.Tokens[first].Start), End: int(m.ph.Tokens[last].End), Text: text})
 }
 
-// before puts text in front of token i.
+// before inserts text before token i.
 func (m *mapper) before(i int, text string) {
 	if i < 0 || i >= len(m.ph.Tokens) {
 		m.lost()
@@ -185,7 +183,7 @@ func (m *mapper) before(i int, text string) {
 	m.edits = append(m.edits, parse.Edit{Start: at, End: at, Text: text})
 }
 
-// behind puts text behind token i.
+// behind inserts text after token i.
 func (m *mapper) behind(i int, text string) {
 	if i < 0 || i >= len(m.ph.Tokens) {
 		m.lost()
@@ -197,10 +195,10 @@ func (m *mapper) behind(i int, text string) {
 
 func (m *mapper) lost() { m.cannot("The place of a name or a value was not found in the text.") }
 
-// token is the one at which a node stands; -1 for none.
+// token returns the token at a node's position, or -1.
 func (m *mapper) token(node parse.Message) int { return m.ph.At(node.Integer("location")) }
 
-// pair is the parenthesis that belongs to the one at token i; -1 for none.
+// pair returns the counterpart of the parenthesis at token i, or -1.
 func (m *mapper) pair(i int) int {
 	if i < 0 || i >= len(m.pairs) {
 		return -1
@@ -208,13 +206,13 @@ func (m *mapper) pair(i int) int {
 	return int(m.pairs[i])
 }
 
-// rename gives a name in the tree, which stands at token i, the one that the server has.
+// rename replaces token i by a name that a field of node gets.
 func (m *mapper) rename(node parse.Message, field string, i int, name string) {
 	m.edit(i, i, parse.Written(name))
 	m.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
 }
 
-// parsed is the tree of a query of our own; absent where it is none.
+// parsed returns the tree of a query that Sluice made; absent if it has an error.
 func (m *mapper) parsed(sql string) parse.Message {
 	tree, err := parse.Tree(sql)
 	if err != nil {

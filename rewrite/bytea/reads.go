@@ -2,18 +2,17 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// What a table's own definition computes (CHECK, generated columns, DEFAULT, expressions and
-// predicates of indexes) reads one relation only and holds no query. Here such an expression
-// reads mapped columns as the bytea that they stand for.
+// CHECKs, generated columns, DEFAULTs and index expressions refer to one relation and contain no query. These
+// functions make the expressions read mapped columns as bytea.
 
-// around is the expression of a sample with a Node in the place of NULL.
+// around returns the expression of sample with operand instead of NULL.
 func (d *ddl) around(sample parse.Message, operand parse.Value) parse.Value {
 	made := parse.Converted(sample)
 	d.meant.Replace(parse.Hole(made), parse.Message{Shape: made.Shape, Wire: operand.Bytes})
 	return parse.Value{Bytes: made.Wire}
 }
 
-// natural has the expressions in a field of a node read a table's mapped columns as bytea.
+// natural makes the expressions in a field of node read a table's mapped columns as bytea.
 func (d *ddl) natural(t *Table, node parse.Message, field string) {
 	all := node.Values(field)
 	changed := false
@@ -27,8 +26,8 @@ func (d *ddl) natural(t *Table, node parse.Message, field string) {
 	}
 }
 
-// reads makes an expression read mapped columns as bytea; ok where it is one itself, and
-// another expression stands in its place.
+// reads makes an expression read mapped columns as bytea. If the expression itself is a mapped column, ok is
+// true and made replaces it.
 func (d *ddl) reads(t *Table, node parse.Message) (made parse.Value, ok bool) {
 	expr := node.Inner()
 	if expr.Shape == nil {
@@ -62,8 +61,8 @@ func (d *ddl) reads(t *Table, node parse.Message) (made parse.Value, ok bool) {
 	return d.around(by.unhexed(), parse.Value{Bytes: node.Wire}), true
 }
 
-// wrap has the expression in a field of a node, from token first to token last, made
-// hexadecimal digits, of the bytea columns that it reads.
+// wrap converts the expression in a field of node to hexadecimal digits, between the tokens first and last. Mapped columns
+// in it are read as bytea.
 func (d *ddl) wrap(t *Table, node parse.Message, field string, first, last int) {
 	if last < first {
 		d.refuse("The place of an expression was not found in the text.")

@@ -2,40 +2,39 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// scope is one level of a query, in which names of columns are looked up: what its FROM
-// has, then the levels around it.
+// scope is one level of a query for the resolution of column names. outer is the enclosing level.
 type scope struct {
 	view
 	outer *scope
 	ctes  []commonTable
-	// byName has the columns by name, once it was needed for so many columns.
+	// byName indexes columns by name; indexed is the number of columns when it was made.
 	byName  map[string][]int
 	indexed int
 }
 
-// view is what an item of FROM shows, or several together.
+// view is the set of columns that one or several items of FROM provide.
 type view struct {
 	items []*item
-	// columns are those that a name without table may mean, in the order of a star.
+	// columns are those that an unqualified name may mean, in the order of a star.
 	columns []attribute
-	unknown bool // there may be others
+	unknown bool // there may be other columns
 }
 
-// item is a table, a query or a function of FROM by its name.
+// item is a table, query or function in FROM with its name.
 type item struct {
-	schema, name string // schema is "" for what has an alias, or no schema in the text
+	schema, name string // schema is "" for an alias or an unknown table without schema
 	columns      []attribute
 	unknown      bool
 }
 
-// attribute is a column of an item, as the text names it and as the server does.
+// attribute is a column of an item, with the names for clients (name) and on the server.
 type attribute struct {
 	name, server string
 	mapped       bool
-	of           *item // nil for one that JOIN USING has merged
+	of           *item // nil for a column that JOIN USING has merged
 }
 
-// Maps reports whether some column is mapped.
+// maps reports whether a column is mapped.
 func (v *view) maps() bool { return mapsAny(v.columns) }
 
 func mapsAny(columns []attribute) bool {
@@ -47,7 +46,7 @@ func mapsAny(columns []attribute) bool {
 	return false
 }
 
-// and are two views side by side.
+// and returns the union of two views.
 func (v view) and(w view) view {
 	return view{
 		items:   append(v.items[:len(v.items):len(v.items)], w.items...),
@@ -56,21 +55,21 @@ func (v view) and(w view) view {
 	}
 }
 
-// commonTable is a query of WITH.
+// commonTable is a WITH query.
 type commonTable struct {
 	name string
 	outputs
 }
 
-// outputs are the names of a query's columns, which the server gives it as clients expect.
+// outputs are the result columns of a query, which have the same names on the server.
 type outputs struct {
 	names   []string
-	unknown bool // there may be others, or they are not in this order
-	// digits are those, by their place, that are digits of a mapped column already.
+	unknown bool // there may be other columns, or another order
+	// digits contains the indexes of columns that already are hexadecimal digits of a mapped column.
 	digits map[int]bool
 }
 
-// common finds a query of WITH by its name.
+// common returns the WITH query with a name.
 func (s *scope) common(name string) (commonTable, bool) {
 	for ; s != nil; s = s.outer {
 		for i := len(s.ctes) - 1; i >= 0; i-- {
@@ -82,7 +81,7 @@ func (s *scope) common(name string) (commonTable, bool) {
 	return commonTable{}, false
 }
 
-// named are the columns of this level that have a name.
+// named returns the indexes of this level's columns with a name.
 func (s *scope) named(name string) []int {
 	if s.byName == nil || s.indexed != len(s.columns) {
 		s.byName, s.indexed = make(map[string][]int, len(s.columns)), len(s.columns)
@@ -93,7 +92,7 @@ func (s *scope) named(name string) []int {
 	return s.byName[name]
 }
 
-// column finds what a reference stands for; ok where that is a mapped column.
+// column resolves a column reference. ok reports whether it is a mapped column.
 func (m *mapper) column(s *scope, ref parse.Message) (c attribute, ok bool) {
 	var names []string
 	for field := range ref.List("fields") {
@@ -116,7 +115,7 @@ func (m *mapper) column(s *scope, ref parse.Message) (c attribute, ok bool) {
 	return attribute{}, false
 }
 
-// unqualified finds a column by its name alone, as PostgreSQL does: level by level.
+// unqualified resolves an unqualified column name, level by level as PostgreSQL does.
 func (m *mapper) unqualified(s *scope, name string) (attribute, bool) {
 	perhaps := false
 	for level := s; level != nil; level = level.outer {
@@ -156,8 +155,7 @@ func (m *mapper) unqualified(s *scope, name string) (attribute, bool) {
 	return attribute{}, false
 }
 
-// ambiguous refuses a name that two tables have: under the server's names it would have one
-// meaning.
+// ambiguous refuses a name that two tables have. With the server's names the reference would not be ambiguous.
 func (m *mapper) ambiguous(name string) {
 	if m.refusal == nil {
 		m.refusal = &Refused{Code: "42702", Message: "column reference \"" + name + "\" is ambiguous",
@@ -165,7 +163,7 @@ func (m *mapper) ambiguous(name string) {
 	}
 }
 
-// qualified finds a column by its table's name too.
+// qualified resolves a column name with a table.
 func (m *mapper) qualified(s *scope, schema, table, name string) (attribute, bool) {
 	it := s.item(schema, table)
 	if it == nil {
@@ -187,8 +185,7 @@ func (m *mapper) qualified(s *scope, schema, table, name string) (attribute, boo
 	return found, found.mapped
 }
 
-// item finds what a name of a table stands for at the innermost level that has it; nil for
-// nothing.
+// item returns the item with a table's name at the innermost level that has one, or nil.
 func (s *scope) item(schema, table string) *item {
 	for ; s != nil; s = s.outer {
 		for _, it := range s.items {
@@ -200,7 +197,7 @@ func (s *scope) item(schema, table string) *item {
 	return nil
 }
 
-// wholeRow notes a star in an expression, which reads whole rows.
+// wholeRow records a star in an expression, which reads whole rows.
 func (m *mapper) wholeRow(s *scope, table []string) {
 	if len(table) == 0 {
 		if s.maps() {
@@ -217,7 +214,7 @@ func (m *mapper) wholeRow(s *scope, table []string) {
 	}
 }
 
-// relation is the item that a table of the text is. alias is the node of its alias.
+// relation returns the view of a table in the text.
 func (m *mapper) relation(node parse.Message) view {
 	schema, name := node.Text("schemaname"), node.Text("relname")
 	it := &item{schema: schema, name: name}
@@ -239,7 +236,7 @@ func (m *mapper) relation(node parse.Message) view {
 	return it.called(node.Child("alias")).view()
 }
 
-// called gives an item its alias, and those of its columns.
+// called renames an item and its columns by an alias.
 func (it *item) called(alias parse.Message) *item {
 	if alias.Shape != nil {
 		it.schema, it.name = "", alias.Text("aliasname")
@@ -261,7 +258,7 @@ func (it *item) view() view {
 	return view{items: []*item{it}, columns: it.columns, unknown: it.unknown}
 }
 
-// natural is the item of a query's columns.
+// item returns an item with the query's columns.
 func (o outputs) item(name string) *item {
 	it := &item{name: name, unknown: o.unknown}
 	for _, n := range o.names {

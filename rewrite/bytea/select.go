@@ -7,15 +7,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// output is a column that a query returns.
+// output is a result column of a query.
 type output struct {
 	name   string
-	mapped bool // it is this mapped column and nothing else
+	mapped bool // it is only a reference to this mapped column
 	column attribute
 }
 
-// selects maps a SELECT, VALUES or a set operation. Of the columns wanted it returns digits:
-// then it must be plain.
+// selects rewrites a SELECT, VALUES or set operation. The columns wanted return hexadecimal digits, which requires a plain
+// SELECT.
 func (m *mapper) selects(node parse.Message, s *scope, wanted []bool) outputs {
 	m.with(s, node.Child("with_clause"))
 	for _, field := range []string{"limit_offset", "limit_count"} {
@@ -70,7 +70,7 @@ func (m *mapper) selects(node parse.Message, s *scope, wanted []bool) outputs {
 	return made
 }
 
-// tableWord is the word TABLE of a query that is no more than that and a name; -1 for any other.
+// tableWord returns the token TABLE of a query TABLE t, or -1.
 func (m *mapper) tableWord(node parse.Message) int {
 	target := node.Child("target_list")
 	if target.Shape == nil || !isStar(target.Child("val")) {
@@ -90,7 +90,7 @@ func (m *mapper) tableWord(node parse.Message) int {
 	return i
 }
 
-// values maps VALUES that stands for itself.
+// values rewrites a VALUES query.
 func (m *mapper) values(s *scope, node parse.Message) outputs {
 	var made outputs
 	for row := range node.List("values_lists") {
@@ -104,7 +104,7 @@ func (m *mapper) values(s *scope, node parse.Message) outputs {
 	return made
 }
 
-// targets maps what a query returns. Of the columns wanted it is digits.
+// targets rewrites the result columns of a query. The columns wanted return hexadecimal digits.
 func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bool) ([]output, outputs) {
 	var out []output
 	var list []parse.Value
@@ -164,7 +164,7 @@ func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bo
 	return out, made
 }
 
-// name gives a target the name that it would have, where a mapped column gives it.
+// name adds an alias to a result column whose name comes from a mapped column.
 func (m *mapper) name(s *scope, target, leaf parse.Message) {
 	var c attribute
 	switch {
@@ -179,7 +179,7 @@ func (m *mapper) name(s *scope, target, leaf parse.Message) {
 	}
 }
 
-// targetEnd is the last token of a target's expression; -1 where that is not plain to see.
+// targetEnd returns the last token of a result column's expression, or -1 if it is unclear.
 func (m *mapper) targetEnd(target parse.Message) int {
 	start := m.token(target)
 	if end := m.end(target.Child("val"), start); end >= 0 {
@@ -194,10 +194,10 @@ func (m *mapper) targetEnd(target parse.Message) int {
 	return end
 }
 
-// itemEnd is the last token of an item, which begins at a token, of a list without parentheses.
+// itemEnd returns the last token of a list item that begins at token i. The list has no parentheses.
 func (m *mapper) itemEnd(i int) int { return m.ph.ItemEnd(i, m.pair) }
 
-// starred are the columns that a star stands for; known is false where there may be others.
+// starred returns the columns of a star. known is false if there may be others.
 func (m *mapper) starred(s *scope, ref parse.Message) (columns []attribute, known bool) {
 	names := ref.Names("fields")
 	if len(names) == 0 {
@@ -214,8 +214,8 @@ func (m *mapper) starred(s *scope, ref parse.Message) (columns []attribute, know
 	return it.columns, !it.unknown
 }
 
-// spelt writes a star out where a mapped column is behind it, or one wanted as digits; "" where
-// it stays. It has as many columns before it.
+// spelt replaces a star by its columns if one of them is mapped or wanted as digits. It returns the new text,
+// or "". before is the number of result columns before the star.
 func (m *mapper) spelt(s *scope, ref parse.Message, columns []attribute, before int, wanted []bool) string {
 	needed := mapsAny(columns)
 	for i := before; i < len(wanted); i++ {
@@ -255,11 +255,11 @@ func (m *mapper) spelt(s *scope, ref parse.Message, columns []attribute, before 
 	return text
 }
 
-// written is a column as a text may name it anywhere in its query.
+// written returns SQL that refers to the column anywhere in its query.
 func (c attribute) written() string {
 	name := parse.Written(c.server)
 	if c.of != nil && c.of.name != "" {
-		return parse.Identifier(c.of.name) + "." + name // behind a dot a keyword is a name
+		return parse.Identifier(c.of.name) + "." + name // after a dot, a keyword is a name
 	}
 	if !c.mapped {
 		return parse.Identifier(c.server)
@@ -267,7 +267,7 @@ func (c attribute) written() string {
 	return name
 }
 
-// outputNamed finds the output column that a bare name or a number means; n is -1 for none and
+// outputNamed returns the index of the result column that an unqualified name or a number means: -1 for none,
 // -2 for several.
 func outputNamed(n parse.Message, out []output) int {
 	node := n.Kind()
@@ -296,12 +296,12 @@ func outputNamed(n parse.Message, out []output) int {
 	return found
 }
 
-// isOutput reports whether a sort key is a name or a number of output columns, or a constant.
+// isOutput reports whether a sort key is a name or number of result columns, or a constant.
 func (m *mapper) isOutput(n parse.Message, out []output) bool {
 	return n.Kind().Is("A_Const") || outputNamed(n, out) != -1
 }
 
-// outputOrder maps a sort key of a query: a bare name is an output column first.
+// outputOrder rewrites a sort key of a query. An unqualified name means a result column first.
 func (m *mapper) outputOrder(s *scope, n parse.Message, out []output, unknown bool) {
 	constant := n.Kind().Is("A_Const")
 	i := outputNamed(n, out)
@@ -315,7 +315,7 @@ func (m *mapper) outputOrder(s *scope, n parse.Message, out []output, unknown bo
 	}
 }
 
-// byOutput has a name or number of an output column that is a mapped one mean the digits.
+// byOutput replaces a name or number of a result column that is a mapped column by the column itself.
 func (m *mapper) byOutput(n parse.Message, o output) {
 	if !o.mapped {
 		return
@@ -327,7 +327,7 @@ func (m *mapper) byOutput(n parse.Message, o output) {
 	}
 }
 
-// grouped maps what rows are grouped by: a bare name is a column of FROM first.
+// grouped rewrites a GROUP BY key. An unqualified name means a column of FROM first.
 func (m *mapper) grouped(s *scope, n parse.Message, out []output, unknown bool) {
 	node := n.Kind()
 	switch {

@@ -8,17 +8,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Table is a table whose constraints are rewritten: one that CREATE TABLE makes, or one
-// that is there.
+// Table is a new or existing table whose constraints are rewritten.
 type Table struct {
 	schema, name string
 	mapped       map[string]bool
-	key          []string // of its primary key
+	key          []string // the columns of the primary key
 }
 
 func (t *Table) Maps(name string) bool { return t.mapped[name] }
 
-// tableOf is a relation that is there.
+// tableOf returns the Table of an existing relation.
 func tableOf(rel *schema.Relation) *Table {
 	t := &Table{schema: rel.Schema, name: rel.Name, mapped: map[string]bool{}, key: rel.Key}
 	for _, c := range rel.Columns {
@@ -29,9 +28,9 @@ func tableOf(rel *schema.Relation) *Table {
 	return t
 }
 
-// TableMade is the table that a CREATE TABLE makes, with the columns that are mapped: those
-// of type bytea that are in a key, refer to a mapped column, or are named by the
-// configuration. None are where the server refuses the table anyway.
+// TableMade returns the table of a CREATE TABLE with its mapped columns. These are the bytea columns that are
+// in a key, reference a mapped column, or are listed in the configuration. Tables that the server refuses
+// anyway have none.
 func (m *Mapping) TableMade(create parse.Message) *Table {
 	relation := create.Child("relation")
 	t := &Table{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
@@ -78,7 +77,7 @@ func (m *Mapping) TableMade(create parse.Message) *Table {
 	return t
 }
 
-// RelationMade is the relation that a CREATE TABLE makes. One without a schema in the text is in within.
+// RelationMade returns the relation of a CREATE TABLE. Its schema is within if the text has none.
 func (m *Mapping) RelationMade(create parse.Message, within string) *schema.Relation {
 	t := m.TableMade(create)
 	rel := &schema.Relation{Schema: t.schema, Name: t.name, Key: t.key}
@@ -94,8 +93,7 @@ func (m *Mapping) RelationMade(create parse.Message, within string) *schema.Rela
 	return rel
 }
 
-// referred are the columns that a FOREIGN KEY of a table refers to; none where nobody knows
-// them.
+// referred returns the columns that a FOREIGN KEY references, or nil if the other table is unknown.
 func (m *Mapping) referred(t *Table, constraint parse.Message) []schema.Column {
 	to := constraint.Child("pktable")
 	name := to.Text("relname")
@@ -118,7 +116,7 @@ func (m *Mapping) referred(t *Table, constraint parse.Message) []schema.Column {
 	return columns
 }
 
-// createTable rewrites CREATE TABLE.
+// createTable rewrites a CREATE TABLE with mapped columns.
 func (d *ddl) createTable(create parse.Message) {
 	for element := range create.List("table_elts") {
 		if !element.Is("TableLikeClause") {
@@ -143,7 +141,7 @@ func (d *ddl) createTable(create parse.Message) {
 	}
 }
 
-// column rewrites a column's definition in CREATE TABLE.
+// column rewrites a column definition in CREATE TABLE.
 func (d *ddl) column(t *Table, column parse.Message, given givenNames) {
 	name := column.Text("colname")
 	if !t.Maps(name) {
@@ -164,7 +162,7 @@ func (d *ddl) column(t *Table, column parse.Message, given givenNames) {
 	}
 	ph, i := d.phrase(), d.token(column.Integer("location"))
 	d.rewriteName(column, "colname", i, physicalName(name))
-	if isBytea(column.Child("type_name")) { // else it is there twice, and the server says so
+	if isBytea(column.Child("type_name")) { // a column that is defined twice is refused by the server
 		d.textColumn(column)
 	}
 	end := ph.Ends(i)
@@ -181,7 +179,7 @@ func (d *ddl) column(t *Table, column parse.Message, given givenNames) {
 		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) && d.r.By.unsteady:
 			d.refuse("The digits of a generated column would depend on a setting (bytea_output) where they are made by casts.")
 		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED):
-			open := d.constraintToken(constraint) + 3 // GENERATED ALWAYS AS (
+			open := d.constraintToken(constraint) + 3 // the tokens GENERATED ALWAYS AS (
 			d.wrap(t, constraint, "raw_expr", open+1, ph.Closing(open)-1)
 		}
 	}
@@ -195,10 +193,10 @@ func (d *ddl) column(t *Table, column parse.Message, given givenNames) {
 	d.meant.Set(column, "constraints", all...)
 }
 
-// sampleText has a column of type text.
+// sampleText is the tree of a column of type text.
 var sampleText = parse.Sample("CREATE TABLE t (c text)")
 
-// textColumn makes a column's type text.
+// textColumn changes a column's type to text.
 func (d *ddl) textColumn(column parse.Message) {
 	kind := column.Child("type_name")
 	ph, i := d.phrase(), d.token(kind.Integer("location"))
@@ -210,15 +208,14 @@ func (d *ddl) textColumn(column parse.Message) {
 	d.meant.Set(column, "type_name", sampleText().Child("stmts").Child("stmt").Child("table_elts").Values("type_name")...)
 }
 
-// CheckOf is the CHECK of a mapped column: it holds lower-case hexadecimal digits, two for
-// each byte. Its name, which is the column's when the table is made, tells such a column
-// from one of the client's.
+// CheckOf returns the CHECK constraint of a mapped column, which allows only pairs of lower-case hexadecimal
+// digits. The constraint has the column's name, by which Sluice recognizes mapped columns.
 func (by *Conversion) CheckOf(physical string) string {
 	c := parse.Written(physical)
 	return "CONSTRAINT " + c + " CHECK (" + strings.ReplaceAll(by.check, "%c", c) + ")"
 }
 
-// parsed is the tree of a text of ours.
+// parsed returns the tree of a text that Sluice made.
 func (d *ddl) parsed(sql string) parse.Message {
 	tree, err := parse.Tree(sql)
 	if err != nil {

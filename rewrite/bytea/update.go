@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// update maps UPDATE.
+// update rewrites an UPDATE, and returns its result columns.
 func (m *mapper) update(node parse.Message, outer *scope) outputs {
 	s := &scope{outer: outer}
 	m.with(s, node.Child("with_clause"))
@@ -17,7 +17,7 @@ func (m *mapper) update(node parse.Message, outer *scope) outputs {
 	return m.where(s, node)
 }
 
-// delete maps DELETE.
+// delete rewrites a DELETE, and returns its result columns.
 func (m *mapper) delete(node parse.Message, outer *scope) outputs {
 	s := &scope{outer: outer}
 	m.with(s, node.Child("with_clause"))
@@ -26,7 +26,7 @@ func (m *mapper) delete(node parse.Message, outer *scope) outputs {
 	return m.where(s, node)
 }
 
-// where maps the condition of an UPDATE or DELETE, and what it returns.
+// where rewrites the condition and the RETURNING of an UPDATE or DELETE.
 func (m *mapper) where(s *scope, node parse.Message) outputs {
 	if where := node.Node("where_clause"); where.Shape != nil {
 		m.expr(s, where)
@@ -35,7 +35,7 @@ func (m *mapper) where(s *scope, node parse.Message) outputs {
 	return made
 }
 
-// sets maps the assignments of an UPDATE or of ON CONFLICT DO UPDATE.
+// sets rewrites the assignments of an UPDATE or of ON CONFLICT DO UPDATE.
 func (m *mapper) sets(s *scope, target view, node parse.Message) {
 	m.settledSets(s, target, node)
 	all := node.Wrapped("target_list")
@@ -57,7 +57,8 @@ func (m *mapper) sets(s *scope, target view, node parse.Message) {
 	}
 }
 
-// setSeveral maps an assignment to several columns. The first of them has its source.
+// setSeveral rewrites an assignment to several columns, as in SET (a, b) = (1, 2). The first column's node has the
+// source.
 func (m *mapper) setSeveral(s *scope, target view, group []parse.Message) {
 	var wanted []bool
 	for _, n := range group {
@@ -66,7 +67,7 @@ func (m *mapper) setSeveral(s *scope, target view, group []parse.Message) {
 	m.source(s, group[0].Kind().Child("val").Node("source"), wanted)
 }
 
-// source maps what several columns are assigned of.
+// source rewrites the source of an assignment to several columns.
 func (m *mapper) source(s *scope, n parse.Message, wanted []bool) {
 	node := n.Kind()
 	switch {
@@ -92,7 +93,7 @@ func (m *mapper) source(s *scope, n parse.Message, wanted []bool) {
 	}
 }
 
-// copyTo maps COPY: what it reads is a query over the table's columns.
+// copyTo rewrites a COPY TO. A table is replaced by a query of its columns.
 func (m *mapper) copyTo(node parse.Message) {
 	if query := node.Child("query"); query.Shape != nil {
 		m.statement(query)
@@ -136,7 +137,7 @@ func (m *mapper) copyTo(node parse.Message) {
 	m.meant.Set(node, "query", tree.Child("stmts").Values("stmt")...)
 }
 
-// naturally is a query for columns of a table as clients know them.
+// naturally returns a query for columns of a table with the clients' names and types.
 func (by *Conversion) naturally(relation parse.Message, columns []attribute) string {
 	var all []string
 	for _, c := range columns {
