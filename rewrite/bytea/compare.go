@@ -11,8 +11,8 @@ const opExpr = int(parse.AEXPR_OP)
 // orders are the operators that give the same result for hexadecimal digits as for the bytes.
 var orders = map[string]bool{"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true}
 
-// compare rewrites a comparison with a mapped column to a comparison of hexadecimal digits, so that an index can serve it. It
-// returns false, without a change, if the column must be read as bytea instead.
+// compare rewrites a comparison with a mapped column to a comparison of hexadecimal digits, so that an index
+// can serve it. It returns false, without a change, if the column must be read as bytea instead.
 func (m *mapper) compare(s *scope, node parse.Message) bool {
 	op := node.Names("name")
 	at := m.token(node)
@@ -240,8 +240,8 @@ func isByteaArray(kind parse.Message) bool {
 	return len(names) > 0 && names[len(names)-1] == "bytea" && kind.Has("array_bounds")
 }
 
-// digitsOf replaces an array constant or parameter by an array of hexadecimal digits. A NULL array and NULL elements stay
-// NULL.
+// digitsOf replaces an array constant or parameter by an array of hexadecimal digits. A NULL array and NULL
+// elements stay NULL.
 func (m *mapper) digitsOf(n parse.Message, first, last int) {
 	if last < first {
 		m.lost()

@@ -39,7 +39,8 @@ func converting(hexOpen, hexClose, byteaOpen, byteaClose, check string, unsteady
 	return c
 }
 
-// Hex returns SQL that converts a bytea operand to hexadecimal digits. Bytea returns SQL that converts digits to bytea.
+// Hex returns SQL that converts a bytea operand to hexadecimal digits. Bytea returns SQL that converts digits
+// to bytea.
 func (c *Conversion) Hex(operand string) string   { return c.toHex.open + operand + c.toHex.close }
 func (c *Conversion) Bytea(operand string) string { return c.toBytea.open + operand + c.toBytea.close }
 

@@ -222,8 +222,8 @@ func (m *mapper) renameRef(ref parse.Message, c attribute) {
 	m.rename(last, "sval", m.lastOf(m.token(ref)), c.server)
 }
 
-// value converts a bytea value to hexadecimal digits, between the tokens first and last. The value is written to a mapped
-// column or compared with one.
+// value converts a bytea value to hexadecimal digits, between the tokens first and last. The value is written
+// to a mapped column or compared with one.
 func (m *mapper) value(s *scope, n parse.Message, first, last int) {
 	if n.Kind().Is("SetToDefault") {
 		return

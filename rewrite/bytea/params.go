@@ -22,8 +22,8 @@ func (m *mapper) again() bool {
 	return false
 }
 
-// settled reports whether no parameter gets another type because some items are converted to hexadecimal digits. items are
-// in the order in which the server reads them.
+// settled reports whether no parameter gets another type because some items are converted to hexadecimal
+// digits. items are in the order in which the server reads them.
 func (m *mapper) settled(s *scope, items []parse.Message, digits []bool) bool {
 	if !m.repeats {
 		return true
@@ -60,8 +60,8 @@ func (m *mapper) settledQuery(s *scope, query parse.Message, digits []bool) {
 	}
 }
 
-// settledSets refuses assignments in which the conversion to hexadecimal digits could change the type of a parameter. node
-// is an UPDATE or ON CONFLICT clause.
+// settledSets refuses assignments in which the conversion to hexadecimal digits could change the type of a
+// parameter. node is an UPDATE or ON CONFLICT clause.
 func (m *mapper) settledSets(s *scope, target view, node parse.Message) {
 	if !m.repeats {
 		return

@@ -61,8 +61,8 @@ func (d *ddl) reads(t *Table, node parse.Message) (made parse.Value, ok bool) {
 	return d.around(by.unhexed(), parse.Value{Bytes: node.Wire}), true
 }
 
-// wrap converts the expression in a field of node to hexadecimal digits, between the tokens first and last. Mapped columns
-// in it are read as bytea.
+// wrap converts the expression in a field of node to hexadecimal digits, between the tokens first and last.
+// Mapped columns in it are read as bytea.
 func (d *ddl) wrap(t *Table, node parse.Message, field string, first, last int) {
 	if last < first {
 		d.refuse("The place of an expression was not found in the text.")

@@ -14,8 +14,8 @@ type output struct {
 	column attribute
 }
 
-// selects rewrites a SELECT, VALUES or set operation. The columns wanted return hexadecimal digits, which requires a plain
-// SELECT.
+// selects rewrites a SELECT, VALUES or set operation. The columns wanted return hexadecimal digits, which
+// requires a plain SELECT.
 func (m *mapper) selects(node parse.Message, s *scope, wanted []bool) outputs {
 	m.with(s, node.Child("with_clause"))
 	for _, field := range []string{"limit_offset", "limit_count"} {
