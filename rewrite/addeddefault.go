@@ -68,7 +68,7 @@ func plainColumn(column parse.Message) bool {
 func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) bool {
 	var adds []Addition
 	for _, span := range spans {
-		a.besides += " " + reader.ph.Span(span.first, span.last+1)
+		a.heldText += " " + reader.ph.Span(span.first, span.last+1)
 	}
 	for _, span := range spans {
 		n := len(adds)
@@ -82,7 +82,7 @@ func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) boo
 			return false
 		}
 		if hold.Kind != Check {
-			hold.second = a.Column
+			hold.nameColumns = a.Column
 		}
 	}
 	a.Held = &Constraints{Table: a.Table, Relation: a.relation, Adds: adds, table: a.table}
@@ -188,8 +188,8 @@ func (a *Alteration) Adding() string {
 		by = "serial" + a.Own.options
 	}
 	h.Write([]byte(cmp.Or(a.declared, a.Type) + "\x00" + by))
-	if a.besides != "" {
-		h.Write([]byte("\x00" + a.besides))
+	if a.heldText != "" {
+		h.Write([]byte("\x00" + a.heldText))
 	}
 	return fmt.Sprintf("%s%s%08x", a.Column, addingSuffix, h.Sum32())
 }

@@ -56,18 +56,18 @@ func (r *rewriter) addsSerial(a *Alteration, cmd parse.Message, reader *constrai
 		return nil
 	}
 	if reader.notNull && !holdsNull {
-		a.holdsNumbers()
+		a.holdNotNull()
 	}
 	return a
 }
 
-// holdsNumbers adds the CHECK for NOT NULL to Held. A serial column is NOT NULL without the words.
-func (a *Alteration) holdsNumbers() {
+// holdNotNull adds the CHECK for NOT NULL to Held. A serial column is NOT NULL without the words.
+func (a *Alteration) holdNotNull() {
 	if a.Held == nil {
 		a.Held = &Constraints{Table: a.Table, Relation: a.relation, table: a.table}
 	}
 	hold := holdsNotNull(a.table, a.relation, a.Adding())
-	hold.second = a.Column
+	hold.nameColumns = a.Column
 	a.Held.Adds = append(a.Held.Adds, hold)
 	a.Held.sort()
 }

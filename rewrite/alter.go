@@ -14,7 +14,7 @@ func (r *rewriter) addColumn(p *part) {
 	}
 	for cmd := range p.node.List("cmds") {
 		column := cmd.Child("def")
-		if parse.AlterTableType(cmd.Integer("subtype")) != parse.AT_AddColumn || !saysNothing(column) {
+		if parse.AlterTableType(cmd.Integer("subtype")) != parse.AT_AddColumn || !onlyNullConstraints(column) {
 			continue
 		}
 		at := column.Integer("location")
@@ -42,9 +42,9 @@ func (r *rewriter) addColumn(p *part) {
 	}
 }
 
-// saysNothing reports whether a column has constraints and all of them are NULL or DEFAULT NULL. For a domain
+// onlyNullConstraints reports whether a column has constraints and all of them are NULL or DEFAULT NULL. For a domain
 // DEFAULT NULL has an effect, because it overrides the domain's default.
-func saysNothing(column parse.Message) bool {
+func onlyNullConstraints(column parse.Message) bool {
 	any := false
 	for constraint := range column.List("constraints") {
 		any = true

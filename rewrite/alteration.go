@@ -33,7 +33,7 @@ type Alteration struct {
 	relation      string        // the table's name without its schema
 	kind          parse.Message // the node of Type
 	casts         bool          // USING casts the column to the type
-	besides       string        // the text of the constraints in Held
+	heldText      string        // the text of the constraints in Held
 	declared      string        // the client's type, if Type differs from it
 }
 

@@ -29,11 +29,11 @@ type analysis struct {
 	prepares          bool            // a PREPARE, whose query runs later
 	sequence          string          // see Plan.Sequence
 	questions         []question
-	foreign           bool     // calls a function that is no builtin or may write
+	callsUnknown      bool     // calls a function that is no builtin or may write
 	leaves            bool     // see Statement.Leaves
-	draws             string   // the first called function that advances a sequence
+	advances          string   // the first called function that advances a sequence
 	executes          string   // see Statement.Executes
-	asked             []string // parameters that current_setting reads
+	parameters        []string // parameters that current_setting reads
 }
 
 // tableRef is a table named in the text.
@@ -233,31 +233,31 @@ func (a *analysis) call(m parse.Message) {
 func (a *analysis) function(schema, name string, call parse.Message) {
 	if a.inert {
 		if a.prepares && (schema == "" || schema == "pg_catalog") {
-			a.asks(name, call)
+			a.recordSequenceCall(name, call)
 		}
 		return
 	}
 	if schema != "" && schema != "pg_catalog" {
 		a.raise(Write)
-		a.calls, a.foreign, a.leaves = true, true, true
+		a.calls, a.callsUnknown, a.leaves = true, true, true
 		return
 	}
 	if parse.RoleNamed(name)&parse.Harmless == 0 {
 		a.raise(Write)
 		a.calls = a.calls || !settingless(name)
-		a.foreign = a.foreign || !innocuous(name)
+		a.callsUnknown = a.callsUnknown || !innocuous(name)
 		a.leaves = a.leaves || !traceless[name]
 	}
-	if (name == "nextval" || name == "setval") && a.draws == "" {
-		a.draws = name
+	if (name == "nextval" || name == "setval") && a.advances == "" {
+		a.advances = name
 	}
-	a.asks(name, call)
+	a.recordSequenceCall(name, call)
 	a.pinned(functionPins[name])
 	if strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") {
 		a.advisory = true
 	}
 	if name == "current_setting" && call.Shape != nil {
-		a.asksFor(constant(call.Child("args")))
+		a.recordParameter(constant(call.Child("args")))
 	}
 	if name == "set_config" {
 		a.setsConfig = true

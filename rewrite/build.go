@@ -172,7 +172,7 @@ func (st *Statement) analyze(p *part, inert bool) {
 	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
 	st.Asks = a.settingsAsked(m)
 	st.inReadOnly(m, &a)
-	p.writes, p.neutral = st.writes, st.neutral
+	p.writeCommand, p.readOnlyAllowed = st.writeCommand, st.readOnlyAllowed
 	p.locked, p.samples, p.advisory, p.uuids, p.config = a.locked, a.samples, a.advisory, a.uuids, a.sets
 	if m.Is("SelectStmt") && len(st.Asks) == 1 {
 		st.shows(m)

@@ -67,7 +67,7 @@ func TestTemporalMapped(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, parts := p.draft(in, tree)
-		l.learn(parts)
+		l.addCreated(parts)
 		return plan
 	})
 }

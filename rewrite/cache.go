@@ -43,8 +43,8 @@ type entry struct {
 	used  atomic.Bool
 }
 
-// spread multiplies the small numbers of Names, so that their hashes differ in many bits.
-const spread = 0x9e3779b97f4a7c15
+// namesMultiplier multiplies the small numbers of Names, so that their hashes differ in many bits.
+const namesMultiplier = 0x9e3779b97f4a7c15
 
 // newCache returns a cache whose bounds are divided equally among its shards.
 func newCache(entries, bytes int) *cache {
@@ -61,7 +61,7 @@ func (c *cache) find(names uint64, text []byte) *Plan {
 	if len(text) > c.longest {
 		return nil
 	}
-	hash := maphash.Bytes(c.seed, text) ^ names*spread
+	hash := maphash.Bytes(c.seed, text) ^ names*namesMultiplier
 	s := &c.shards[hash%uint64(len(c.shards))]
 	s.mu.RLock()
 	e := s.entries[hash]
@@ -77,7 +77,7 @@ func (c *cache) find(names uint64, text []byte) *Plan {
 
 // add stores a plan, unless the entry alone exceeds the size of a shard.
 func (c *cache) add(names uint64, text string, plan *Plan) {
-	hash := maphash.String(c.seed, text) ^ names*spread
+	hash := maphash.String(c.seed, text) ^ names*namesMultiplier
 	s := &c.shards[hash%uint64(len(c.shards))]
 	e := &entry{hash: hash, names: names, text: text, plan: plan}
 	e.bytes = int(unsafe.Sizeof(*e)) + 2*wordBytes + len(text) + plan.bytes()

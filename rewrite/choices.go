@@ -190,11 +190,11 @@ func (p *Planner) Under(c Choices) *Planner {
 	if c == (Choices{}) {
 		return p.base()
 	}
-	return p.otherwise(c)
+	return p.underChoices(c)
 }
 
-// otherwise is the part of Under for non-empty choices. Most sessions have none.
-func (p *Planner) otherwise(c Choices) *Planner {
+// underChoices is the part of Under for non-empty choices. Most sessions have none.
+func (p *Planner) underChoices(c Choices) *Planner {
 	base := p.base()
 	rules := c.Over(base.config.Choices).in(base.config.Rules)
 	v := rules.variation()

@@ -123,7 +123,7 @@ func (r *rewriter) splitter(p *part) (*splitter, bool) {
 		s.cmds = append(s.cmds, one)
 		end = last + 2
 	}
-	return s, end == len(ph.Tokens)+1 && s.apart()
+	return s, end == len(ph.Tokens)+1 && s.independent()
 }
 
 // verified reports whether a command has the same meaning in a separate statement.
@@ -136,10 +136,10 @@ func (s *splitter) verified(cmd command, relation parse.Message) bool {
 	return st.Is("AlterTableStmt") && len(st.Values("cmds")) == 1 && (parse.Intents{}).Equal(st.Child("relation"), relation) && (parse.Intents{}).Equal(st.Child("cmds"), cmd.Message)
 }
 
-// apart reports whether the commands have the same meaning one after the other. They do not if a column gets
+// independent reports whether the commands have the same meaning one after the other. They do not if a column gets
 // two types, or a dropped column occurs in another command. A named constraint next to a dropped column is
 // excluded, too.
-func (s *splitter) apart() bool {
+func (s *splitter) independent() bool {
 	typed, dropped, constrained := map[string]bool{}, []string{}, false
 	for _, cmd := range s.cmds {
 		name := cmd.Text("name")

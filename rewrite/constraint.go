@@ -53,11 +53,11 @@ type Addition struct {
 	Referred         string // the table that a FOREIGN KEY references, for a cast to regclass
 	MatchFull        bool
 
-	table    string // as the text spells it
-	body     string // the definition of FOREIGN KEY and CHECK as SQL
-	timing   string // of UNIQUE: for example DEFERRABLE
-	relation string // the table's name without its schema
-	second   string // the part of a chosen name that follows the table's name
+	table       string // as the text spells it
+	body        string // the definition of FOREIGN KEY and CHECK as SQL
+	timing      string // of UNIQUE: for example DEFERRABLE
+	relation    string // the table's name without its schema
+	nameColumns string // the part of a chosen name that follows the table's name
 }
 
 // AddConstraintKey and SetNotNullKey are the configuration keys of Rules.Constraints and Rules.NotNullCheck.
@@ -118,7 +118,7 @@ func (r *rewriter) freed(p *part) {
 // holdsNotNull returns the CHECK that represents NOT NULL of a column. The statement's name for the NOT NULL is
 // dropped, as PostgreSQL 16 does.
 func holdsNotNull(table, relation, column string) Addition {
-	return Addition{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.Identifier(column) + " IS NOT NULL)", second: column}
+	return Addition{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.Identifier(column) + " IS NOT NULL)", nameColumns: column}
 }
 
 // constraintsOf returns the Constraints of an ALTER TABLE. It returns nil for other statements, and if the
@@ -327,14 +327,14 @@ func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
 			a.Keys = []string{span.column}
 			a.body = "FOREIGN KEY (" + parse.Identifier(span.column) + ") " + a.body
 		}
-		a.Referred, a.MatchFull, a.second = regclass(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", parse.JoinedNames(a.Keys)
+		a.Referred, a.MatchFull, a.nameColumns = regclass(constraint.Child("pktable")), constraint.Text("fk_matchtype") == "f", parse.JoinedNames(a.Keys)
 		if constraint.Child("pktable").Text("catalogname") != "" {
 			return false
 		}
 	case parse.CONSTR_CHECK:
 		a.Kind = Check
 		if columns := parse.ColumnsIn(constraint.Child("raw_expr"), nil); len(columns) == 1 {
-			a.second = columns[0]
+			a.nameColumns = columns[0]
 		}
 	default:
 		return false
@@ -376,7 +376,7 @@ func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintS
 	case span.deferrable:
 		a.timing = " DEFERRABLE"
 	}
-	a.second = parse.JoinedNames(parse.DistinctNames(append(slices.Clone(a.Keys), a.Including...)))
+	a.nameColumns = parse.JoinedNames(parse.DistinctNames(append(slices.Clone(a.Keys), a.Including...)))
 	if made := r.made(a.UsingIndex("n", "n")); !made.Is("Constraint") || made.Text("conname") != "n" {
 		return false
 	}
@@ -412,7 +412,7 @@ func (a *Addition) Candidate(pass int) string {
 	if pass > 0 {
 		label += strconv.Itoa(pass)
 	}
-	return parse.ObjectName(a.relation, a.second, label)
+	return parse.ObjectName(a.relation, a.nameColumns, label)
 }
 
 // Hidden returns the temporary name of the constraint or its index until the rows are checked. Only Sluice uses
@@ -426,7 +426,7 @@ func (a *Addition) Hidden(pass int) string {
 	if a.Name != "" {
 		return parse.ObjectName(a.Name, "", label)
 	}
-	return parse.ObjectName(a.relation, a.second, label)
+	return parse.ObjectName(a.relation, a.nameColumns, label)
 }
 
 // Chooses reports whether name could be a Candidate of this kind for any table and column. Both may have been

@@ -204,7 +204,7 @@ func (c *Constraints) bytes() int {
 		n += int(unsafe.Sizeof(column)) + len(column.Add) + len(column.Drop)
 	}
 	for _, a := range slices.Concat(c.Adds, c.Freed) {
-		n += int(unsafe.Sizeof(a)) + (cap(a.Keys)+cap(a.Including))*wordBytes + len(a.body) + len(a.second) + len(a.Referred)
+		n += int(unsafe.Sizeof(a)) + (cap(a.Keys)+cap(a.Including))*wordBytes + len(a.body) + len(a.nameColumns) + len(a.Referred)
 	}
 	return n
 }

@@ -102,12 +102,12 @@ func (r *rewriter) dropExtension(p *part) {
 		return
 	}
 	r.answer(p, Answers, "DROP EXTENSION")
-	told := "\" is not installed: nothing is dropped"
+	notice := "\" is not installed: nothing is dropped"
 	if ifExists {
-		told = "\" does not exist, skipping"
+		notice = "\" does not exist, skipping"
 	}
 	for _, name := range names {
-		p.st.Notices = append(p.st.Notices, Notice{Message: "extension \"" + name + told})
+		p.st.Notices = append(p.st.Notices, Notice{Message: "extension \"" + name + notice})
 	}
 	r.find(handled(Extension, Answered, Info, "answered as done; there is nothing to drop", p.st.Start))
 }

@@ -44,7 +44,7 @@ func (r *rewriter) guarded(p *part) {
 		return
 	}
 	g := readBlock(body)
-	if g == nil || g.Condition != "" && !r.asks(g.Condition) {
+	if g == nil || g.Condition != "" && !r.onlyReads(g.Condition) {
 		return
 	}
 	plan := r.planned(g.Command.Text)
@@ -61,7 +61,7 @@ func (r *rewriter) guarded(p *part) {
 	}
 	g.Text, g.Command.St = string(r.text[p.st.Start:p.st.End]), st
 	g.Command.Text = cmp.Or(plan.Text, g.Command.Text)
-	p.st.Does, p.st.Guarded, p.st.Pin, p.st.demand, p.writes, p.neutral = Alters, g, NoPin, st.demand, st.writes, st.neutral
+	p.st.Does, p.st.Guarded, p.st.Pin, p.st.demand, p.writeCommand, p.readOnlyAllowed = Alters, g, NoPin, st.demand, st.writeCommand, st.readOnlyAllowed
 	r.find(handled(Procedural, Rewritten, Info, "the one statement in the block is carried out as if it were sent by itself", p.st.Start))
 	for _, f := range plan.Findings {
 		f.At = p.st.Start
@@ -69,8 +69,8 @@ func (r *rewriter) guarded(p *part) {
 	}
 }
 
-// asks reports whether a condition only reads.
-func (r *rewriter) asks(condition string) bool {
+// onlyReads reports whether a condition only reads.
+func (r *rewriter) onlyReads(condition string) bool {
 	plan := r.planned("SELECT (" + condition + ")")
 	st := plan.Single()
 	return st != nil && plan.Kind == Read && plan.Text == "" && st.Pin == NoPin && !st.Calls && st.Refusal == nil && st.Tag == "" && len(st.Changes) == 0 && !plan.Contends

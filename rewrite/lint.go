@@ -51,7 +51,7 @@ func (l *Linter) ReadText(sql string) (findings []Finding, sent string) {
 	}
 	tree, err := parseDialect(sql)
 	if err != nil {
-		return []Finding{misspelt(sql, err)}, ""
+		return []Finding{syntaxFinding(sql, err)}, ""
 	}
 	plan, parts := p.draft(sql, tree)
 	verbs := make([]Verb, len(parts))
@@ -76,11 +76,11 @@ func (l *Linter) ReadText(sql string) (findings []Finding, sent string) {
 		}
 	}
 	if l.refusesParts() && len(parts) == 1 && parts[0].st.Alters() && (parts[0].st.Numbered == nil || !parts[0].st.Numbered.Identity) {
-		l.alone(findings)
+		l.reportRefused(findings)
 	}
-	l.learn(parts)
+	l.addCreated(parts)
 	for i := range parts {
-		findings = append(findings, l.follow(verbs[i], &parts[i], len(parts) == 1)...)
+		findings = append(findings, l.observe(verbs[i], &parts[i], len(parts) == 1)...)
 	}
 	return findings, sent
 }
@@ -103,9 +103,9 @@ func (l *Linter) numbers(parts []part, findings []Finding) bool {
 	return true
 }
 
-// alone changes findings of DDL that Sluice carries out only outside of a transaction. They report that it
+// reportRefused changes findings of DDL that Sluice carries out only outside of a transaction. They report that it
 // fails inside of one.
-func (l *Linter) alone(findings []Finding) {
+func (l *Linter) reportRefused(findings []Finding) {
 	for i := range findings {
 		if f := &findings[i]; f.Outcome == Rewritten {
 			f.Outcome, f.Severity, f.Action = Flagged, Error, Passes
@@ -148,8 +148,8 @@ func (l *Linter) names() *schema.Names {
 	return l.tables.In([]string{lintSchema})
 }
 
-// learn adds the tables that a text creates. Later changes of these tables are ignored.
-func (l *Linter) learn(parts []part) {
+// addCreated adds the tables that a text creates. Later changes of these tables are ignored.
+func (l *Linter) addCreated(parts []part) {
 	if l.tables == nil {
 		return
 	}
@@ -161,8 +161,8 @@ func (l *Linter) learn(parts []part) {
 	}
 }
 
-// misspelt returns the finding of a text that is not PostgreSQL's grammar.
-func misspelt(sql string, err error) Finding {
+// syntaxFinding returns the finding of a text that is not PostgreSQL's grammar.
+func syntaxFinding(sql string, err error) Finding {
 	f := found(Syntax, 0)
 	if syntax, ok := errors.AsType[*parse.SyntaxError](err); ok {
 		f.Reason += ": " + syntax.Message

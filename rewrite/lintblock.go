@@ -19,21 +19,21 @@ type Running struct {
 // run is the state of a session within a script.
 type run struct {
 	Running
-	own  bool             // the script has a BEGIN in the current transaction
-	told map[Feature]bool // the features already reported for the tool's transaction, each once
+	own      bool             // the script has a BEGIN in the current transaction
+	reported map[Feature]bool // the features already reported for the tool's transaction, each once
 }
 
 // begin resets the state to the start of a script.
 func (l *Linter) begin() {
 	l.inBlock = l.run.Wrapped || l.run.Whole
 	l.block = block{dml: l.run.Wrapped && l.run.Records}
-	l.run.own, l.run.told = false, map[Feature]bool{}
+	l.run.own, l.run.reported = false, map[Feature]bool{}
 }
 
-// follow updates the transaction by the next statement, and returns what the transaction cannot take. verb is
+// observe updates the transaction by the next statement, and returns what the transaction cannot take. verb is
 // the statement's verb before rewriting. alone reports that the text has one statement; findings of several are
 // in the plan.
-func (l *Linter) follow(verb Verb, p *part, alone bool) []Finding {
+func (l *Linter) observe(verb Verb, p *part, alone bool) []Finding {
 	switch verb {
 	case Begin:
 		if !l.inBlock {
@@ -44,7 +44,7 @@ func (l *Linter) follow(verb Verb, p *part, alone bool) []Finding {
 	case Commit, Rollback, PrepareTransaction:
 		// Only a multi-statement query continues in a transaction. A tool's transaction ends here.
 		l.inBlock, l.block, l.run.own = l.run.Whole, block{}, false
-		l.run.Wrapped, l.run.told = false, map[Feature]bool{}
+		l.run.Wrapped, l.run.reported = false, map[Feature]bool{}
 		return nil
 	}
 	f := l.block.observe(p.st)
@@ -53,10 +53,10 @@ func (l *Linter) follow(verb Verb, p *part, alone bool) []Finding {
 	}
 	finding := l.block.finding(f, p.st, l.planner.config.Rules.InTransactions)
 	if finding.Outcome == Flagged && (l.run.Wrapped || l.run.Whole) {
-		if l.run.told[f] {
+		if l.run.reported[f] {
 			return nil
 		}
-		l.run.told[f] = true
+		l.run.reported[f] = true
 		finding.Remedy = l.run.RemedyBeside(l.run.own)
 	}
 	return []Finding{finding}

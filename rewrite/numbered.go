@@ -86,9 +86,9 @@ type numbering struct {
 	swaps map[*byte]func(parse.Intents) // by column node: functions that set the intended changes of the form with sequences
 }
 
-// gathers returns an empty numbering for a CREATE TABLE that Sluice may carry out in several statements, or
+// newNumbering returns an empty numbering for a CREATE TABLE that Sluice may carry out in several statements, or
 // nil.
-func (r *rewriter) gathers(p *part) *numbering {
+func (r *rewriter) newNumbering(p *part) *numbering {
 	relation := p.node.Child("relation")
 	if r.rules.SerialForm == SerialIdentity && !r.rules.SerialKeys || len(r.parts) != 1 || r.planned == nil || p != &r.parts[0] || relation.Text("catalogname") != "" ||
 		relation.Text("relpersistence") != "p" || relation.Text("schemaname") == "pg_temp" {
@@ -103,10 +103,10 @@ func (r *rewriter) gathers(p *part) *numbering {
 		IfNotExists: p.node.Flag("if_not_exists"), Identity: r.rules.SerialForm != SerialSequence}, swaps: map[*byte]func(parse.Intents){}}
 }
 
-// draws adds a column that gets its numbers from a sequence. kind is the new type, or "" for the declared one.
+// addSequence adds a column that gets its numbers from a sequence. kind is the new type, or "" for the declared one.
 // The column's default replaces the text between from and to, and at is the offset of its findings. constraint
 // is the identity that the default replaces; it is absent for a serial column.
-func (n *numbering) draws(r *rewriter, column, constraint parse.Message, kind, options string, from, to, at int) {
+func (n *numbering) addSequence(r *rewriter, column, constraint parse.Message, kind, options string, from, to, at int) {
 	s := OwnedSequence{Column: column.Text("colname"), at: at}
 	if kind != "" {
 		s.before = kind + " "
@@ -169,16 +169,16 @@ func (r *rewriter) optionsOfOwn(options string) (string, bool) {
 	return strings.TrimPrefix(sql, "CREATE SEQUENCE n"), true
 }
 
-// hides assigns the edits between two offsets to the form with identities.
-func (n *numbering) hides(from, to int) { n.spans = append(n.spans, [2]int{from, to}) }
+// addIdentitySpan assigns the edits between two offsets to the form with identities.
+func (n *numbering) addIdentitySpan(from, to int) { n.spans = append(n.spans, [2]int{from, to}) }
 
 // defaultOf returns the constraints of a column that draws from the named sequence. name is SQL.
 func defaultOf(name string) string {
 	return "DEFAULT nextval(" + parse.Literal(name) + "::regclass) NOT NULL"
 }
 
-// narrow collects the int and smallint columns that reference keys, of this table or of others.
-func (n *numbering) narrow(r *rewriter, p *part) {
+// collectNarrow collects the int and smallint columns that reference keys, of this table or of others.
+func (n *numbering) collectNarrow(r *rewriter, p *part) {
 	columns := map[string]parse.Message{}
 	for column := range p.node.List("table_elts") {
 		if column.Is("ColumnDef") {
@@ -242,8 +242,8 @@ func (n *numbering) refers(r *rewriter, p *part, column parse.Message, key Refer
 	}
 }
 
-// isFor sets st.Numbered if all forms of the statement pass verification.
-func (n *numbering) isFor(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) {
+// attach sets st.Numbered if all forms of the statement pass verification.
+func (n *numbering) attach(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) {
 	if len(n.Sequences) == 0 && (len(n.Narrow) == 0 || !r.rules.SerialKeys) {
 		return
 	}
@@ -262,7 +262,7 @@ func (n *numbering) isFor(p *Planner, r *rewriter, tree parse.Message, st *State
 	for i := range n.Narrow {
 		n.Narrow[i].wide.Start, n.Narrow[i].wide.End = n.Narrow[i].wide.Start-st.Start, n.Narrow[i].wide.End-st.Start
 	}
-	if !n.fits() || len(n.Sequences) > 0 && r.rules.SerialForm != SerialIdentity && !n.means(p, r, tree, st, held) {
+	if !n.fits() || len(n.Sequences) > 0 && r.rules.SerialForm != SerialIdentity && !n.verifiedWithSequences(p, r, tree, st, held) {
 		return
 	}
 	if r.rules.SerialForm == SerialIdentity {
@@ -272,9 +272,9 @@ func (n *numbering) isFor(p *Planner, r *rewriter, tree parse.Message, st *State
 	st.Does, st.Numbered = Alters, &made
 }
 
-// means reports whether the form with sequences has the intended meaning. The form is verified within the whole
+// verifiedWithSequences reports whether the form with sequences has the intended meaning. The form is verified within the whole
 // text.
-func (n *numbering) means(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) bool {
+func (n *numbering) verifiedWithSequences(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) bool {
 	meant := maps.Clone(r.meant)
 	for node := range n.swaps {
 		delete(meant, node)
@@ -359,7 +359,7 @@ func (n *Numbered) HasSequences() bool { return len(n.sequence) > 0 }
 // Candidate returns the name that PostgreSQL gives to the column's sequence. Each pass, counted from 0, returns
 // the next name to try when relations of the schema have the earlier ones.
 func (s *OwnedSequence) Candidate(relation string, pass int) string {
-	a := Addition{relation: relation, second: s.Column, Kind: ownSequence}
+	a := Addition{relation: relation, nameColumns: s.Column, Kind: ownSequence}
 	return a.Candidate(pass)
 }
 
@@ -392,8 +392,8 @@ func wider(columns []string) *Notice {
 		"The identity columns of a cluster are bigint (" + SerialKey + ")."}
 }
 
-// tellsNumbered replaces the findings of a statement that Sluice carries out with sequences.
-func (r *rewriter) tellsNumbered(st *Statement) {
+// reportSequences replaces the findings of a statement that Sluice carries out with sequences.
+func (r *rewriter) reportSequences(st *Statement) {
 	n := st.Numbered
 	if n == nil || !n.HasSequences() {
 		return

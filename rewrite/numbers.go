@@ -38,14 +38,14 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 		var drawn []string
 		for _, r := range runs {
 			if nodes := p.Statements(r.Text); r.N < len(nodes) {
-				drawn = append(drawn, draws(nodes[r.N], r.Rows)...)
+				drawn = append(drawn, advancedBy(nodes[r.N], r.Rows)...)
 			}
 		}
 		for _, before := range statements[:i] {
 			if !before.Is("SelectStmt") && !before.Is("InsertStmt") {
 				return "" // the statement may change what names mean
 			}
-			drawn = append(drawn, draws(before, 0)...)
+			drawn = append(drawn, advancedBy(before, 0)...)
 		}
 		if len(drawn) == 0 {
 			return ""
@@ -99,9 +99,9 @@ func questions(node parse.Message) (asked []string, known bool) {
 	return asked, true
 }
 
-// draws returns the sequences that a statement certainly advanced, as queries for their OIDs. A query returns
+// advancedBy returns the sequences that a statement certainly advanced, as queries for their OIDs. A query returns
 // NULL if the schema lacks the sequence. rows is the number of rows, or 0 if it is unknown.
-func draws(node parse.Message, rows int) []string {
+func advancedBy(node parse.Message, rows int) []string {
 	switch node.Name() {
 	case "InsertStmt":
 		return drawsOfInsert(node, rows)

@@ -30,21 +30,21 @@ func newTables() *tables {
 }
 
 // planOf returns the plan of a text that was planned by its words, with table in its operation.
-func (t *tables) planOf(told *Plan, table []byte) *Plan {
+func (t *tables) planOf(byWords *Plan, table []byte) *Plan {
 	if len(table) == 0 || len(table) > parse.MaxName {
-		return told
+		return byWords
 	}
 	var buf [2*parse.MaxName + 2]byte
-	key := append(buf[:0], told.Operation...)
-	if told.Contends {
+	key := append(buf[:0], byWords.Operation...)
+	if byWords.Contends {
 		key = append(key, '!') // INSERT has a contending and a plain plan
 	}
 	key = append(append(key, ' '), table...)
 	if plan := (*t.plans.Load())[string(key)]; plan != nil {
 		return plan
 	}
-	name := operationName(told.Operation + "_" + string(table))
-	plan := &Plan{Kind: told.Kind, Operation: name, Contends: told.Contends, Statements: []Statement{told.Statements[0]}, unsure: told.unsure,
+	name := operationName(byWords.Operation + "_" + string(table))
+	plan := &Plan{Kind: byWords.Kind, Operation: name, Contends: byWords.Contends, Statements: []Statement{byWords.Statements[0]}, unsure: byWords.unsure,
 		table: string(key)}
 	plan.Statements[0].Operation = name
 	return plan

@@ -18,7 +18,7 @@ const ReadOnlyDefault = "default_transaction_read_only"
 // does not decide, for example because of a function or an EXECUTE. Reads of relations need the schema, too
 // (Plan.SureRead).
 func (st *Statement) InReadOnly() (command string, known bool) {
-	return st.writes, st.writes != "" || st.Kind <= Control || st.neutral
+	return st.writeCommand, st.writeCommand != "" || st.Kind <= Control || st.readOnlyAllowed
 }
 
 // inReadOnly sets the fields that InReadOnly returns. a is the analysis of the statement.
@@ -33,14 +33,14 @@ func (st *Statement) inReadOnly(m parse.Message, a *analysis) {
 	}
 	switch {
 	case m.Is("CopyStmt") && m.Flag("is_from"):
-		st.writes = "COPY FROM"
+		st.writeCommand = "COPY FROM"
 	case neutrals[m.Name()], m.Is("ExplainStmt") && a.inert:
-		st.neutral = true
+		st.readOnlyAllowed = true
 	case run.Is("SelectStmt"):
-		st.writes = selected(run, a)
-		st.neutral = st.writes == "" && !a.foreign && len(a.tables) == 0
+		st.writeCommand = selected(run, a)
+		st.readOnlyAllowed = st.writeCommand == "" && !a.callsUnknown && len(a.tables) == 0
 	default:
-		st.writes = commandOf(run)
+		st.writeCommand = commandOf(run)
 	}
 }
 
@@ -55,8 +55,8 @@ func selected(m parse.Message, a *analysis) string {
 		}
 	case a.modifies:
 		return "SELECT"
-	case a.draws != "":
-		return a.draws + "()"
+	case a.advances != "":
+		return a.advances + "()"
 	}
 	return ""
 }

@@ -294,7 +294,7 @@ func refusedAlter(cmd parse.Message) Feature {
 			return AddSerial
 		}
 		for constraint := range def.List("constraints") {
-			if constraint.Integer("contype") != int(parse.CONSTR_NULL) && !saysNothing(def) {
+			if constraint.Integer("contype") != int(parse.CONSTR_NULL) && !onlyNullConstraints(def) {
 				return AddColumn
 			}
 		}

@@ -162,7 +162,7 @@ func (r *Retyping) update(value, condition string, key []string, rows int) strin
 // that it would have for the final column.
 func (r *Retyping) NotNull() *Constraints {
 	hold := holdsNotNull(r.table, r.relation, r.Made)
-	hold.second = r.Column
+	hold.nameColumns = r.Column
 	return r.constraints(r.alter("ALTER COLUMN %s SET NOT NULL", r.Made), hold)
 }
 

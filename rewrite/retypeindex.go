@@ -19,12 +19,12 @@ type Likeness struct {
 	// created only after the last write of the old column.
 	Late bool
 
-	r         *Retyping
-	keys      []string // as SQL
-	condition string   // as SQL; "" for none
-	computes  bool     // a key is an expression, or the index has a condition
-	columns   []string // the columns in keys and condition, without the new one
-	together  bool     // NULLS NOT DISTINCT
+	r                *Retyping
+	keys             []string // as SQL
+	condition        string   // as SQL; "" for none
+	hasExpression    bool     // a key is an expression, or the index has a condition
+	columns          []string // the columns in keys and condition, without the new one
+	nullsNotDistinct bool     // NULLS NOT DISTINCT
 }
 
 // Like returns the index over the new column that corresponds to an index of the old one. shown is the index as
@@ -47,7 +47,7 @@ func (r *Retyping) Like(shown, from, name string) *Likeness {
 	if !r.renames(meant, st, from) {
 		return nil
 	}
-	l := &Likeness{r: r, unique: st.Flag("unique"), together: st.Flag("nulls_not_distinct")}
+	l := &Likeness{r: r, unique: st.Flag("unique"), nullsNotDistinct: st.Flag("nulls_not_distinct")}
 	if l.Text = created(meant, tree, st); l.Text == "" {
 		return nil
 	}
@@ -118,7 +118,7 @@ func created(meant parse.Intents, tree, st parse.Message) string {
 func (l *Likeness) read(st parse.Message) bool {
 	names := map[string]bool{l.r.Made: true}
 	take := func(holder parse.Message, field string) (string, bool) {
-		l.computes = true
+		l.hasExpression = true
 		for _, ref := range columnRefs(holder.Child(field), nil) {
 			if name := ref.Names("fields")[0]; !names[name] {
 				names[name] = true
@@ -170,7 +170,7 @@ var sampleExpression = parse.Sample("SELECT 1")
 // Trial returns a query that fails if keys or condition are not valid for a column of the new type. It reads no
 // row. "" means that there is nothing to check.
 func (l *Likeness) Trial(from string) string {
-	if !l.computes {
+	if !l.hasExpression {
 		return ""
 	}
 	columns := l.r.cast(from) + " AS " + parse.Identifier(l.r.Made)
@@ -199,7 +199,7 @@ func (l *Likeness) Duplicate() string {
 		at = append(at, fmt.Sprint(i+1))
 	}
 	where := l.where()
-	if !l.together {
+	if !l.nullsNotDistinct {
 		if where == "" {
 			where = " WHERE true"
 		}
@@ -224,9 +224,9 @@ func (l *Likeness) where() string {
 // new column is NULL.
 func (l *Likeness) isLate(st parse.Message) bool {
 	condition := st.Child("where_clause")
-	excluded := condition.Shape != nil && l.untrue(condition)
-	free := condition.Shape == nil || l.free(condition)
-	if !free && !l.harmless(condition) {
+	excluded := condition.Shape != nil && l.neverTrue(condition)
+	free := condition.Shape == nil || l.omitsColumn(condition)
+	if !free && !l.cannotFail(condition) {
 		return true
 	}
 	named, distinct := false, false
@@ -235,18 +235,18 @@ func (l *Likeness) isLate(st parse.Message) bool {
 		switch {
 		case key.Text("name") == l.r.Made:
 			named, distinct = true, true
-		case expr.Shape == nil || l.free(expr):
-		case !l.harmless(expr):
+		case expr.Shape == nil || l.omitsColumn(expr):
+		case !l.cannotFail(expr):
 			return true
 		default:
-			named, distinct = true, distinct || l.null(expr)
+			named, distinct = true, distinct || l.nullWithColumn(expr)
 		}
 	}
-	return l.unique && !excluded && !(distinct && !l.together) && (named || !free)
+	return l.unique && !excluded && !(distinct && !l.nullsNotDistinct) && (named || !free)
 }
 
-// free reports whether an expression does not contain the new column.
-func (l *Likeness) free(m parse.Message) bool {
+// omitsColumn reports whether an expression does not contain the new column.
+func (l *Likeness) omitsColumn(m parse.Message) bool {
 	return !slices.ContainsFunc(columnRefs(m, nil), func(ref parse.Message) bool { return slices.Equal(ref.Names("fields"), []string{l.r.Made}) })
 }
 
@@ -257,21 +257,21 @@ var (
 	strictFunctions = parse.WordSet("lower upper initcap btrim ltrim rtrim length char_length octet_length substr substring left right reverse md5 abs round floor ceil ceiling trunc")
 )
 
-// null reports whether an expression is certainly NULL, without an error, if the new column is NULL.
-func (l *Likeness) null(m parse.Message) bool {
+// nullWithColumn reports whether an expression is certainly NULL, without an error, if the new column is NULL.
+func (l *Likeness) nullWithColumn(m parse.Message) bool {
 	switch {
 	case m.Is("ColumnRef"):
-		return !l.free(m)
+		return !l.omitsColumn(m)
 	case m.Is("TypeCast"):
-		return isNoDomain(m.Child("type_name")) && l.null(m.Child("arg"))
+		return isNoDomain(m.Child("type_name")) && l.nullWithColumn(m.Child("arg"))
 	case m.Is("CollateClause"):
-		return l.null(m.Child("arg"))
+		return l.nullWithColumn(m.Child("arg"))
 	}
 	null := false
 	for _, operand := range l.operands(m) {
 		switch {
-		case operand.Shape == nil || l.free(operand):
-		case !l.null(operand):
+		case operand.Shape == nil || l.omitsColumn(operand):
+		case !l.nullWithColumn(operand):
 			return false
 		default:
 			null = true
@@ -292,7 +292,7 @@ func (l *Likeness) operands(m parse.Message) (operands []parse.Message) {
 		case parse.AEXPR_OP:
 			return operands
 		case parse.AEXPR_OP_ANY: // a list that contains the column is not strict
-			if l.free(operands[1]) {
+			if l.omitsColumn(operands[1]) {
 				return operands
 			}
 		}
@@ -309,16 +309,16 @@ func (l *Likeness) operands(m parse.Message) (operands []parse.Message) {
 	return operands
 }
 
-// harmless reports whether an expression cannot fail because the new column is NULL.
-func (l *Likeness) harmless(m parse.Message) bool {
+// cannotFail reports whether an expression cannot fail because the new column is NULL.
+func (l *Likeness) cannotFail(m parse.Message) bool {
 	switch {
-	case l.free(m) || l.null(m):
+	case l.omitsColumn(m) || l.nullWithColumn(m):
 		return true
 	case m.Is("NullTest"):
-		return l.harmless(m.Child("arg"))
+		return l.cannotFail(m.Child("arg"))
 	case m.Is("BoolExpr"):
 		for arg := range m.List("args") {
-			if !l.harmless(arg) {
+			if !l.cannotFail(arg) {
 				return false
 			}
 		}
@@ -327,17 +327,17 @@ func (l *Likeness) harmless(m parse.Message) bool {
 	return false
 }
 
-// untrue reports whether a condition is never true for a row whose new column is NULL.
-func (l *Likeness) untrue(m parse.Message) bool {
+// neverTrue reports whether a condition is never true for a row whose new column is NULL.
+func (l *Likeness) neverTrue(m parse.Message) bool {
 	switch {
-	case l.null(m):
+	case l.nullWithColumn(m):
 		return true
 	case m.Is("NullTest"):
-		return parse.NullTestType(m.Integer("nulltesttype")) == parse.IS_NOT_NULL && l.null(m.Child("arg"))
+		return parse.NullTestType(m.Integer("nulltesttype")) == parse.IS_NOT_NULL && l.nullWithColumn(m.Child("arg"))
 	case m.Is("BoolExpr"):
 		untrue, all := 0, 0
 		for arg := range m.List("args") {
-			if all++; l.untrue(arg) {
+			if all++; l.neverTrue(arg) {
 				untrue++
 			}
 		}

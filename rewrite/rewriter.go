@@ -22,9 +22,9 @@ type part struct {
 	advisory bool
 	uuids    bool // calls uuid_generate_v4
 	config   bool // calls set_config
-	// writes and neutral are copied to the statement after the rules, which may replace its plan.
-	writes  string
-	neutral bool
+	// writeCommand and readOnlyAllowed are copied to the statement after the rules, which may replace its plan.
+	writeCommand    string
+	readOnlyAllowed bool
 }
 
 // rewriter collects the edits and findings of the rules for one text.
@@ -88,8 +88,8 @@ func (p *Planner) rewrite(sql string, tree parse.Message, names *schema.Names, p
 	}
 	plan.Findings = r.findings
 	if st := plan.Single(); st != nil && r.numbering != nil {
-		r.numbering.isFor(p, r, tree, st, held)
-		r.tellsNumbered(st)
+		r.numbering.attach(p, r, tree, st, held)
+		r.reportSequences(st)
 		plan.Findings = r.findings
 	}
 	plan.sum()
@@ -117,7 +117,7 @@ func (p *Planner) run(sql string, parts []part, names *schema.Names, passes func
 		} else {
 			r.statement(&parts[i])
 		}
-		parts[i].st.writes, parts[i].st.neutral = parts[i].writes, parts[i].neutral
+		parts[i].st.writeCommand, parts[i].st.readOnlyAllowed = parts[i].writeCommand, parts[i].readOnlyAllowed
 		r.ends = append(r.ends, len(r.edits))
 	}
 	r.transactions()
@@ -227,7 +227,7 @@ func (r *rewriter) statement(p *part) {
 			r.mapping(p)
 			r.mapped = r.mapped || r.maps
 		}
-		if p.st.Refusal == nil && !r.advisory(p) && !r.apart(p) {
+		if p.st.Refusal == nil && !r.advisory(p) && !r.separate(p) {
 			r.others(p)
 		}
 	}
@@ -285,7 +285,7 @@ func (r *rewriter) others(p *part) {
 	case "LockStmt":
 		r.lockTable(p)
 	case "ClosePortalStmt", "UnlistenStmt":
-		r.leavings(p)
+		r.answerRelease(p)
 	case "SelectStmt":
 		r.calls(p)
 	}
@@ -314,7 +314,7 @@ func (r *rewriter) alterTable(p *part) {
 // calls applies the rules of a query that calls functions on session state.
 func (r *rewriter) calls(p *part) {
 	if p.advisory {
-		r.leavings(p)
+		r.answerRelease(p)
 	}
 	if p.config {
 		r.setConfig(p)

@@ -9,37 +9,37 @@ import (
 // Shared, immutable plans of texts that were not parsed.
 var (
 	emptyPlan   = &Plan{Kind: Empty}
-	selectPlan  = doubted(told(Read, "select"))
-	valuesPlan  = doubted(told(Read, "values"))
-	sureSelect  = told(Read, "select")
-	insertPlan  = told(Write, "insert")
-	upsertPlan  = contending("insert") // ON CONFLICT DO UPDATE
-	updatePlan  = contending("update")
-	deletePlan  = contending("delete")
+	selectPlan  = unsurePlan(wordsPlan(Read, "select"))
+	valuesPlan  = unsurePlan(wordsPlan(Read, "values"))
+	sureSelect  = wordsPlan(Read, "select")
+	insertPlan  = wordsPlan(Write, "insert")
+	upsertPlan  = contendingPlan("insert") // ON CONFLICT DO UPDATE
+	updatePlan  = contendingPlan("update")
+	deletePlan  = contendingPlan("delete")
 	guardedPlan = &Plan{Kind: Unknown, Pin: PinUnparsed}
 	// foreignPlan is the plan of a text that is not PostgreSQL's grammar and has no keyword of a lasting
 	// effect.
 	foreignPlan = &Plan{Kind: Unknown}
 )
 
-// told returns the plan of a single statement whose words alone show its kind and operation.
-func told(kind Kind, operation string) *Plan {
+// wordsPlan returns the plan of a single statement whose words alone show its kind and operation.
+func wordsPlan(kind Kind, operation string) *Plan {
 	st := Statement{Kind: kind, Operation: operation, demand: Demand{Rows: kind == Write}}
 	if kind == Write {
-		st.writes = strings.ToUpper(operation)
+		st.writeCommand = strings.ToUpper(operation)
 	}
 	return &Plan{Kind: kind, Operation: operation, Statements: []Statement{st}}
 }
 
-// contending returns the plan of a single Write statement that changes existing rows.
-func contending(operation string) *Plan {
-	plan := told(Write, operation)
+// contendingPlan returns the plan of a single Write statement that changes existing rows.
+func contendingPlan(operation string) *Plan {
+	plan := wordsPlan(Write, operation)
 	plan.Contends, plan.Statements[0].Contends = true, true
 	return plan
 }
 
-// doubted marks a Read plan whose statement may write all the same.
-func doubted(p *Plan) *Plan {
+// unsurePlan marks a Read plan whose statement may write all the same.
+func unsurePlan(p *Plan) *Plan {
 	p.unsure, p.Statements[0].unsure = true, true
 	return p
 }

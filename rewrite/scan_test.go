@@ -107,8 +107,8 @@ func agree(t *testing.T, text string) {
 		t.Fatalf("%q: the scan says kind %d, the tree %s", text, cleared.Kind, describe(full))
 	}
 	for i, st := range full.Statements {
-		if command, known := st.InReadOnly(); command != cleared.Statements[i].writes || !known {
-			t.Fatalf("%q in a transaction that is READ ONLY: the scan says %q, the tree %q, %v", text, cleared.Statements[i].writes, command, known)
+		if command, known := st.InReadOnly(); command != cleared.Statements[i].writeCommand || !known {
+			t.Fatalf("%q in a transaction that is READ ONLY: the scan says %q, the tree %q, %v", text, cleared.Statements[i].writeCommand, command, known)
 		}
 		if len(st.Changes) > 0 || st.Calls || st.Copy != NoCopy || st.Show != "" || st.Tx.Verb != NoVerb {
 			t.Fatalf("%q: the scan has missed %s", text, describe(full))

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// asks records a call of currval or lastval.
-func (a *analysis) asks(name string, call parse.Message) {
+// recordSequenceCall records a call of currval or lastval.
+func (a *analysis) recordSequenceCall(name string, call parse.Message) {
 	if name == "currval" || name == "lastval" {
 		a.questions = append(a.questions, question{name, call})
 	}

@@ -34,7 +34,7 @@ func bitsOf(of string) narrow { return map[string]narrow{"integer": 32, "smallin
 
 // serial applies the rule of serial and identity columns to a CREATE TABLE.
 func (r *rewriter) serial(p *part) {
-	r.numbering = r.gathers(p)
+	r.numbering = r.newNumbering(p)
 	for column := range p.node.List("table_elts") {
 		if !column.Is("ColumnDef") {
 			continue
@@ -51,7 +51,7 @@ func (r *rewriter) serial(p *part) {
 		}
 	}
 	if n := r.numbering; n != nil {
-		n.narrow(r, p)
+		n.collectNarrow(r, p)
 		r.refersToWide(p, n)
 	}
 }
@@ -86,8 +86,8 @@ func (r *rewriter) serialColumn(p *part, column parse.Message, of string) {
 	}
 	// A bigserial column can be a bigint identity, which needs no further statement.
 	if n := r.numbering; n != nil && (r.rules.SerialForm == SerialSequence || r.rules.SerialForm != SerialIdentity && bits > 0) {
-		n.draws(r, column, parse.Message{}, of, "AS "+of, from, to, at)
-		n.hides(from, to)
+		n.addSequence(r, column, parse.Message{}, of, "AS "+of, from, to, at)
+		n.addIdentitySpan(from, to)
 	}
 	if !r.asIdentity() {
 		r.find(notAlone(Serial, at))
@@ -183,13 +183,13 @@ func (r *rewriter) drawsIdentity(o *options, column, constraint parse.Message) b
 	}
 	from, to := int(o.ph.Tokens[i].Start), int(o.ph.Tokens[last].End)
 	made := len(n.Sequences)
-	n.draws(r, column, constraint, "", "AS "+kind+" "+options, from, to, column.Integer("location"))
+	n.addSequence(r, column, constraint, "", "AS "+kind+" "+options, from, to, column.Integer("location"))
 	if len(n.Sequences) == made {
 		return false
 	}
-	n.hides(from, to)
+	n.addIdentitySpan(from, to)
 	if i := o.ph.At(column.Child("type_name").Integer("location")); i >= 0 {
-		n.hides(int(o.ph.Tokens[i].Start), int(o.ph.Tokens[o.ph.Qualified(i)-1].End))
+		n.addIdentitySpan(int(o.ph.Tokens[i].Start), int(o.ph.Tokens[o.ph.Qualified(i)-1].End))
 	}
 	return true
 }
@@ -206,7 +206,7 @@ func (r *rewriter) refersToWide(p *part, n *numbering) {
 			wide := n.Narrow[i].wide
 			r.edit(wide)
 			r.meant.Set(column, "type_name", columnOf("bigint").Values("type_name")...)
-			n.hides(wide.Start, wide.End)
+			n.addIdentitySpan(wide.Start, wide.End)
 			n.swaps[&column.Wire[0]] = func(parse.Intents) {}
 		}
 	}

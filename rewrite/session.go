@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// leavings answers statements by which connection pools release cursors, channels and advisory locks: CLOSE
+// answerRelease answers statements by which connection pools release cursors, channels and advisory locks: CLOSE
 // ALL, UNLISTEN and SELECT pg_advisory_unlock_all(). DSQL sessions have none of these.
-func (r *rewriter) leavings(p *part) {
+func (r *rewriter) answerRelease(p *part) {
 	if !r.rules.Session {
 		return
 	}
@@ -120,10 +120,10 @@ func secondIsBool(call parse.Message) bool {
 // mostAsks is the maximum number of parameters in Statement.Asks.
 const mostAsks = 32
 
-// asksFor records that the statement reads a parameter.
-func (a *analysis) asksFor(name string) {
-	if name != "" && len(a.asked) < mostAsks {
-		a.asked = append(a.asked, name)
+// recordParameter records that the statement reads a parameter.
+func (a *analysis) recordParameter(name string) {
+	if name != "" && len(a.parameters) < mostAsks {
+		a.parameters = append(a.parameters, name)
 	}
 }
 
@@ -136,12 +136,12 @@ func (a *analysis) settingsAsked(m parse.Message) []string {
 			break
 		}
 	}
-	return a.asked
+	return a.parameters
 }
 
 func (a *analysis) constants(m parse.Message) {
 	if m.Is("A_Const") {
-		a.asksFor(constant(m))
+		a.recordParameter(constant(m))
 		return
 	}
 	for child := range m.Nodes() {

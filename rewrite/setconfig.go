@@ -32,11 +32,11 @@ func (st *Statement) Values() (n int) {
 }
 
 // setsConfig returns the Does value of a SELECT of set_config calls with these columns.
-func setsConfig(told []Told) Does {
+func setsConfig(columns []Told) Does {
 	switch {
-	case (&Statement{Told: told}).Values() > 0:
+	case (&Statement{Told: columns}).Values() > 0:
 		return BindsConfig
-	case len(told) > 1:
+	case len(columns) > 1:
 		return SetsRow
 	}
 	return SetsConfig
@@ -71,8 +71,8 @@ func (r *rewriter) setConfig(p *part) {
 		r.unrestricted(p)
 		return
 	}
-	changes, told := configured(p.node)
-	if len(told) == 0 || slices.ContainsFunc(told, func(t Told) bool { return t.Null }) {
+	changes, columns := configured(p.node)
+	if len(columns) == 0 || slices.ContainsFunc(columns, func(t Told) bool { return t.Null }) {
 		return
 	}
 	pin := NoPin
@@ -82,10 +82,10 @@ func (r *rewriter) setConfig(p *part) {
 		}
 	}
 	start, end, operation := p.st.Start, p.st.End, p.st.Operation
-	values := (&Statement{Told: told}).Values() > 0
+	values := (&Statement{Told: columns}).Values() > 0
 	if values {
 		r.find(handled(SetConfig, Answered, Info, "carried out as a SET of the value that it is bound to", start))
-	} else if len(told) == 1 {
+	} else if len(columns) == 1 {
 		verb := "SET "
 		if changes[0].Action == SetLocal {
 			verb = "SET LOCAL "
@@ -102,8 +102,8 @@ func (r *rewriter) setConfig(p *part) {
 		r.find(handled(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
 	// In a Query message with parameters the server gets the call, and refuses it.
-	*p.st = Statement{Kind: Setting, Does: setsConfig(told), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: told, Calls: values}
-	if len(told) > 1 {
+	*p.st = Statement{Kind: Setting, Does: setsConfig(columns), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: columns, Calls: values}
+	if len(columns) > 1 {
 		p.st.Hint = hint(catalogue[SetConfig].remedy)
 	}
 }
@@ -111,11 +111,11 @@ func (r *rewriter) setConfig(p *part) {
 // named marks a query of set_config calls of application_name with constants, so that Sluice answers it. With a
 // parameter, the server reports the changed value.
 func (r *rewriter) named(p *part) {
-	changes, told := configured(p.node)
-	if !r.rules.Named || len(told) == 0 || (&Statement{Told: told}).Values() > 0 || slices.ContainsFunc(changes, func(c Change) bool { return c.Name != "application_name" }) {
+	changes, columns := configured(p.node)
+	if !r.rules.Named || len(columns) == 0 || (&Statement{Told: columns}).Values() > 0 || slices.ContainsFunc(changes, func(c Change) bool { return c.Name != "application_name" }) {
 		return
 	}
-	*p.st = Statement{Kind: Setting, Does: setsConfig(told), Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, Told: told}
+	*p.st = Statement{Kind: Setting, Does: setsConfig(columns), Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, Told: columns}
 }
 
 // restrictsKinds matches the query by which pg_dump sets restrict_nonsystem_relation_kind. The setting forbids
@@ -158,22 +158,22 @@ func (all texts) equalTo(m parse.Message) bool {
 
 // configured returns the changes and result columns of a SELECT of set_config calls. Names must be constants,
 // values constants or parameters. It returns nothing for other queries.
-func configured(m parse.Message) (changes []Change, told []Told) {
-	calls, columns := plainCalls(m)
+func configured(m parse.Message) (changes []Change, columns []Told) {
+	calls, names := plainCalls(m)
 	for i, call := range calls {
 		c, t, ok := configures(call)
 		if !ok {
 			return nil, nil
 		}
-		t.Column = columns[i]
-		changes, told = append(changes, c), append(told, t)
+		t.Column = names[i]
+		changes, columns = append(changes, c), append(columns, t)
 	}
-	for n := (&Statement{Told: told}).Values(); n > 0; n-- { // the server must infer each parameter's type
-		if !slices.ContainsFunc(told, func(t Told) bool { return t.Param == n }) {
+	for n := (&Statement{Told: columns}).Values(); n > 0; n-- { // the server must infer each parameter's type
+		if !slices.ContainsFunc(columns, func(t Told) bool { return t.Param == n }) {
 			return nil, nil
 		}
 	}
-	return changes, told
+	return changes, columns
 }
 
 // configures returns the change and the result column of one set_config call. ok is false if the call may not

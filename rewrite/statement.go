@@ -255,13 +255,13 @@ type Statement struct {
 	EnumValue   *EnumValue   // Alters: ALTER TYPE ... ADD VALUE
 	Numbered    *Numbered    // Alters: CREATE TABLE with sequences
 
-	demand     Demand // without the demands of Changes
-	writes     string // see inReadOnly
-	neutral    bool   // see inReadOnly
-	apart      bool   // of a multi-statement query: the relay runs the statement as a text of its own (Plan.TooMuch)
-	setsConfig bool   // calls set_config()
-	unsure     bool   // see Plan.SureRead
-	sequence   string
+	demand          Demand // without the demands of Changes
+	writeCommand    string // the command that a READ ONLY transaction refuses; "" for none
+	readOnlyAllowed bool   // a READ ONLY transaction certainly allows the statement
+	separate        bool   // in a multi-statement query: Sluice runs the statement as a separate text (Plan.TooMuch)
+	setsConfig      bool   // calls set_config()
+	unsure          bool   // a Read that may write all the same; see Plan.SureRead
+	sequence        string
 }
 
 // MayLeave reports whether the statement may leave state at the backend that outlives its transaction and does

@@ -134,9 +134,9 @@ func (p *Planner) alone(sql string, names *schema.Names, whole bool) *Plan {
 	return p.rewrite(sql, tree, names, plan, parts)
 }
 
-// apart handles DDL in a multi-statement query that Sluice carries out in steps if it is sent alone. It marks
+// separate handles DDL in a multi-statement query that Sluice carries out in steps if it is sent alone. It marks
 // the statement to run as a separate text, takes over its findings, and reports whether it did.
-func (r *rewriter) apart(p *part) bool {
+func (r *rewriter) separate(p *part) bool {
 	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.Name()) {
 		return false
 	}
@@ -145,7 +145,7 @@ func (r *rewriter) apart(p *part) bool {
 	if st == nil || !st.Alters() || st.Numbered != nil && st.Numbered.MayStay() {
 		return false
 	}
-	p.st.apart, p.st.Hint = true, st.Hint
+	p.st.separate, p.st.Hint = true, st.Hint
 	for _, f := range plan.Findings {
 		f.At += p.st.Start
 		r.find(f)
@@ -182,7 +182,7 @@ func (p *Plan) Cut() (groups [][2]int) {
 
 // TooMuch reports whether the text is known to exceed what one transaction takes.
 func (p *Plan) TooMuch() bool {
-	if slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.apart }) {
+	if slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.separate }) {
 		return true
 	}
 	for i := range p.Findings {

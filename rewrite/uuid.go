@@ -18,9 +18,9 @@ type uuids struct {
 	ph    parse.Phrase
 	pairs []int32
 	taken []parse.Edit // sorted edits of other rules
-	// kept holds the calls that are not rewritten, by address of their node.
-	kept map[*byte]bool
-	done bool
+	// unchanged holds the calls that are not rewritten, by address of their node.
+	unchanged map[*byte]bool
+	done      bool
 }
 
 // generateUUIDs applies the rule of uuid_generate_v4() to all calls in a statement.
@@ -32,7 +32,7 @@ func (r *rewriter) generateUUIDs(p *part) {
 	if len(r.ends) > 0 {
 		first = r.ends[len(r.ends)-1]
 	}
-	u := uuids{r: r, ph: r.phrase(p), taken: slices.Clone(r.edits[first:]), kept: map[*byte]bool{}}
+	u := uuids{r: r, ph: r.phrase(p), taken: slices.Clone(r.edits[first:]), unchanged: map[*byte]bool{}}
 	slices.SortStableFunc(u.taken, func(a, b parse.Edit) int { return a.Start - b.Start })
 	u.pairs = u.ph.Pairs()
 	u.visit(p.node)
@@ -108,7 +108,7 @@ func (u *uuids) keepNames(item parse.Message) {
 		return
 	}
 	for _, call := range calls {
-		u.kept[&call.Wire[0]] = true
+		u.unchanged[&call.Wire[0]] = true
 	}
 }
 
@@ -155,7 +155,7 @@ func (u *uuids) target(target parse.Message) {
 	}
 	end := u.end(u.ph.At(target.Integer("location")))
 	if end < 0 || u.isTaken(int(u.ph.Tokens[end].End), int(u.ph.Tokens[end].End)) {
-		u.kept[&namer.Wire[0]] = true
+		u.unchanged[&namer.Wire[0]] = true
 		return
 	}
 	at := int(u.ph.Tokens[end].End)
@@ -185,7 +185,7 @@ func (u *uuids) isTaken(start, end int) bool {
 // call rewrites one call.
 func (u *uuids) call(call parse.Message) {
 	i := u.ph.At(call.Integer("location"))
-	if i < 0 || u.kept[&call.Wire[0]] {
+	if i < 0 || u.unchanged[&call.Wire[0]] {
 		return
 	}
 	start, end := int(u.ph.Tokens[i].Start), int(u.ph.Tokens[u.ph.Qualified(i)-1].End)

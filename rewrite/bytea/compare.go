@@ -99,7 +99,7 @@ func (m *mapper) rows(s *scope, left parse.Message, others []parse.Message) bool
 		digits[i] = isLeft || isRight
 		mapped = mapped || digits[i]
 	}
-	if !mapped || !m.settled(s, slices.Concat(elements...), slices.Repeat(digits, len(all))) {
+	if !mapped || !m.keepsTypes(s, slices.Concat(elements...), slices.Repeat(digits, len(all))) {
 		return false
 	}
 	for i := range all {
@@ -138,7 +138,7 @@ func (m *mapper) in(s *scope, left, list parse.Message, at int) bool {
 	}
 	c, ok := m.bare(s, left)
 	spans := m.items(at+1, len(items))
-	if !ok || spans == nil || !m.settled(s, items, allTrue(len(items))) {
+	if !ok || spans == nil || !m.keepsTypes(s, items, allTrue(len(items))) {
 		return false
 	}
 	m.renameRef(left.Kind(), c)
@@ -195,7 +195,7 @@ func (m *mapper) array(s *scope, left, right parse.Message, open int) bool {
 	case array.Is("A_ArrayExpr"):
 		elements := array.Wrapped("elements")
 		spans := m.items(m.token(array)+1, len(elements))
-		if spans == nil || !typed(elements) || !m.settled(s, elements, allTrue(len(elements))) {
+		if spans == nil || !typed(elements) || !m.keepsTypes(s, elements, allTrue(len(elements))) {
 			return false
 		}
 		m.renameRef(left.Kind(), c)

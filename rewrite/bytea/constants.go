@@ -101,9 +101,9 @@ func constantKey(node parse.Message) string {
 	return "'" + node.Child("sval").Text("sval")
 }
 
-// loose reports whether a result column is a constant or parameter that is written to a mapped column. No
+// freeConstant reports whether a result column is a constant or parameter that is written to a mapped column. No
 // clause may refer to it. before is the number of result columns before it.
-func (m *mapper) loose(s *scope, query, value parse.Message, before int, name string) bool {
+func (m *mapper) freeConstant(s *scope, query, value parse.Message, before int, name string) bool {
 	c := m.constants
 	if c == nil || c.query != &query.Wire[0] || before >= len(c.wanted) || !c.wanted[before] || !isUntyped(value) {
 		return false

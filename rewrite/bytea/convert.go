@@ -12,8 +12,8 @@ type Conversion struct {
 	// check is the condition that a column contains pairs of lower-case hexadecimal digits. %c is replaced by
 	// the column.
 	check string
-	// unsteady means that the digits depend on a setting, so that a generated column must not contain them.
-	unsteady bool
+	// dependsOnSetting means that the digits depend on a setting, so that a generated column must not contain them.
+	dependsOnSetting bool
 }
 
 // Functions converts by encode() and decode(). Casts converts by casts, for servers without these functions.
@@ -31,8 +31,8 @@ var (
 		"pg_catalog.translate(%c, '0123456789abcdef', '') = '' AND pg_catalog.length(%c) % 2 = 0", true)
 )
 
-func converting(hexOpen, hexClose, byteaOpen, byteaClose, check string, unsteady bool) *Conversion {
-	c := &Conversion{check: check, unsteady: unsteady}
+func converting(hexOpen, hexClose, byteaOpen, byteaClose, check string, dependsOnSetting bool) *Conversion {
+	c := &Conversion{check: check, dependsOnSetting: dependsOnSetting}
 	c.toHex.open, c.toHex.close = hexOpen, hexClose
 	c.toBytea.open, c.toBytea.close = byteaOpen, byteaClose
 	c.hexed, c.unhexed = parse.Sample("SELECT "+c.Hex("NULL")), parse.Sample("SELECT "+c.Bytea("NULL"))
@@ -66,7 +66,7 @@ func HexOperand(m parse.Message) (operand parse.Message, ok bool) {
 // place.
 func (c *Conversion) operand(m parse.Message) parse.Message {
 	first := firstArgument(m)
-	if c.unsteady && first.Shape != nil { // matches substring(byteacat(x, '')::text, ...)
+	if c.dependsOnSetting && first.Shape != nil { // matches substring(byteacat(x, '')::text, ...)
 		cast := first.Kind()
 		if !cast.Is("TypeCast") {
 			return parse.Message{}

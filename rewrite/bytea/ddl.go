@@ -51,12 +51,12 @@ func (d *ddl) statement(node parse.Message) {
 	case "DropStmt", "LockStmt", "TruncateStmt", "ReindexStmt", "ClusterStmt", "AlterObjectSchemaStmt":
 		// They name no column, or the server refuses them in every form.
 	default:
-		d.leaves(node)
+		d.refuseOthers(node)
 	}
 }
 
-// leaves refuses a statement of another kind if it names a mapped table.
-func (d *ddl) leaves(node parse.Message) {
+// refuseOthers refuses a statement of another kind if it names a mapped table.
+func (d *ddl) refuseOthers(node parse.Message) {
 	if node.Is("RangeVar") {
 		if rel := d.find(node); rel != nil && rel.Maps() {
 			d.refuse("Statements of this kind over a table with such columns are not rewritten.")
@@ -64,7 +64,7 @@ func (d *ddl) leaves(node parse.Message) {
 		return
 	}
 	for child := range node.Nodes() {
-		d.leaves(child)
+		d.refuseOthers(child)
 	}
 }
 

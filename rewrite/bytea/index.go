@@ -22,7 +22,7 @@ func (d *ddl) createIndex(index parse.Message) {
 	if index.Child("index_including_params").Shape != nil {
 		touched = d.indexElements(t, index, "index_including_params", ph.Closing(open)+2) || touched
 	}
-	d.natural(t, index, "where_clause")
+	d.readAsBytea(t, index, "where_clause")
 	if touched && index.Text("idxname") == "" {
 		name := newChooser().choose(t.name, d.indexColumns(index), "idx")
 		d.before(at, parse.Written(name)+" ")
@@ -48,7 +48,7 @@ func (d *ddl) indexElements(t *Table, index parse.Message, field string, open in
 			}
 		case expr.Shape != nil:
 			edits := len(d.edits)
-			d.natural(t, element, "expr")
+			d.readAsBytea(t, element, "expr")
 			touched = touched || len(d.edits) > edits
 		}
 		i = ph.Ends(i) + 2

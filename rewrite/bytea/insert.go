@@ -83,8 +83,8 @@ func (m *mapper) insertValues(s *scope, node, query parse.Message, wanted []bool
 			}
 			open = m.pair(open) + 2
 		}
-		if !m.settled(within, items, wanted) {
-			m.unsettled()
+		if !m.keepsTypes(within, items, wanted) {
+			m.refuseParameter()
 			return
 		}
 		for i, n := range items {

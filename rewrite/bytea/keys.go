@@ -124,7 +124,7 @@ func (d *ddl) constraint(t *Table, constraint parse.Message, keys []string, give
 	case parse.CONSTR_FOREIGN:
 		d.foreignKey(t, constraint, keys)
 	case parse.CONSTR_CHECK:
-		d.natural(t, constraint, "raw_expr")
+		d.readAsBytea(t, constraint, "raw_expr")
 	case parse.CONSTR_EXCLUSION:
 		if len(t.mapped) > 0 {
 			d.refuse("The table has an EXCLUDE constraint.")

@@ -6,8 +6,8 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // digits needs a type earlier than PostgreSQL's own evaluation would. A parameter that occurs there and again
 // later could then be bytea instead of text.
 
-// again reports whether a parameter occurs more than once in the text.
-func (m *mapper) again() bool {
+// repeatsParameter reports whether a parameter occurs more than once in the text.
+func (m *mapper) repeatsParameter() bool {
 	seen := map[string]bool{}
 	for i := range m.ph.Tokens {
 		if m.ph.Tokens[i].Kind != parse.ParamToken {
@@ -22,9 +22,9 @@ func (m *mapper) again() bool {
 	return false
 }
 
-// settled reports whether no parameter gets another type because some items are converted to hexadecimal
+// keepsTypes reports whether no parameter gets another type because some items are converted to hexadecimal
 // digits. items are in the order in which the server reads them.
-func (m *mapper) settled(s *scope, items []parse.Message, digits []bool) bool {
+func (m *mapper) keepsTypes(s *scope, items []parse.Message, digits []bool) bool {
 	if !m.repeats {
 		return true
 	}
@@ -43,8 +43,8 @@ func (m *mapper) settled(s *scope, items []parse.Message, digits []bool) bool {
 	return true
 }
 
-// settledQuery refuses a query in which the conversion to hexadecimal digits could change the type of a parameter.
-func (m *mapper) settledQuery(s *scope, query parse.Message, digits []bool) {
+// checkTypesOfQuery refuses a query in which the conversion to hexadecimal digits could change the type of a parameter.
+func (m *mapper) checkTypesOfQuery(s *scope, query parse.Message, digits []bool) {
 	var items []parse.Message
 	for target := range query.List("target_list") {
 		items = append(items, target.Node("val"))
@@ -55,14 +55,14 @@ func (m *mapper) settledQuery(s *scope, query parse.Message, digits []bool) {
 	for _, field := range []string{"sort_clause", "group_clause", "distinct_clause", "window_clause"} {
 		items = append(items, query.Wrapped(field)...)
 	}
-	if !m.settled(s, items, digits) {
-		m.unsettled()
+	if !m.keepsTypes(s, items, digits) {
+		m.refuseParameter()
 	}
 }
 
-// settledSets refuses assignments in which the conversion to hexadecimal digits could change the type of a
+// checkTypesOfSets refuses assignments in which the conversion to hexadecimal digits could change the type of a
 // parameter. node is an UPDATE or ON CONFLICT clause.
-func (m *mapper) settledSets(s *scope, target view, node parse.Message) {
+func (m *mapper) checkTypesOfSets(s *scope, target view, node parse.Message) {
 	if !m.repeats {
 		return
 	}
@@ -84,8 +84,8 @@ func (m *mapper) settledSets(s *scope, target view, node parse.Message) {
 		}
 		items, digits = append(items, val), append(digits, mapsNamed(target, res.Text("name")))
 	}
-	if !m.settled(s, items, digits) {
-		m.unsettled()
+	if !m.keepsTypes(s, items, digits) {
+		m.refuseParameter()
 	}
 }
 
@@ -128,8 +128,8 @@ func (m *mapper) isMapped(s *scope, n parse.Message) bool {
 	return ok
 }
 
-// unsettled refuses a statement in which the conversion to hexadecimal digits could change the type of a parameter.
-func (m *mapper) unsettled() {
+// refuseParameter refuses a statement in which the conversion to hexadecimal digits could change the type of a parameter.
+func (m *mapper) refuseParameter() {
 	if m.refusal == nil {
 		m.refusal = RefusedFor("A parameter becomes a mapped column and stands in another place too, which may give it another type.")
 		m.refusal.Hint = "Write the type behind the parameter where it becomes the column, as in $1::bytea."

@@ -30,9 +30,9 @@ type mapper struct {
 	wholes map[string]bool
 
 	refusal *Refused
-	// unsaid is the reason why columns cannot be converted in place. A query that only reads may still be
+	// unconverted is the reason why columns cannot be converted in place. A query that only reads may still be
 	// rewritten by derive.
-	unsaid string
+	unconverted string
 }
 
 // asks reports whether mapQuery rewrites statements of this kind.
@@ -53,9 +53,9 @@ func (m *Mapping) mapQuery(node parse.Message, start, end int) Form {
 	}
 	q := m.mapper(start, end, false)
 	q.statement(node)
-	derived := q.unsaid != "" && q.refusal == nil
+	derived := q.unconverted != "" && q.refusal == nil
 	if derived {
-		why := q.unsaid
+		why := q.unconverted
 		q = m.mapper(start, end, false)
 		q.derive(node, why)
 	}
@@ -79,7 +79,7 @@ func (m *Mapping) Again(node parse.Message, start, end int, means func(text stri
 	derived := m.mapper(start, end, false)
 	derived.derive(node, "The text that was made does not mean what was intended.")
 	for i, q := range []*mapper{plain, derived} {
-		if q.refusal != nil || q.unsaid != "" {
+		if q.refusal != nil || q.unconverted != "" {
 			continue
 		}
 		edits := make([]parse.Edit, len(q.edits))
@@ -97,7 +97,7 @@ func (m *Mapping) Again(node parse.Message, start, end int, means func(text stri
 func (m *Mapping) mapper(start, end int, plainly bool) *mapper {
 	q := &mapper{r: m, ph: m.Tokens.Of(m.Text, start, end), meant: parse.Intents{}, plainly: plainly}
 	q.pairs = q.ph.Pairs()
-	q.repeats = q.again()
+	q.repeats = q.repeatsParameter()
 	return q
 }
 
@@ -159,8 +159,8 @@ func (m *mapper) refuse(detail string) {
 
 // cannot records why columns cannot be converted in place, unless a reason is set.
 func (m *mapper) cannot(detail string) {
-	if m.unsaid == "" {
-		m.unsaid = detail
+	if m.unconverted == "" {
+		m.unconverted = detail
 	}
 }
 

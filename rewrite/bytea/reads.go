@@ -12,8 +12,8 @@ func (d *ddl) around(sample parse.Message, operand parse.Value) parse.Value {
 	return parse.Value{Bytes: made.Wire}
 }
 
-// natural makes the expressions in a field of node read a table's mapped columns as bytea.
-func (d *ddl) natural(t *Table, node parse.Message, field string) {
+// readAsBytea makes the expressions in a field of node read a table's mapped columns as bytea.
+func (d *ddl) readAsBytea(t *Table, node parse.Message, field string) {
 	all := node.Values(field)
 	changed := false
 	for i, expr := range all {
@@ -36,7 +36,7 @@ func (d *ddl) reads(t *Table, node parse.Message) (made parse.Value, ok bool) {
 	if !expr.Is("ColumnRef") {
 		for _, f := range expr.Shape.Fields {
 			if f.Shape != nil {
-				d.natural(t, expr, f.Name)
+				d.readAsBytea(t, expr, f.Name)
 			}
 		}
 		return parse.Value{}, false

@@ -117,7 +117,7 @@ func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bo
 		if isStar(val.Kind()) {
 			columns, known := m.starred(s, val.Kind())
 			made.unknown = made.unknown || !known
-			if text := m.spelt(s, val.Kind(), columns, len(out), wanted); text != "" {
+			if text := m.expandStar(s, val.Kind(), columns, len(out), wanted); text != "" {
 				spelt = true
 				list = append(list, m.parsed("SELECT "+text).Values("target_list")...)
 			} else {
@@ -135,7 +135,7 @@ func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bo
 		if o.name == "" {
 			o.name, leaf = parse.Figure(val)
 		}
-		digits[i] = m.loose(s, node, val.Kind(), len(out), o.name)
+		digits[i] = m.freeConstant(s, node, val.Kind(), len(out), o.name)
 		if digits[i] {
 			made.digits[len(out)] = true
 		}
@@ -159,7 +159,7 @@ func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bo
 		made.names = append(made.names, o.name)
 	}
 	if anyOf(digits) {
-		m.settledQuery(s, node, digits)
+		m.checkTypesOfQuery(s, node, digits)
 	}
 	return out, made
 }
@@ -214,9 +214,9 @@ func (m *mapper) starred(s *scope, ref parse.Message) (columns []attribute, know
 	return it.columns, !it.unknown
 }
 
-// spelt replaces a star by its columns if one of them is mapped or wanted as digits. It returns the new text,
+// expandStar replaces a star by its columns if one of them is mapped or wanted as digits. It returns the new text,
 // or "". before is the number of result columns before the star.
-func (m *mapper) spelt(s *scope, ref parse.Message, columns []attribute, before int, wanted []bool) string {
+func (m *mapper) expandStar(s *scope, ref parse.Message, columns []attribute, before int, wanted []bool) string {
 	needed := mapsAny(columns)
 	for i := before; i < len(wanted); i++ {
 		needed = needed || wanted[i]

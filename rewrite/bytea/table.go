@@ -148,7 +148,7 @@ func (d *ddl) column(t *Table, column parse.Message, given givenNames) {
 		for constraint := range column.List("constraints") {
 			d.constraint(t, constraint, []string{name}, given)
 			if parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) {
-				d.natural(t, constraint, "raw_expr")
+				d.readAsBytea(t, constraint, "raw_expr")
 			}
 		}
 		return
@@ -176,7 +176,7 @@ func (d *ddl) column(t *Table, column parse.Message, given givenNames) {
 				last = d.token(constraints[n+1].Integer("location")) - 1
 			}
 			d.wrap(t, constraint, "raw_expr", d.constraintToken(constraint)+1, last)
-		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) && d.r.By.unsteady:
+		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED) && d.r.By.dependsOnSetting:
 			d.refuse("The digits of a generated column would depend on a setting (bytea_output) where they are made by casts.")
 		case parse.ConstraintIs(constraint, parse.CONSTR_GENERATED):
 			open := d.constraintToken(constraint) + 3 // the tokens GENERATED ALWAYS AS (

@@ -37,7 +37,7 @@ func (m *mapper) where(s *scope, node parse.Message) outputs {
 
 // sets rewrites the assignments of an UPDATE or of ON CONFLICT DO UPDATE.
 func (m *mapper) sets(s *scope, target view, node parse.Message) {
-	m.settledSets(s, target, node)
+	m.checkTypesOfSets(s, target, node)
 	all := node.Wrapped("target_list")
 	for i := 0; i < len(all); i++ {
 		res := all[i].Kind()

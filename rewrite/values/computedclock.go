@@ -36,7 +36,7 @@ func (v *surveyor) computes(m parse.Message) bool {
 // computed reports whether an expression may be a text that is not a constant.
 func (v *surveyor) computed(m parse.Message, depth int) bool {
 	any := func(field string) bool { return v.anyComputed(m, field, depth+1) }
-	if depth > deepest {
+	if depth > maxDepth {
 		return true
 	}
 	switch m.Name() {
@@ -137,7 +137,7 @@ func (v *surveyor) columnsOf(m parse.Message, depth int, all [][]schema.Column) 
 		}
 		return append(all, r.Columns)
 	}
-	if depth > deepest {
+	if depth > maxDepth {
 		return append(all, nil)
 	}
 	for child := range m.Nodes() {

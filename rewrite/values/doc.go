@@ -5,7 +5,7 @@
 // unrolled.go reads SQLAlchemy's form). TimedOf reads statements that can get the time (timed.go). AtInstant
 // replaces expressions for the time by an instant (instant.go). SurveyOf finds what else in a text may change
 // these values (survey.go, computedclock.go). NamesTime reports whether a text plainly reads the time
-// (namestime.go). HidesTime and StoredTimes find answers that contain the time (toldtimes.go, storedtimes.go).
+// (namestime.go). HidesTime and StoredTimes find answers that contain the time (showntimes.go, storedtimes.go).
 //
 // Package proxy stores the answers and decides which values are given. A Planner of package rewrite reads the
 // texts.

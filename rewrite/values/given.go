@@ -37,7 +37,7 @@ func (in *Insertion) gives(column int, g Given) (answered, timed bool) {
 
 // written returns SQL for the given value of a column in a row.
 func (in *Insertion) written(column, row int, g Given) string {
-	if told, _ := in.gives(column, g); told {
+	if answered, _ := in.gives(column, g); answered {
 		return g.Value(Cell{row, in.returned[column]})
 	}
 	return g.Time(in.relation.Columns[column].Time)
@@ -45,25 +45,25 @@ func (in *Insertion) written(column, row int, g Given) string {
 
 // givesPeriod is like gives for an item that is an expression for the transaction's time. kind is the Time of a
 // column with that expression as its default.
-func (in *Insertion) givesPeriod(column int, it given, g Given) (kind string, told, timed bool) {
+func (in *Insertion) givesPeriod(column int, it given, g Given) (kind string, answered, timed bool) {
 	c := in.relation.Columns[column]
 	if c.Kind != "" {
 		kind = schema.TimeOf(c.Kind, it.period)
 	}
-	told = g.Value != nil && g.Clock && in.returned[column] >= 0
-	return kind, told, !told && kind != "" && g.Knows != nil && g.Knows(kind)
+	answered = g.Value != nil && g.Clock && in.returned[column] >= 0
+	return kind, answered, !answered && kind != "" && g.Knows != nil && g.Knows(kind)
 }
 
 // periods returns the edits that replace expressions for the transaction's time by given values. write returns
 // the SQL of a value.
-func (in *Insertion) periods(g Given, write func(column, row int, kind string, told bool) string) (edits []parse.Edit) {
+func (in *Insertion) periods(g Given, write func(column, row int, kind string, answered bool) string) (edits []parse.Edit) {
 	for row, items := range in.items {
 		for at, it := range items {
 			if it.period == "" || in.relation.Columns[in.listed[at]].Computed {
 				continue
 			}
-			if kind, told, timed := in.givesPeriod(in.listed[at], it, g); told || timed {
-				edits = append(edits, parse.Edit{Start: int(in.ph.Tokens[it.first].Start), End: int(in.ph.Tokens[it.last].End), Text: write(in.listed[at], row, kind, told)})
+			if kind, answered, timed := in.givesPeriod(in.listed[at], it, g); answered || timed {
+				edits = append(edits, parse.Edit{Start: int(in.ph.Tokens[it.first].Start), End: int(in.ph.Tokens[it.last].End), Text: write(in.listed[at], row, kind, answered)})
 			}
 		}
 	}
@@ -74,14 +74,14 @@ func (in *Insertion) periods(g Given, write func(column, row int, kind string, t
 func (in *Insertion) With(g Given) string {
 	var added []int // columns that the statement does not list
 	for i := range in.relation.Columns {
-		if told, timed := in.gives(i, g); (told || timed) && !slices.Contains(in.listed, i) {
+		if answered, timed := in.gives(i, g); (answered || timed) && !slices.Contains(in.listed, i) {
 			added = append(added, i)
 		}
 	}
 	always := slices.ContainsFunc(added, func(i int) bool { return in.relation.Columns[i].Always })
 	edits, system := in.replaced(g)
-	edits = append(edits, in.periods(g, func(column, row int, kind string, told bool) string {
-		if told {
+	edits = append(edits, in.periods(g, func(column, row int, kind string, answered bool) string {
+		if answered {
 			return g.Value(Cell{row, in.returned[column]})
 		}
 		return g.Time(kind)
@@ -112,13 +112,13 @@ func (in *Insertion) With(g Given) string {
 func (in *Insertion) replaced(g Given) (edits []parse.Edit, system bool) {
 	for at, i := range in.listed {
 		c := in.relation.Columns[i]
-		told, timed := in.gives(i, g)
-		answered := g.Value != nil && in.returned[i] >= 0 && !c.Computed
+		answered, timed := in.gives(i, g)
+		inAnswer := g.Value != nil && in.returned[i] >= 0 && !c.Computed
 		for row, items := range in.items {
 			it := items[at]
 			byDefault := in.ph.Word(it.first, "default")
 			switch {
-			case !it.fill, byDefault && !told && !timed, !byDefault && !answered:
+			case !it.fill, byDefault && !answered && !timed, !byDefault && !inAnswer:
 				continue
 			}
 			system = system || byDefault && c.Always
@@ -195,15 +195,15 @@ func (in *Insertion) Survey(g Given) Survey {
 		if c.Computed || !in.filled(i) {
 			continue
 		}
-		told, timed := in.gives(i, g)
-		v.Time = v.Time || !told && !timed && c.Fill >= schema.Clock
+		answered, timed := in.gives(i, g)
+		v.Time = v.Time || !answered && !timed && c.Fill >= schema.Clock
 		v.Numbers = v.Numbers || c.Fill == schema.Unclear
 	}
 	return v.Survey
 }
 
 func setsDefault(m parse.Message, depth int) bool {
-	if depth > deepest || m.Is("SetToDefault") {
+	if depth > maxDepth || m.Is("SetToDefault") {
 		return true
 	}
 	for child := range m.Nodes() {
@@ -216,7 +216,7 @@ func setsDefault(m parse.Message, depth int) bool {
 
 // GivesTime reports whether the statement gets the transaction's time.
 func (in *Insertion) GivesTime(g Given) (gives bool) {
-	in.periods(g, func(_, _ int, _ string, told bool) string { gives = gives || !told; return "" })
+	in.periods(g, func(_, _ int, _ string, answered bool) string { gives = gives || !answered; return "" })
 	for i := range in.relation.Columns {
 		if _, timed := in.gives(i, g); timed && in.filled(i) {
 			return true

@@ -98,7 +98,7 @@ type instants struct {
 }
 
 func (a *instants) visit(m parse.Message, depth int) {
-	if a.lost = a.lost || depth > deepest; a.lost {
+	if a.lost = a.lost || depth > maxDepth; a.lost {
 		return
 	}
 	named := ""
@@ -193,7 +193,7 @@ func (a *instants) token(m parse.Message) (word, last int) {
 
 // within reports whether a node contains the transaction's time.
 func (a *instants) within(m parse.Message, depth int) bool {
-	if isPeriod(m) || depth > deepest {
+	if isPeriod(m) || depth > maxDepth {
 		return true
 	}
 	for child := range m.Nodes() {
@@ -274,7 +274,7 @@ func Instants(p *rewrite.Planner, sql string) (columns []int) {
 
 // expands reports whether a result expression may be several columns.
 func expands(m parse.Message, depth int) bool {
-	if m.Is("A_Star") || depth > deepest {
+	if m.Is("A_Star") || depth > maxDepth {
 		return true
 	}
 	if !m.Is("ColumnRef") && !m.Is("A_Indirection") {

@@ -39,7 +39,7 @@ type timeNamer struct {
 }
 
 func (n *timeNamer) visit(m parse.Message, depth int) bool {
-	if depth > deepest || isPeriod(m) || isAge(m) || saysNow(m) || n.fills(m) {
+	if depth > maxDepth || isPeriod(m) || isAge(m) || saysNow(m) || n.fills(m) {
 		return true
 	}
 	for child := range m.Nodes() {
@@ -119,7 +119,7 @@ func (n *timeNamer) anyTimed(m parse.Message, take func(*schema.Column) bool) bo
 
 // inserts returns the number of INSERTs in a statement.
 func inserts(m parse.Message, depth int) (count int) {
-	if depth > deepest {
+	if depth > maxDepth {
 		return 0
 	}
 	if m.Is("InsertStmt") {

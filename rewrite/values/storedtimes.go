@@ -35,7 +35,7 @@ func (t *StoredTimes) Note(p *rewrite.Planner, sql string, names *schema.Names) 
 // note records statements that store the time, by an expression or by a default. timed reports that the text
 // contains an expression for the time.
 func (t *StoredTimes) note(m parse.Message, timed bool, names *schema.Names, depth int) {
-	if depth > deepest {
+	if depth > maxDepth {
 		t.add(storedTime{})
 		return
 	}
@@ -84,7 +84,7 @@ func (t *StoredTimes) Read(p *rewrite.Planner, sql string, names *schema.Names) 
 	return slices.ContainsFunc(p.Statements(sql), func(node parse.Message) bool {
 		r := timeReader{stored: t.in, names: names}
 		r.visit(node, 0)
-		return r.told()
+		return r.readsTime()
 	})
 }
 
@@ -98,7 +98,7 @@ type timeReader struct {
 	named  []string // the names in the statement
 }
 
-func (r *timeReader) told() bool {
+func (r *timeReader) readsTime() bool {
 	return r.any || len(r.of) > 0 && (r.rows || slices.ContainsFunc(r.named, func(name string) bool { return slices.Contains(r.of, name) }))
 }
 
@@ -127,7 +127,7 @@ func (r *timeReader) visit(m parse.Message, depth int) {
 			target = m.Child("relation")
 		}
 	}
-	if r.any = r.any || depth > deepest; r.any {
+	if r.any = r.any || depth > maxDepth; r.any {
 		return
 	}
 	for child := range m.Nodes() {

@@ -81,8 +81,8 @@ func blank(sql string) bool {
 	return l.Next() == parse.EndToken
 }
 
-// deepest is the maximum depth of a tree in a survey. A deeper text has all effects.
-const deepest = 200
+// maxDepth is the maximum depth of a tree in a survey. A deeper text has all effects.
+const maxDepth = 200
 
 type surveyor struct {
 	names   *schema.Names
@@ -96,7 +96,7 @@ type surveyor struct {
 
 // withs appends the names of the WITH queries in a node. The queries themselves are visited separately.
 func withs(m parse.Message, depth int, names []string) []string {
-	if depth > deepest {
+	if depth > maxDepth {
 		return names
 	}
 	if m.Is("CommonTableExpr") {
@@ -109,7 +109,7 @@ func withs(m parse.Message, depth int, names []string) []string {
 }
 
 func (v *surveyor) visit(m parse.Message, depth int) {
-	if depth > deepest {
+	if depth > maxDepth {
 		v.Survey = all
 		return
 	}
@@ -168,8 +168,8 @@ func Observes(p *rewrite.Planner, sql string, names *schema.Names) bool {
 				return true
 			}
 		case "InsertStmt":
-			told := node.Has("returning_list")
-			if node.Has("on_conflict_clause") || told && (timed || fillsTime(node.Child("relation"), names)) {
+			returning := node.Has("returning_list")
+			if node.Has("on_conflict_clause") || returning && (timed || fillsTime(node.Child("relation"), names)) {
 				return true
 			}
 			for _, field := range [...]string{"select_stmt", "with_clause"} {
@@ -201,7 +201,7 @@ func fillsTime(relation parse.Message, names *schema.Names) bool {
 
 // readsData reports whether a node may read data.
 func readsData(m parse.Message, depth int) bool {
-	if depth > deepest || m.Is("RangeVar") || m.Is("FuncCall") && callsUnknown(m) {
+	if depth > maxDepth || m.Is("RangeVar") || m.Is("FuncCall") && callsUnknown(m) {
 		return true
 	}
 	for child := range m.Nodes() {

@@ -42,7 +42,7 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 func HidesTime(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	statements := p.Statements(sql)
 	for _, node := range statements {
-		tells, shows := tellsTime(p, sql, node, names)
+		tells, shows := showsTime(p, sql, node, names)
 		if tells && !(shows && len(statements) == 1) {
 			return true
 		}
@@ -50,9 +50,9 @@ func HidesTime(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	return false
 }
 
-// tellsTime reports whether a statement may return the time, and whether a column certainly shows the exact
+// showsTime reports whether a statement may return the time, and whether a column certainly shows the exact
 // time. shows is set for an INSERT ... VALUES ... RETURNING, and for a query of one row without tables.
-func tellsTime(p *rewrite.Planner, sql string, node parse.Message, names *schema.Names) (tells, shows bool) {
+func showsTime(p *rewrite.Planner, sql string, node parse.Message, names *schema.Names) (tells, shows bool) {
 	timed, _, _ := timeWords([]byte(sql))
 	switch node.Name() {
 	case "SelectStmt":
@@ -76,7 +76,7 @@ func tellsTime(p *rewrite.Planner, sql string, node parse.Message, names *schema
 // returnsStored reports whether a statement returns inserted rows of a relation that has a column whose default
 // is the time.
 func returnsStored(m parse.Message, names *schema.Names, depth int) bool {
-	if depth > deepest || (m.Is("InsertStmt") || m.Is("MergeStmt")) && m.Has("returning_list") && fillsTime(m.Child("relation"), names) {
+	if depth > maxDepth || (m.Is("InsertStmt") || m.Is("MergeStmt")) && m.Has("returning_list") && fillsTime(m.Child("relation"), names) {
 		return true
 	}
 	for child := range m.Nodes() {
