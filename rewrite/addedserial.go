@@ -103,8 +103,7 @@ func identityAdded(column parse.Message, spans []constraintSpan, ph *parse.Phras
 	return of, options, true
 }
 
-// ownVerified reports whether the steps of adding the column have the client's type, and parse with a
-// sequence's default.
+// ownVerified reports whether the statements that add the column parse, and give it the client's type.
 func (a *Alteration) ownVerified() bool {
 	add, err := parse.Tree(a.Add())
 	if err != nil || len(add.Values("stmts")) != 1 {

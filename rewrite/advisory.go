@@ -71,7 +71,7 @@ func (a *Advisory) ArgType() uint32 {
 var advisoryVerbs = map[string]AdvisoryVerb{"pg_advisory_lock": LockAdvisory, "pg_try_advisory_lock": TryAdvisory,
 	"pg_advisory_unlock": UnlockAdvisory, "pg_advisory_unlock_all": UnlockAllAdvisory}
 
-// inTable is the action of findings about locks that Sluice carries out.
+// inTable is Finding.Action for locks that Sluice carries out.
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
 // advisory marks a call of a lock function for Sluice, or refuses other uses of advisory locks. It returns

@@ -14,8 +14,8 @@ import (
 // or adds a column with a DEFAULT. A change to the type that the column already has needs no step.
 type Alteration struct {
 	Text   string // the client's statement
-	Table  string // for a cast to regclass
-	Column string // its name
+	Table  string // the table as SQL, for a cast to regclass
+	Column string // the column's name without quotes
 	Type   string // the column's type as SQL
 	// Default is the SQL default of an added column; "" for a change of type.
 	Default              string
@@ -29,11 +29,11 @@ type Alteration struct {
 	// column, whose NOT NULL then becomes a CHECK.
 	Retypes, Checks bool
 
-	table, column string        // as the text spells them
+	table, column string        // table and column as the client's text spells them
 	relation      string        // the table's name without its schema
-	kind          parse.Message // the node of Type
+	kind          parse.Message // the tree of the type in Type
 	casts         bool          // USING casts the column to the type
-	heldText      string        // the text of the constraints in Held
+	heldText      string        // the text of the constraints that Held adds
 	declared      string        // the client's type, if Type differs from it
 }
 

@@ -38,11 +38,11 @@ func (a *Alteration) addHint() string {
 
 // ColumnFacts is what the catalog says about the column of an Alteration.
 type ColumnFacts struct {
-	Type     string // as format_type() shows it
+	Type     string // the column's type as format_type() shows it
 	IsOfType bool   // the statement names this type, apart from its modifier
-	InKey    bool   // in the table's primary key
+	InKey    bool   // the column is in the table's primary key
 	NotNull  bool
-	Default  string   // as SQL; "" for none
+	Default  string   // the column's default as SQL; "" for none
 	Indexes  []string // the indexes that contain the column
 }
 

@@ -25,14 +25,14 @@ type analysis struct {
 	samples, advisory bool            // uses TABLESAMPLE; takes an advisory lock
 	uuids             bool            // calls uuid_generate_v4 of any schema
 	setsConfig        bool            // calls set_config, or executes a prepared statement that may
-	unsure            bool            // see Plan.SureRead
-	prepares          bool            // a PREPARE, whose query runs later
-	sequence          string          // see Plan.Sequence
+	unsure            bool            // the statement may run a user's function (Plan.SureRead)
+	prepares          bool            // the statement is a PREPARE, whose query runs later
+	sequence          string          // the sequence state that the statement reads, for Plan.Sequence
 	questions         []question
 	callsUnknown      bool     // calls a function that is no builtin or may write
-	leaves            bool     // see Statement.Leaves
+	leaves            bool     // for Statement.Leaves: calls a function that may leave state at the backend
 	advances          string   // the first called function that advances a sequence
-	executes          string   // see Statement.Executes
+	executes          string   // for Statement.Executes: the name of a statement that Sluice may have prepared
 	parameters        []string // parameters that current_setting reads
 }
 

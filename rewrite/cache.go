@@ -143,7 +143,7 @@ func (p *Plan) bytes() int {
 		}
 		n += st.alterBytes(len(p.source))
 		if t := st.Truncation; t != nil {
-			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // with its text in batches
+			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // includes the text of its batches
 		}
 		for _, notice := range st.Notices {
 			n += int(unsafe.Sizeof(notice)) + len(notice.Message) // Detail is a constant

@@ -73,7 +73,7 @@ type splitter struct {
 	r        *rewriter
 	head     string // ALTER TABLE and the table's name
 	cmds     []command
-	why      string // the hint, if the statement cannot be divided
+	why      string // the hint for the client, if the statement cannot be divided
 	findings []Finding
 	passes   [passCount][]Command
 }

@@ -14,7 +14,7 @@ import (
 // Constraints is an ALTER TABLE whose commands add constraints and columns.
 type Constraints struct {
 	Text     string // the client's statement
-	Table    string // for a cast to regclass
+	Table    string // the table as SQL, for a cast to regclass
 	Relation string // the table's name without its schema
 	IfExists bool
 	Columns  []AddedColumn
@@ -25,7 +25,7 @@ type Constraints struct {
 	// with Freed adds nothing, and the server takes it.
 	Freed []Addition
 
-	table string // as the text spells it
+	table string // the table as the client's text spells it
 }
 
 // AddedColumn is a new column without its constraints. Add and Drop are the statements that add and drop it.
@@ -53,9 +53,9 @@ type Addition struct {
 	Referred         string // the table that a FOREIGN KEY references, for a cast to regclass
 	MatchFull        bool
 
-	table       string // as the text spells it
+	table       string // the table as the client's text spells it
 	body        string // the definition of FOREIGN KEY and CHECK as SQL
-	timing      string // of UNIQUE: for example DEFERRABLE
+	timing      string // the deferral of UNIQUE as SQL, for example DEFERRABLE
 	relation    string // the table's name without its schema
 	nameColumns string // the part of a chosen name that follows the table's name
 }

@@ -15,9 +15,9 @@ const CopyFromKey = "copy.from"
 // CopyIn is a COPY FROM STDIN that Sluice carries out.
 type CopyIn struct {
 	Table   string   // as SQL, for a cast to regclass and for INSERT
-	Schema  string   // as the text names it; "" for none
-	Name    string   // of the table, without its schema
-	Columns []string // as the text names them; nil for all
+	Schema  string   // the table's schema as the client writes it; "" for none
+	Name    string   // the table's name without its schema
+	Columns []string // the column names that the client lists; nil for all columns
 	// CSV or Binary; neither means the text format.
 	CSV, Binary              bool
 	Delimiter, Quote, Escape byte
@@ -27,7 +27,7 @@ type CopyIn struct {
 	ForceNull, ForceNotNull []string
 }
 
-// byInserts is the action of findings about a COPY that Sluice carries out.
+// byInserts is Finding.Action for a COPY that Sluice carries out.
 const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a transaction: a COPY of more is not atomic"
 
 // copyIn plans or refuses a COPY FROM STDIN. It returns false for any other statement. After true no other rule

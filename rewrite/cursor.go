@@ -66,7 +66,7 @@ const (
 	cursorHold        = 0x0020
 )
 
-// Actions of findings about cursors.
+// Values of Finding.Action for statements about cursors.
 const (
 	overPortal = "carried out over a portal of the protocol, inside a transaction"
 	inMemory   = "carried out by Sluice, which keeps the rows in its memory (cursor.stored_bytes)"

@@ -123,7 +123,7 @@ func (r *rewriter) begin(p *part) {
 	}
 }
 
-// weakened is the action of findings on SERIALIZABLE that runs as REPEATABLE READ.
+// weakened is Finding.Action for a SERIALIZABLE that runs as REPEATABLE READ.
 const weakened = "taken for REPEATABLE READ, with a warning each time: write skew is possible"
 
 // atRepeatableRead replaces the level of a BEGIN by REPEATABLE READ.
@@ -217,7 +217,7 @@ func (r *rewriter) answerLevel(p *part, level Isolation, weak bool) {
 	}
 }
 
-// atLeast is the action of findings on a level that DSQL's satisfies.
+// atLeast is Finding.Action for an isolation level that DSQL's level satisfies.
 const atLeast = "answered: transactions on DSQL are at least so already"
 
 // readOnlySettings are the settings that make transactions READ ONLY.

@@ -101,8 +101,8 @@ func usualClass(key parse.Message, unique bool) bool {
 }
 
 // plainKeys removes redundant parts of an index that DSQL refuses: USING btree, ASC, and operator classes
-// without effect. It also removes DESC, because an index can be read backwards, and swaps NULLS FIRST and LAST.
-// DESC is removed from all keys together.
+// without effect. If all keys have DESC, it is removed as well, because an index can be read backwards. NULLS
+// FIRST and LAST are then swapped.
 func (r *rewriter) plainKeys(p *part, ph *parse.Phrase, at int) {
 	i := at
 	for ; i < len(ph.Tokens) && !ph.Punct(i, '('); i++ {

@@ -159,7 +159,7 @@ func (c clause) become(ph *parse.Phrase, policy Policy) []parse.Edit {
 // parentheses of substring and overlay it is an argument's keyword.
 func clausesOf(ph *parse.Phrase) []clause {
 	var all []clause
-	var theirs []bool // for each open parenthesis: of substring or overlay
+	var theirs []bool // for each open parenthesis: it belongs to substring or overlay
 	for i := range ph.Tokens {
 		switch {
 		case ph.Punct(i, '('):

@@ -82,7 +82,7 @@ type ReferredKey struct {
 // numbering is a Numbered that is being built.
 type numbering struct {
 	Numbered
-	spans [][2]int                      // of edits that do not belong to plain
+	spans [][2]int                      // offsets of edits that do not belong to plain
 	swaps map[*byte]func(parse.Intents) // by column node: functions that set the intended changes of the form with sequences
 }
 
@@ -272,8 +272,8 @@ func (n *numbering) attach(p *Planner, r *rewriter, tree parse.Message, st *Stat
 	st.Does, st.Numbered = Alters, &made
 }
 
-// verifiedWithSequences reports whether the form with sequences has the intended meaning. The form is verified within the whole
-// text.
+// verifiedWithSequences reports whether the form with sequences has the intended meaning. The form is verified
+// within the whole text.
 func (n *numbering) verifiedWithSequences(p *Planner, r *rewriter, tree parse.Message, st *Statement, held bool) bool {
 	meant := maps.Clone(r.meant)
 	for node := range n.swaps {

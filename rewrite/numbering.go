@@ -21,7 +21,7 @@ const manyCached = 65536
 // cacheSQL returns the CACHE option for sequences, by Rules.SequenceCache.
 func (r *Rules) cacheSQL() string { return "CACHE " + strconv.Itoa(max(r.SequenceCache, 1)) }
 
-// cacheAction returns the action of findings about a rewritten CACHE.
+// cacheAction returns Finding.Action for a CACHE that was rewritten.
 func (r *Rules) cacheAction() string {
 	if r.SequenceCache > 1 {
 		return "rewritten with the CACHE of " + SequenceCacheKey
@@ -29,8 +29,7 @@ func (r *Rules) cacheAction() string {
 	return "rewritten with CACHE 1"
 }
 
-// serialAction returns the action of the finding about a serial column whose type has the given bits; 0 means
-// bigint.
+// serialAction returns Finding.Action for a serial column whose type has the given bits; 0 means bigint.
 func (r *Rules) serialAction(bits narrow) string {
 	switch {
 	case r.SequenceCache > 1:
@@ -91,7 +90,7 @@ type options struct {
 	parens  bool // new options need parentheses
 	first   bool // new options precede the others
 	added   []string
-	written []parse.Value // the nodes of added
+	written []parse.Value // the trees of the options in added
 }
 
 func (r *rewriter) options(p *part, node parse.Message, field string) *options {

@@ -78,8 +78,8 @@ type Stats struct {
 	CacheHits  uint64 // the cache had the plan
 	Scanned    uint64 // planned by their words, without the parser
 	Parsed     uint64 // read by the parser
-	Unparsable uint64 // of the parsed: not PostgreSQL's grammar
-	Rewritten  uint64 // of the parsed: the server gets another text
+	Unparsable uint64 // parsed texts that are not PostgreSQL's grammar
+	Rewritten  uint64 // parsed texts that the server gets in another form
 	// Unverified counts texts that pass unchanged because the rewritten text failed verification or exceeded a
 	// limit.
 	Unverified uint64

@@ -175,7 +175,7 @@ func (r *Retyping) constraints(text string, a Addition) *Constraints {
 type ColumnIndex struct {
 	Name                 string
 	Unique, Constraint   bool
-	Deferrable, Deferred bool // of a constraint
+	Deferrable, Deferred bool // the UNIQUE constraint is DEFERRABLE, or INITIALLY DEFERRED
 	Keys, Including      []string
 }
 

@@ -20,8 +20,8 @@ type Likeness struct {
 	Late bool
 
 	r                *Retyping
-	keys             []string // as SQL
-	condition        string   // as SQL; "" for none
+	keys             []string // the index keys as SQL
+	condition        string   // the WHERE condition of the index as SQL; "" for none
 	hasExpression    bool     // a key is an expression, or the index has a condition
 	columns          []string // the columns in keys and condition, without the new one
 	nullsNotDistinct bool     // NULLS NOT DISTINCT

@@ -37,13 +37,14 @@ type rewriter struct {
 	mapped bool
 	text   []byte
 	parts  []part
-	// planned returns the plan of a text that contains one command; it is nil for a heavy text. alone does the
-	// same with DDL committed in parts, otherwise it is nil. With whole the text is not cut into commands.
+	// planned returns the plan of a single command; it is nil for a heavy text. alone does the same if
+	// transactions with DDL are committed in parts, otherwise it is nil. With whole an ALTER TABLE is not cut
+	// into its commands.
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
-	tokens parse.Tokens  // of the current statement
-	mapper bytea.Mapping // see columns
+	tokens parse.Tokens  // the tokens of the current statement
+	mapper bytea.Mapping // set by columns
 
 	numbering *numbering // set for a single CREATE TABLE
 	widens    []string   // columns of the current statement that become wider than declared
@@ -148,7 +149,7 @@ func (p *Planner) read(text string, held bool) (tree parse.Message, ok bool) {
 // for none.
 func (r *rewriter) overlaps() map[int]bool {
 	var bad map[int]bool
-	first, at := 0, 0 // of the edits, and in the text
+	first, at := 0, 0 // the index of the statement's first edit, and the end of the edits before
 	for i, last := range r.ends {
 		edits := slices.Clone(r.edits[first:last])
 		if first = last; len(edits) == 0 {

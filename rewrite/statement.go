@@ -99,7 +99,7 @@ type Transaction struct {
 	ReadOnly   bool
 	ReadWrite  bool // READ WRITE is written out
 	Deferrable bool // DEFERRABLE or NOT DEFERRABLE is written out
-	Waits      bool // the last of these options is DEFERRABLE
+	Waits      bool // DEFERRABLE is written, and is the last of these options
 	Chain      bool // AND CHAIN
 	// Name is the name of the savepoint or the prepared transaction.
 	Name string
@@ -186,7 +186,7 @@ type Statement struct {
 	// Told lists the columns of the row that a SELECT of set_config calls returns, one for each of Changes. For
 	// one call the server gets a SET.
 	Told []Told
-	// Show is the lower-cased parameter of a Shows or ShowsInQuery statement.
+	// Show is the lower-cased name of the parameter that a SHOW or SELECT current_setting() returns.
 	Show string
 	// Column is the name of the result column of ShowsInQuery and AnswersVoid.
 	Column string
@@ -244,10 +244,10 @@ type Statement struct {
 	Truncation *Truncation
 
 	// These belong to a value of Does and are otherwise nil. For Alters exactly one of six is set.
-	Database    *Database    // the server does not get the statement (Rules.SchemaOf)
+	Database    *Database    // the server does not get CREATE or DROP DATABASE (Rules.SchemaOf)
 	Advisory    *Advisory    // Locks; Tag is set, too
-	Cursor      *Cursor      // the server does not get the statement
-	CopyIn      *CopyIn      // the server does not get the statement
+	Cursor      *Cursor      // the server does not get a statement about a cursor
+	CopyIn      *CopyIn      // the server does not get the COPY
 	Alteration  *Alteration  // Alters: ALTER TABLE of one column
 	Constraints *Constraints // Alters: ALTER TABLE that adds constraints
 	Commands    *Commands    // Alters: ALTER TABLE of several commands
@@ -305,7 +305,7 @@ type Notice struct{ Message, Detail string }
 type Database struct {
 	Name, Schema    string
 	Drop            bool
-	IfExists, Force bool // of DROP DATABASE
+	IfExists, Force bool // only in DROP DATABASE
 }
 
 // Job says how Sluice handles the background job of a rewritten CREATE INDEX. DSQL answers with one row of one
@@ -320,6 +320,6 @@ const (
 
 // IndexName names an index and its table; both are in the same schema.
 type IndexName struct {
-	Name  string // as the catalog has it
-	Table string // as a text to cast to regclass
+	Name  string // the index name as the catalog stores it
+	Table string // the table as SQL, for a cast to regclass
 }

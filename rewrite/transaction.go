@@ -18,9 +18,10 @@ type InTransactions uint8
 const (
 	// RefuseDDL sends the DDL to the server, which refuses it.
 	RefuseDDL InTransactions = iota
-	// CommitDDL commits the transaction before and after DDL, unless that would commit a DROP of rows early.
+	// CommitDDL commits the transaction before and after DDL. DDL that drops rows is an exception if it would
+	// be committed before the client's COMMIT.
 	CommitDDL
-	// CommitDrops does the same, and commits a DROP of rows early, too.
+	// CommitDrops also commits DDL that drops rows before the client's COMMIT.
 	CommitDrops
 )
 
@@ -53,11 +54,11 @@ const toolsRemedy = "run each statement of DDL in a transaction of its own: Rail
 // inTransactionsRemedy is toolsRemedy with the configuration key of Sluice.
 const inTransactionsRemedy = toolsRemedy + ". Or set " + InTransactionsKey + " to autocommit: Sluice then commits in front of DDL and behind it"
 
-// dropsRemedy is the advice for a DROP that would be committed early.
+// dropsRemedy is the advice for a DROP that would be committed before the client's COMMIT.
 const dropsRemedy = "send the DROP as the last statement of its transaction, or alone; or set " + InTransactionsKey + " to autocommit-destructive"
 
-// InTransactionsHint is the hint with a refusal of DDL in a transaction. DropsHint is the hint with a refusal
-// to commit a DROP early.
+// InTransactionsHint is the hint with a refusal of DDL in a transaction. DropsHint is the hint if a DROP is
+// refused because it would be committed before the client's COMMIT.
 var InTransactionsHint, DropsHint = hint(inTransactionsRemedy), hint(dropsRemedy)
 
 // Demand says what statements require of their transaction. Reads, locks, ANALYZE, and statements that Sluice

@@ -31,7 +31,7 @@ const TruncateTag = "TRUNCATE TABLE"
 
 // Truncation is a TRUNCATE that is rewritten to DELETE.
 type Truncation struct {
-	Tables  []string // for a cast to regclass
+	Tables  []string // the tables as SQL, for a cast to regclass
 	Restart bool     // RESTART IDENTITY
 	Cascade bool
 
@@ -141,7 +141,7 @@ func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	_, name, _ := strings.Cut(message, `"`)
 	name, _, _ = strings.Cut(name, `"`)
 	switch {
-	case strings.HasPrefix(message, "cannot execute DELETE "): // in a READ ONLY transaction
+	case strings.HasPrefix(message, "cannot execute DELETE "): // the error of a READ ONLY transaction
 		return &Refusal{Code: code, Message: strings.Replace(message, "DELETE", TruncateTag, 1)}
 	case code == "55000" && strings.HasPrefix(message, "cannot delete from view"), code == "42809" && name != "":
 		return t.refusal("kind", name, "")

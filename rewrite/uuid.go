@@ -28,7 +28,7 @@ func (r *rewriter) generateUUIDs(p *part) {
 	if !p.uuids || !r.rules.Extensions {
 		return
 	}
-	first := 0 // of the statement, in r.edits
+	first := 0 // index in r.edits of the statement's first edit
 	if len(r.ends) > 0 {
 		first = r.ends[len(r.ends)-1]
 	}

@@ -8,7 +8,7 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 
 // constants records what ORDER BY, DISTINCT, GROUP BY and windows of one query refer to.
 type constants struct {
-	query  *byte  // the address of its node
+	query  *byte  // the address of the query's node
 	wanted []bool // the target columns that are mapped
 	// They refer to all result columns, to columns by number or name, and to these parameters and constants.
 	all     bool

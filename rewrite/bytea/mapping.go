@@ -20,7 +20,7 @@ type Mapping struct {
 	// Columns lists "table.column" pairs that new tables map although no key contains them.
 	Columns []string
 	Text    []byte
-	Tokens  *parse.Tokens // of the current statement
+	Tokens  *parse.Tokens // the tokens of the current statement
 }
 
 // Form is the rewritten statement as edits. The zero value leaves the client's statement.

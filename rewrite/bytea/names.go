@@ -15,7 +15,7 @@ func physicalName(name string) string { return schema.Column{Name: name, Mapped:
 // refuses the statement.
 type chooser struct {
 	taken  map[string]bool
-	passes map[string]int // the number of tries by first choice
+	passes map[string]int // the number of names that were tried, by the first of them
 }
 
 func newChooser() chooser { return chooser{map[string]bool{}, map[string]int{}} }

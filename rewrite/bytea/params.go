@@ -128,7 +128,8 @@ func (m *mapper) isMapped(s *scope, n parse.Message) bool {
 	return ok
 }
 
-// refuseParameter refuses a statement in which the conversion to hexadecimal digits could change the type of a parameter.
+// refuseParameter refuses a statement in which the conversion to hexadecimal digits could change the type of a
+// parameter.
 func (m *mapper) refuseParameter() {
 	if m.refusal == nil {
 		m.refusal = RefusedFor("A parameter becomes a mapped column and stands in another place too, which may give it another type.")

@@ -29,8 +29,8 @@ type Column struct {
 	Always, Computed bool
 }
 
-// Drawn reports whether an INSERT may write a value that the server generated for the column before. clock
-// allows this for times, too.
+// Drawn reports whether a repeated INSERT may write the value that the server generated for the column in the
+// first run. clock allows this for times, too.
 func (c Column) Drawn(clock bool) bool { return c.Fill == Drawn || c.Fill == Clock && clock }
 
 // Physical returns the name of the column on the server.
@@ -44,7 +44,7 @@ func (c Column) Physical() string {
 // Relation is a table, a view or a sequence.
 type Relation struct {
 	Schema, Name string
-	Columns      []Column // in their order
+	Columns      []Column // the columns in the table's order
 	View         bool     // it may compute its rows when it is read
 	Sequence     bool
 	ID           string   // identifies a sequence, or a relation with columns that the server fills, among relations of the same name

@@ -8,18 +8,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// These functions build the text of an INSERT with given values instead of values that the server generates.
-// They also report which times the server still reads from its clock.
+// These functions build the text of a repeated INSERT. Values of its first run replace those that the server
+// would generate again. The functions also report which times the server still reads from its clock.
 
 // Cell is a value in the answer to an Insertion, at a row and a column from 0.
 type Cell struct{ Row, Column int }
 
-// Given says which values an Insertion gets instead of those that the server generates.
+// Given provides the values of an Insertion's first run. They replace values that the server would generate
+// again.
 type Given struct {
 	// Value returns SQL for a value of the first answer: a constant or a parameter. It is nil if the client did
 	// not get the answer.
 	Value func(Cell) string
-	// Clock means that values of the answer which are times are given, too.
+	// Clock means that Value is also used for times in the first answer.
 	Clock bool
 	// Knows reports whether the transaction's time is known in the form of a column's Time; nil means for none.
 	// Time returns SQL for it.
@@ -35,7 +36,7 @@ func (in *Insertion) gives(column int, g Given) (answered, timed bool) {
 	return answered, !answered && g.Knows != nil && !c.Computed && c.Time != "" && g.Knows(c.Time)
 }
 
-// written returns SQL for the given value of a column in a row.
+// written returns SQL for the value that a column had in a row of the first run.
 func (in *Insertion) written(column, row int, g Given) string {
 	if answered, _ := in.gives(column, g); answered {
 		return g.Value(Cell{row, in.returned[column]})
@@ -54,8 +55,8 @@ func (in *Insertion) givesPeriod(column int, it given, g Given) (kind string, an
 	return kind, answered, !answered && kind != "" && g.Knows != nil && g.Knows(kind)
 }
 
-// periods returns the edits that replace expressions for the transaction's time by given values. write returns
-// the SQL of a value.
+// periods returns the edits that replace expressions for the transaction's time by values of the first run.
+// write returns the SQL of a value.
 func (in *Insertion) periods(g Given, write func(column, row int, kind string, answered bool) string) (edits []parse.Edit) {
 	for row, items := range in.items {
 		for at, it := range items {
@@ -70,7 +71,7 @@ func (in *Insertion) periods(g Given, write func(column, row int, kind string, a
 	return edits
 }
 
-// With returns the statement with the given values, or "" if none is given.
+// With returns the statement with values of its first run, or "" if there are none to use.
 func (in *Insertion) With(g Given) string {
 	var added []int // columns that the statement does not list
 	for i := range in.relation.Columns {
@@ -175,9 +176,9 @@ func (in *Insertion) valued(columns []int, row int, g Given) string {
 	return strings.Join(values, ", ")
 }
 
-// Survey returns the effects of the statement with the given values; a time that is given is not read. If the
-// client got the answer, times are always given. Values of DEFAULT in ON CONFLICT DO UPDATE are not given, and
-// may be times.
+// Survey returns the effects of the statement with values of its first run. A time that g provides is not read
+// from the clock. If the client got the first answer, its times are always used. DEFAULT in ON CONFLICT DO
+// UPDATE is not replaced, and may be a time.
 func (in *Insertion) Survey(g Given) Survey {
 	g.Clock = true
 	left, ok := parse.Apply(in.sql, in.periods(g, func(int, int, string, bool) string { return "NULL" }))

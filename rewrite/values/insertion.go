@@ -32,7 +32,7 @@ type Insertion struct {
 	system bool      // OVERRIDING SYSTEM VALUE is written
 	// expresses means that RETURNING has an expression.
 	expresses bool
-	withs     []string // the names of WITH queries outside of sql
+	withs     []string // the names of WITH queries in the enclosing statement
 }
 
 // given is one item of a row, from token first to token last. fill means that the server generates the value:
@@ -210,7 +210,7 @@ func (in *Insertion) values(query parse.Message) bool {
 		open = int(in.pairs[open]) + 2
 	}
 	in.Rows = len(in.rows)
-	if in.list < 0 { // without a list: as many leading columns as a row has items
+	if in.list < 0 { // an INSERT without a column list sets as many leading columns as a row has items
 		for i := range in.items[0] {
 			in.listed = append(in.listed, i)
 		}

@@ -91,7 +91,7 @@ func AtInstant(p *rewrite.Planner, sql string, instant func() string) string {
 // instants replaces the time in one statement.
 type instants struct {
 	ph      parse.Phrase
-	pairs   []int32 // of ph; nil until first needed
+	pairs   []int32 // matching parentheses of ph; nil until first needed
 	instant func() string
 	edits   []parse.Edit
 	lost    bool // the statement cannot be changed
@@ -114,7 +114,7 @@ func (a *instants) visit(m parse.Message, depth int) {
 			a.edits = append(a.edits, e)
 		}
 		return
-	case "RangeFunction": // the function names the column
+	case "RangeFunction": // a function in FROM names its column
 		a.lost = a.within(m, depth)
 		return
 	case "SelectStmt":

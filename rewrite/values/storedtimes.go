@@ -111,7 +111,7 @@ func (r *timeReader) visit(m parse.Message, depth int) {
 		r.any = r.any || callsUnknown(m)
 	case "A_Star":
 		r.rows = true
-	case "JoinExpr": // the alias of a join has columns
+	case "JoinExpr": // the alias of a join may be read as a whole row
 		r.rows = r.rows || m.Flag("is_natural") || m.Has("alias")
 	case "CopyStmt":
 		r.rows = r.rows || !m.Has("attlist")

@@ -12,13 +12,13 @@ import (
 
 // Timed is a statement that can get the time of its transaction.
 type Timed interface {
-	// With returns the statement with the given values, or "" if none is given.
+	// With returns the statement with values of its first run, or "" if there are none to use.
 	With(g Given) string
-	// Survey returns the effects of the statement with the given values.
+	// Survey returns the effects of the statement with values of its first run.
 	Survey(g Given) Survey
 	// GivesTime reports whether the statement gets the time.
 	GivesTime(g Given) bool
-	// Same reports whether names resolve the statement's target relations to the same ones.
+	// Same reports whether names still resolve the statement's target tables to the same relations.
 	Same(names *schema.Names) bool
 }
 
@@ -43,8 +43,8 @@ func TimedOf(p *rewrite.Planner, sql string, names *schema.Names) Timed {
 	return nil
 }
 
-// upsert is an INSERT ... VALUES ... ON CONFLICT DO UPDATE. Values of its first answer are not given, because
-// some of its rows existed before.
+// upsert is an INSERT ... VALUES ... ON CONFLICT DO UPDATE. A repetition does not use values of its first
+// answer, because some of its rows existed before.
 type upsert struct{ *Insertion }
 
 func (u upsert) With(g Given) string {
@@ -57,7 +57,7 @@ func (u upsert) Survey(g Given) Survey {
 	return u.Insertion.Survey(g)
 }
 
-// selection is an INSERT ... SELECT with a column list. Values of its first answer are not given.
+// selection is an INSERT ... SELECT with a column list. A repetition does not use values of its first answer.
 type selection struct {
 	Insertion
 	first int // the token after SELECT or ALL
@@ -89,7 +89,7 @@ func selectionOf(sql string, node parse.Message, names *schema.Names) *selection
 	return s
 }
 
-// With inserts the columns whose value is given before the others.
+// With puts the columns with values of the first run before the others.
 func (s *selection) With(g Given) string {
 	g.Value = nil
 	var added []int
@@ -109,13 +109,13 @@ func (s *selection) Survey(g Given) Survey {
 	return s.Insertion.Survey(g)
 }
 
-// within is a statement with INSERTs in WITH queries, and possibly an INSERT itself. Values of its first answer
-// are not given.
+// within is a statement with INSERTs in WITH queries, and possibly an INSERT itself. A repetition does not use
+// values of its first answer.
 type within struct {
 	p     *rewrite.Planner
 	sql   string
 	names *schema.Names
-	parts []timedPart // in text order
+	parts []timedPart // the INSERTs in text order
 }
 
 // timedPart is one INSERT of a statement, and its offsets in the text.
