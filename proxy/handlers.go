@@ -147,9 +147,13 @@ func (s *session) doesEarly(st *rewrite.Statement) bool {
 // copiesHere reports whether INSERTs carry out a COPY FROM STDIN.
 func copiesHere(s *session, _ *rewrite.Statement) bool { return s.srv.cfg.Kind == DSQL }
 
+func copyConfig(srv *Server) copyin.Config {
+	return copyin.Config{MaxStatementBytes: srv.cfg.MaxStatementBytes, MaxMessageBytes: srv.cfg.MaxMessageBytes, Retry: &srv.cfg.Retry.Policy, Committed: srv.metrics.CopyBatch}
+}
+
 // queryCopy carries out a COPY of a simple Query.
 func queryCopy(s *session, st *rewrite.Statement, sql []byte) error {
-	if err := copyin.Run(featureSession{s}, st, sql, s.srv.copies); err != nil {
+	if err := copyin.Run(featureSession{s}, st, sql, copyConfig(s.srv)); err != nil {
 		return err
 	}
 	return s.ready()
@@ -157,7 +161,7 @@ func queryCopy(s *session, st *rewrite.Statement, sql []byte) error {
 
 // executeCopy takes the data of a COPY that a portal runs. The Sync finishes it.
 func executeCopy(s *session, st *rewrite.Statement, sql string) error {
-	c, err := copyin.Receive(featureSession{s}, st, []byte(sql), s.srv.copies)
+	c, err := copyin.Receive(featureSession{s}, st, []byte(sql), copyConfig(s.srv))
 	if err == nil {
 		s.t.deferred = c
 	}

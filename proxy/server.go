@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/admission"
-	"github.com/sluice-proxy/sluice/proxy/copyin"
 	"github.com/sluice-proxy/sluice/proxy/database"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
@@ -54,7 +53,6 @@ type Server struct {
 	names    database.Names
 	planner  *rewrite.Planner
 	handlers *[rewrite.DoesCount]handler
-	copies   copyin.Config
 	users    map[string]*rewrite.Choices // Config.Users
 	// choosesParts: clients may choose whether their transactions are committed in parts.
 	choosesParts bool
@@ -147,7 +145,6 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
 	srv.handlers = &handlers
-	srv.copies = copyin.Config{MaxStatementBytes: cfg.MaxStatementBytes, MaxMessageBytes: cfg.MaxMessageBytes, Retry: &srv.cfg.Retry.Policy, Committed: m.CopyBatch}
 	srv.locks = newLockTable(cfg.Locks, cfg.LockClock)
 	srv.accounts = newAccounts(cfg)
 	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)
