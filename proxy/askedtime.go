@@ -45,7 +45,7 @@ var askBound = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 // The backend is lent. A transaction that has the time of an earlier one (hasToldTime) is not asked.
 func (s *session) askTime(sql string) {
 	a := &s.tx.asked
-	part := s.t.inside.asksTime
+	part := s.t.nested.asksTime
 	if a.sent || s.tx.timed != nil || s.b.status == 'E' || s.srv.cfg.Kind == Postgres || !part && (len(s.tx.marks) == 0 || !s.keepsAnswers()) {
 		return
 	}
@@ -98,7 +98,7 @@ type asksTime struct{ *expected }
 
 // frame takes the row. What an attempt that has failed was answered is of no use.
 func (r asksTime) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
-	if part := s.t.inside.asksTime; f.Row() && len(wire.First(f.Bytes)) > 0 && (s.noting() || part && s.t.phase != aborting) {
+	if part := s.t.nested.asksTime; f.Row() && len(wire.First(f.Bytes)) > 0 && (s.noting() || part && s.t.phase != aborting) {
 		s.noteAsked(f.Bytes, part)
 	}
 	return r.expected.frame(s, o, f)

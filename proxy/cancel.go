@@ -224,7 +224,7 @@ func (s *session) settleCancel() (asked bool) {
 	if asked = !c.asked.IsZero(); asked {
 		c.asked = time.Time{}
 		s.b.conn.Net.SetReadDeadline(time.Time{}) // that of the grace
-		if s.t != nil && s.t.inside.on {          // its client waits for more than this turn
+		if s.t != nil && s.t.nested.on {          // its client waits for more than this turn
 			s.t.unheeded = errCanceled
 		}
 	}

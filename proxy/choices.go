@@ -147,7 +147,7 @@ func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err 
 		return false, nil
 	}
 	sql, block, before := string(text), s.inBlock(), s.settings.Snapshot()
-	how := inside{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(text), shift: s.t.shift}
+	how := nested{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(text), shift: s.t.shift}
 	// Each choice is a turn, and all that is behind them is one, as if the client had sent it by itself:
 	// positions in its errors are those of the whole text.
 	at := 0
@@ -158,7 +158,7 @@ func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err 
 		}
 		how.shift += utf8.RuneCountInString(sql[at:from])
 		at = from
-		ran, err := s.part(sql[from:to], how)
+		ran, err := s.nest(sql[from:to], how)
 		if err != nil {
 			return true, err
 		}

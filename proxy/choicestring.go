@@ -16,7 +16,7 @@ import (
 )
 
 // Strings with choices (choices.go) in their midst. What stands behind a choice is planned when it
-// is in force: so a string is run in pieces, each a turn inside the client's, cut at each choice
+// is in force: so a string is run in pieces, each in a nested turn, cut at each choice
 // and at each command about transactions, whose end may take choices back.
 //
 // To PostgreSQL such a string is one transaction, and a SET in it is undone where it fails. So
@@ -37,7 +37,7 @@ type choiceString struct {
 	plan   *rewrite.Plan
 	sql    string
 	groups [][2]int
-	how    inside
+	how    nested
 	at     int // how far the string is run, in bytes
 	// around: the block that is open is Sluice's, around what the client has opened none for. It
 	// is open to the whole of the session, in which a block has no owner: hence the turn must not
@@ -56,7 +56,7 @@ func (s *session) choosesInString(plan *rewrite.Plan, sql []byte) (done bool, er
 		return false, errChoiceInString
 	}
 	c := choiceString{s: s, plan: plan, sql: string(sql)}
-	c.how = inside{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(sql), shift: s.t.shift}
+	c.how = nested{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(sql), shift: s.t.shift}
 	// Statements that are about neither choices nor transactions stay together: to the server they
 	// are one string, as in the client's text.
 	joins := false
@@ -167,7 +167,7 @@ func (c *choiceString) piece(i int) (feature.Result, error) {
 	from, to := extent(c.plan, c.groups, i)
 	c.how.shift += utf8.RuneCountInString(c.sql[c.at:from])
 	c.at = from
-	return c.s.part(c.sql[from:to], c.how)
+	return c.s.nest(c.sql[from:to], c.how)
 }
 
 // opens opens the block around a piece that no block is around. The last piece needs none: it is a
@@ -242,7 +242,7 @@ func (c *choiceString) leaves(sql string) error {
 // nothing but warnings.
 func (c *choiceString) silently(sql string, want silent.Want) (feature.Result, error) {
 	c.s.startClock()
-	return c.s.part(sql, inside{own: silent.New(want), optsOut: c.how.optsOut})
+	return c.s.nest(sql, nested{own: silent.New(want), optsOut: c.how.optsOut})
 }
 
 var warnNoneBegun = &wire.Error{Code: "25P01", Message: "there is no transaction in progress"}

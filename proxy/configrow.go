@@ -19,7 +19,7 @@ import (
 // of its own and goes the way of any other. Its Parse and its description are Sluice's.
 //
 // Several settings are several SETs. Nothing of the request may be at the server yet. In a block each
-// is a silent turn of its own (inside.go), at its place in the transaction. Outside of one the values
+// is a silent turn of its own (nested.go), at its place in the transaction. Outside of one the values
 // become the session's here, and the next backend is given them, as it is behind a RESET: the
 // transaction around takes them back where it fails. All values are looked at before one is set, by the
 // table of what servers show (settings.Told): so a later failure is that of a backend, not of a value.
@@ -80,7 +80,7 @@ func (s *session) performSeveral(st *rewrite.Statement) (frames [][]byte, err er
 func (s *session) setCarried(c *rewrite.Change, shown string) error {
 	switch {
 	case s.inBlock():
-		ran, err := s.part(setText(*c), inside{own: silent.New(silent.Within("SET")), optsOut: s.t.optsOut})
+		ran, err := s.nest(setText(*c), nested{own: silent.New(silent.Within("SET")), optsOut: s.t.optsOut})
 		if err != nil {
 			return err
 		}

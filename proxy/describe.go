@@ -250,7 +250,7 @@ func (parsedFirst) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 func (s *session) describedNext(name []byte) bool {
 	c := &s.client
 	typ, total, err := c.Header()
-	if err != nil || typ != wire.Describe || total == 0 || total > c.Buffered() || len(name) == 0 || s.status() == 'E' || s.t.inside.on {
+	if err != nil || typ != wire.Describe || total == 0 || total > c.Buffered() || len(name) == 0 || s.status() == 'E' || s.t.nested.on {
 		return false
 	}
 	what, of, err := namedTarget(c.Peek(total), "DESCRIBE")

@@ -29,7 +29,7 @@
 // server has seen), savepoint.go, and strung.go (inside a string of others).
 //
 // Where a transaction with DDL may be committed in parts (ddl.in_transactions), parts.go looks
-// at each text first, and runs what it must as turns inside the client's (inside.go).
+// at each text first, and runs some of it in nested turns (nested.go).
 //
 // Where columns are mapped (rewrite.bytea), what a text means depends on the relations of
 // the database and on the session's search path: mapping.go keeps the former, mapnames.go
@@ -66,7 +66,7 @@
 // # What happens in a feature
 //
 // Package feature declares how packages such as copyin see a session (featuresession.go). The table in
-// handlers.go alone names them. Their statements are turns inside the client's (inside.go).
+// handlers.go alone names them. Their statements run in nested turns (nested.go).
 //
 // # What happens to an advisory lock
 //
@@ -101,7 +101,7 @@
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
 //	            handlers.go, local.go, localexecute.go, package result, told.go, configrow.go, schemaddl.go, carried.go, alteration.go,
 //	            commands.go, guarded.go, package constraint, indexwait.go, chunks.go, truncate.go, retag.go,
-//	            control.go, readonly.go, strung.go, division.go, strungreply.go, parts.go, partruns.go, parttime.go, parttold.go, partsaves.go, inside.go
+//	            control.go, readonly.go, strung.go, division.go, strungreply.go, parts.go, partruns.go, parttime.go, parttold.go, partsaves.go, nested.go
 //	statements  prepared.go, templates.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, named.go, putback.go,

@@ -14,7 +14,7 @@ import (
 // by one, and everything that answers them. An error ends the session. The writer of an
 // oversized turn is gone when turn returns.
 func (s *session) turn(step func() error) error {
-	if !s.t.inside.on {
+	if !s.t.nested.on {
 		s.startsAnew()
 	}
 	err := s.exchangeFrames(step)
@@ -27,7 +27,7 @@ func (s *session) turn(step func() error) error {
 	if conn := s.t.orphan; conn != nil {
 		s.askToStop(conn)
 	}
-	if !s.t.inside.on {
+	if !s.t.nested.on {
 		s.client.Release()
 		if s.t.read != nil {
 			wire.PutBuffer(s.t.read) // the uplink is done with it

@@ -115,7 +115,7 @@ func (f featureSession) Hold(bytes int) error {
 }
 
 func (f featureSession) Nested(sql string, how feature.Nested) (feature.Result, error) {
-	return f.s.part(sql, inside{own: silent.New(how.Want), outside: how.Outside, optsOut: how.OptsOut})
+	return f.s.nest(sql, nested{own: silent.New(how.Want), outside: how.Outside, optsOut: how.OptsOut})
 }
 
 func (f featureSession) Command(sql string, want silent.Want) (feature.Result, error) {

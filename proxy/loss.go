@@ -176,7 +176,7 @@ func (s *session) midRow() bool {
 
 // halved reports whether the client has the half of a frame that was let go: of a silent turn's answer it has
 // none, which is dropped here.
-func (i *inside) halved() bool { return i.own == nil || i.own.Cut() }
+func (n *nested) halved() bool { return n.own == nil || n.own.Cut() }
 
 // cutShort is the end of a turn that is cut. A transaction that may be committed, or is, must
 // not meet the FATAL error that ends the session: that says that it is not, and database/sql

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Texts that are run in turns inside the client's, where transactions are committed in parts
+// Texts that are run in nested turns, where transactions are committed in parts
 // (parts.go): statements outside of their block (runOutside), and strings in groups (runGroups).
 
 // stepsOutside reports whether a statement of a block is run outside of it: one that takes
@@ -48,7 +48,7 @@ func (s *session) syncOutside(st *rewrite.Statement) error {
 	closing := s.t.closing
 	text, _ := st.Altered()
 	return s.runOutside(st, text, func() (feature.Result, error) {
-		return s.turnInside(inside{outside: true}, func() error {
+		return s.runNested(nested{outside: true}, func() error {
 			s.t.ended = true
 			if err := s.runAltering(st, closing); err != nil {
 				return err
@@ -118,7 +118,7 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 	if err := s.mayCut(plan, sql, groups); err != nil {
 		return err
 	}
-	how := inside{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut([]byte(sql)), shift: s.t.shift}
+	how := nested{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut([]byte(sql)), shift: s.t.shift}
 	var done labels // of the transactions that no block was around
 	begins := true
 	for i, g := range groups {
@@ -138,7 +138,7 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 		}
 		how.shift += utf8.RuneCountInString(sql[passed:from])
 		how.done = &done
-		ran, err := s.part(sql[from:to], how)
+		ran, err := s.nest(sql[from:to], how)
 		switch {
 		case err != nil:
 			return err
@@ -217,7 +217,7 @@ func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error 
 	return nil
 }
 
-// part runs a part of a client's text as a turn of its own.
-func (s *session) part(sql string, how inside) (feature.Result, error) {
-	return s.turnInside(how, func() error { return s.ask(sql) })
+// nest runs a text as a nested turn.
+func (s *session) nest(sql string, how nested) (feature.Result, error) {
+	return s.runNested(how, func() error { return s.ask(sql) })
 }

@@ -147,7 +147,7 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	}
 	if st := plan.Single(); st != nil && s.inBlock() && s.stepsOutside(st) { // never in a READ ONLY block
 		text := string(sql)
-		return true, s.runOutside(st, text[st.Start:], func() (feature.Result, error) { return s.part(text, inside{outside: true, shift: s.t.shift}) })
+		return true, s.runOutside(st, text[st.Start:], func() (feature.Result, error) { return s.nest(text, nested{outside: true, shift: s.t.shift}) })
 	}
 	return false, s.makeRoom(plan, string(sql), true)
 }

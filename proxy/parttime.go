@@ -29,7 +29,7 @@ func (s *session) commitTimed() (feature.Result, error) {
 	asks := p.timed == nil && s.partReadsClock()
 	p.asked = s.tx.asked.instant
 	s.startClock()
-	end, err := s.part("COMMIT", inside{own: silent.New(silent.Commit), outside: true, asksTime: asks})
+	end, err := s.nest("COMMIT", nested{own: silent.New(silent.Commit), outside: true, asksTime: asks})
 	if asks {
 		p.timed = &toldTime{instant: p.asked, ofParts: true}
 	}
@@ -59,7 +59,7 @@ func (s *session) partReadsClock() bool {
 // forgetAsked is told that the transaction is run again, and has another time.
 func (s *session) forgetAsked() {
 	s.tx.asked = askedTime{}
-	if s.t.inside.asksTime {
+	if s.t.nested.asksTime {
 		s.parts.asked = timeValue{}
 	}
 }

@@ -87,8 +87,8 @@ func (s *session) doneBefore() *labels {
 	switch {
 	case s.partlyDone():
 		return &s.parts.stays
-	case s.t.inside.done != nil:
-		return s.t.inside.done
+	case s.t.nested.done != nil:
+		return s.t.nested.done
 	}
 	return &labels{}
 }

@@ -313,7 +313,7 @@ func (s *session) sendQuery(q *simple) error {
 	if err != nil || t.settled {
 		return err
 	}
-	if q.frame != nil && (len(s.tx.marks) > 0 || t.inside.asksTime) {
+	if q.frame != nil && (len(s.tx.marks) > 0 || t.nested.asksTime) {
 		s.askTime(string(q.sql()))
 	}
 	s.logPlan(plan)

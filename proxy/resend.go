@@ -44,7 +44,7 @@ func (s *session) rerun() error {
 	// back to where the turn began.
 	s.settings.Resume(t.progress)
 	s.restoreString()
-	if t.inside.asksTime {
+	if t.nested.asksTime {
 		s.askTime("")
 	}
 	if err := s.resend(true); err != nil || t.attemptOver() {

@@ -325,14 +325,14 @@ func (s *session) refuseTime() error {
 // timed is the time that the transaction of what is sent next has had before a return, or in a part that is
 // committed; nil: it has its own. In a block that has failed nothing reads the clock.
 func (s *session) timed() *toldTime {
-	if s.tx.timed == nil && s.t.inside.timed == nil || s.behindItsEnd() {
+	if s.tx.timed == nil && s.t.nested.timed == nil || s.behindItsEnd() {
 		return nil
 	}
 	switch at := s.position(); at.Status() {
 	case 'T':
 		return s.tx.timed
 	case 'I':
-		return s.t.inside.timed
+		return s.t.nested.timed
 	}
 	return nil
 }

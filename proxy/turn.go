@@ -29,7 +29,7 @@ import (
 //	clock    the statement timeout
 //	parse    settings that texts are parsed under
 //	attempt  running the transaction again (replay.go)
-//	inside   a turn inside another
+//	nested   how a turn within another differs
 type turn struct {
 	owed    owedQueue
 	up      wire.Batch   // to the backend
@@ -46,7 +46,7 @@ type turn struct {
 	clock
 	parseSettings
 	attempt
-	inside // inside.go
+	nested // nested.go
 
 	// orphan is a backend that was dropped at work: its server is asked to stop once the client
 	// has been told, who may not have the time to wait for that. nil: none.

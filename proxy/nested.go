@@ -8,41 +8,38 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Turns inside a turn. The state of the session is that of a session between two turns as far as
-// the inner one can tell, and the turn around takes it up from there: it looks at the state, at
-// its backend and at its block anew.
+// A nested turn runs a Query of Sluice's own, or a part of a client's, within the client's turn. It has a log,
+// replays, timeouts and errors like a turn of the client. The client's turn has sent nothing before, and goes on
+// behind it.
 //
-// A Query of Sluice's own, or a part of a client's, as a turn of its own inside the client's
-// turn: with a log, replays, timeouts and errors like any other. The client's turn has sent
-// nothing yet, and goes on behind it. parts.go says which.
+// The nested turn finds the session in the state between two turns. The outer turn looks at the state, its backend
+// and its block again afterwards.
 
-// inside is how a turn inside another differs from a client's. The zero value is a client's.
-type inside struct {
-	// on: the turn is inside another, whose ReadyForQuery is the client's.
+// nested is how a nested turn differs from a turn of the client, whose value is the zero value.
+type nested struct {
+	// on: the turn is nested. Its ReadyForQuery is not for the client.
 	on bool
-	// own takes in what the client would be sent, and lets news through; nil: all is the client's.
+	// own takes the answer, and lets news for the client through; nil: all of the answer is the client's.
 	own *silent.Answer
-	// outside: what it runs is no part of the client's block (parts.go).
+	// outside: the statement is no part of the client's block (parts.go).
 	outside bool
-	// optsOut: the text that it is a part of has the comment that turns replay off.
+	// optsOut: the client's text has the comment that turns replay off.
 	optsOut bool
-	// done are the parts of the client's string in front of this one that are committed, with no block
-	// around; nil: none.
+	// done lists the earlier parts of the client's text that are committed, if no block is around; nil for none.
 	done *labels
-	// shift is how many characters of the client's text stand in front of this part.
+	// shift is the number of characters of the client's text before this part.
 	shift int
-	// asksTime: it is a COMMIT, in front of which the server is asked for the time of its transaction.
+	// asksTime: the statement is a COMMIT, and the server is asked for the time of its transaction first.
 	asksTime bool
-	// timed is the time that the client's string has, where what the turn runs is no block; nil: its own.
+	// timed is the time of the client's text, if the turn is no block; nil: its own.
 	timed *toldTime
 }
 
-// withoutReady is what the client is sent of the end of a turn: the last ReadyForQuery is
-// that of the turn around. b is the last span of a turn that has settled, so that a frame of
-// that type at its end is no part of another.
-func (i *inside) withoutReady(b []byte) []byte {
-	if n := len(b) - wire.HeaderLen - 1; i.on && n >= 0 && bytes.HasPrefix(b[n:], frameReadyHead) {
-		return b[:n]
+// withoutReady returns what the client gets of the end of a turn: the last ReadyForQuery is that of the outer
+// turn. b must be the last span of a settled turn, so that a frame of that type at its end is whole.
+func (n *nested) withoutReady(b []byte) []byte {
+	if at := len(b) - wire.HeaderLen - 1; n.on && at >= 0 && bytes.HasPrefix(b[at:], frameReadyHead) {
+		return b[:at]
 	}
 	return b
 }
@@ -50,17 +47,16 @@ func (i *inside) withoutReady(b []byte) []byte {
 // frameReadyHead is a ReadyForQuery without its status.
 var frameReadyHead = wire.AppendReady(nil, 'I')[:wire.HeaderLen]
 
-// turnInside runs a turn inside the one at hand, which has sent its backend nothing; step is
-// what it does. The error of a silent turn is sent on where the session ends with it. An error ends the
-// session.
-func (s *session) turnInside(how inside, step func() error) (feature.Result, error) {
+// runNested runs a turn within the current one, which must have sent its backend nothing. step handles its frames.
+// An error ends the session. If the server's error is its cause, the client gets that error of a silent turn too.
+func (s *session) runNested(how nested, step func() error) (feature.Result, error) {
 	if err := s.flushToClient(); err != nil {
 		return feature.Result{}, err
 	}
 	outer := s.t
 	s.t = turnPool.Get().(*turn)
-	s.t.inside = how
-	s.t.inside.on = true
+	s.t.nested = how
+	s.t.nested.on = true
 	s.t.midClient = outer.midClient
 	if !how.outside {
 		s.t.mode = outer.mode
@@ -93,11 +89,11 @@ func (s *session) turnInside(how inside, step func() error) (feature.Result, err
 	return end, err
 }
 
-// command runs a command of Sluice's own in silence, which is to be answered as want says: COMMIT,
-// BEGIN. The time of the client's statement begins with it.
+// command runs a silent COMMIT, BEGIN or the like with the expected answer want. The statement timeout of the
+// client begins with it.
 func (s *session) command(sql string, want silent.Want) (feature.Result, error) {
 	s.startClock()
-	return s.part(sql, inside{own: silent.New(want), outside: true})
+	return s.nest(sql, nested{own: silent.New(want), outside: true})
 }
 
 // ask is the client's simple Query of a text that Sluice sends in its name.
@@ -114,7 +110,7 @@ func (s *session) ask(sql string) error {
 // failBlock has the block that the client is in fail, where it does not know of an error. An error
 // ends the session.
 func (s *session) failBlock() error {
-	end, err := s.turnInside(inside{own: silent.New(silent.Refused)}, func() error {
+	end, err := s.runNested(nested{own: silent.New(silent.Refused)}, func() error {
 		s.t.ended = true
 		return errAborted
 	})
