@@ -57,28 +57,36 @@ func (l *liar) forms() []string {
 	return slices.Clone(l.seen)
 }
 
-// ownUnit is a frame that the server answers; lie is what becomes of the answer.
+// ownUnit is a frame that the server answers.
 type ownUnit struct {
-	typ byte
-	lie string
+	typ   byte
+	lie   string // what becomes of the answer
+	front bool   // only of the answer to its first statement
+	tag   string // in the place of the server's
 }
 
-// ownNumbers are the constants of a text.
-var ownNumbers = regexp.MustCompile(`'[^']*'|\d+`)
+// ownNumbers are the constants of a text, ownNames the ends of names that are drawn.
+var (
+	ownNumbers = regexp.MustCompile(`'[^']*'|\d+`)
+	ownNames   = regexp.MustCompile(`(__(?:adding|new|was)_)[0-9a-f]{8}`)
+)
 
 // unit is the ownUnit of a Query or Execute of that text.
 func (l *liar) unit(typ byte, text string) ownUnit {
 	u := ownUnit{typ: typ}
+	if lock, _, two := strings.Cut(text, " FOR UPDATE; "); two && typ == 'Q' {
+		text, u.front = lock, true
+	}
 	if text == "" || strings.Contains(text, clientWord) {
 		return u
 	}
-	form := string(typ) + " " + ownNumbers.ReplaceAllString(text, "?")
+	form := string(typ) + " " + ownNumbers.ReplaceAllString(ownNames.ReplaceAllString(text, "$1?"), "?")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !slices.Contains(l.seen, form) {
 		l.seen = append(l.seen, form)
 	}
-	if l.form == form && !l.lied && (typ == 'Q' || l.lie != rollsBack && l.lie != wrongEnd) {
+	if l.form == form && !l.lied && (typ == 'Q' || l.lie != rollsBack && l.lie != wrongEnd) && !(u.front && l.lie == wrongEnd) {
 		u.lie, l.lied = l.lie, true
 	}
 	return u
@@ -106,12 +114,21 @@ func (l *liar) toServer(to, from net.Conn, asked chan<- ownUnit) {
 		switch f[0] {
 		case 'P':
 			statements[first] = second
+			if run, tag := ownAsync(second); tag != "" {
+				f = slices.Concat(f[:5], []byte(first+"\x00"+run+"\x00"), f[5+len(first)+1+len(second)+1:])
+				binary.BigEndian.PutUint32(f[1:], uint32(len(f)-1))
+			}
 		case 'B':
 			portals[first] = statements[second]
 		case 'Q':
 			u = l.unit('Q', first)
+			var run string
+			if run, u.tag = ownAsync(first); u.tag != "" {
+				f, _ = (&pgproto3.Query{String: run}).Encode(nil)
+			}
 		case 'E':
 			u = l.unit('E', portals[first])
+			_, u.tag = ownAsync(portals[first])
 		}
 		if u.lie == rollsBack {
 			f, _ = (&pgproto3.Query{String: "ROLLBACK"}).Encode(nil)
@@ -123,6 +140,21 @@ func (l *liar) toServer(to, from net.Conn, asked chan<- ownUnit) {
 			return
 		}
 	}
+}
+
+// ownAsync is what PostgreSQL runs for a text that is ASYNC (ownCluster), and the tag that a cluster answers it with;
+// "" for any other text.
+func ownAsync(text string) (run, tag string) {
+	plain := strings.Replace(text, " ASYNC ", " ", 1)
+	switch {
+	case plain == text:
+		return "", ""
+	case strings.HasPrefix(text, "ALTER"):
+		tag = "ALTER TABLE"
+	default:
+		tag = "CREATE INDEX"
+	}
+	return "SELECT job_id FROM own_job($own$" + plain + "$own$) AS job_id", tag
 }
 
 // answersEnd are the frames that end the answer to a frame of each type.
@@ -138,6 +170,9 @@ func (l *liar) toClient(to, from net.Conn, asked <-chan ownUnit) {
 		}
 		if !knows && strings.IndexByte("NAS", f[0]) < 0 {
 			u, knows = <-asked, true
+		}
+		if f[0] == 'C' && u.tag != "" && u.lie != rollsBack {
+			f, _ = (&pgproto3.CommandComplete{CommandTag: []byte(u.tag)}).Encode(nil)
 		}
 		ends := strings.IndexByte(answersEnd[u.typ], f[0]) >= 0
 		if f[0] == 'E' && u.typ != 0 && u.typ != 'Q' && u.typ != 'F' {
@@ -173,9 +208,13 @@ func ownLie(u ownUnit, frames [][]byte) (out [][]byte) {
 	}
 	last, rows := -1, 0
 	for i, f := range frames {
-		if f[0] == 'C' {
+		if f[0] == 'C' && (last < 0 || !u.front) {
 			last = i
 		}
+	}
+	if u.front && last >= 0 && u.lie != rollsBack {
+		u.front = false
+		return append(ownLie(u, frames[:last+1]), frames[last+1:]...)
 	}
 	for i, f := range frames {
 		switch {

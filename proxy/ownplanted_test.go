@@ -11,141 +11,9 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/proxy"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 var ownLies = flag.Int("own_lies.one_in", 0, "TestOwnTurnsAmongPlanted plays one of so many lies; 0: as many as other long tables")
-
-// ownStep is one statement of a client, which has the clientWord behind it. "%" stands for a number that no
-// other step has, of a row of own_rows.
-type ownStep struct {
-	client int
-	sql    string
-	ext    bool
-}
-
-// stepsOf makes steps of lines: the number of a client, "x" for the extended protocol, and the statement.
-func stepsOf(lines string) (steps []ownStep) {
-	for line := range strings.Lines(lines) {
-		if line = strings.TrimSpace(line); line != "" {
-			who, sql, _ := strings.Cut(line, " ")
-			steps = append(steps, ownStep{client: int(who[0] - '0'), sql: sql, ext: strings.HasSuffix(who, "x")})
-		}
-	}
-	return steps
-}
-
-// ownScenarios are what clients do for which Sluice has turns of its own.
-var ownScenarios = map[string]struct {
-	opts  []option
-	steps string
-	sure  map[string]string // lies, by the beginnings of forms, that are always told
-	fails bool              // somebody gets an error for each of them
-}{
-	"settings": {opts: []option{maxOpen(1)}, steps: `
-		1 SET TimeZone TO 'Asia/Tokyo'
-		2 SET TimeZone TO 'Asia/Kolkata'
-		1 SELECT '2020-01-01 00:00+00'::timestamptz
-		2x SELECT '2020-01-01 00:00+00'::timestamptz
-		1 BEGIN
-		1 RESET TimeZone
-		1 SELECT '2020-01-01 00:00+00'::timestamptz
-		1 ROLLBACK
-		1 SELECT '2020-01-01 00:00+00'::timestamptz
-		2 INSERT INTO own_rows VALUES (%, '2020-01-01 00:00')`, sure: map[string]string{"Q SET timezone": rollsBack, "Q RESET timezone": rollsBack}},
-	"functions": {opts: []option{maxOpen(2)}, steps: `
-		1 SELECT own_sets('Asia/Tokyo')
-		2 SELECT '2020-01-01 00:00+00'::timestamptz
-		1 SELECT own_temp()
-		1 SELECT count(*) FROM own_mine
-		2 SELECT to_regclass('own_mine') IS NULL
-		2 SELECT '2020-01-01 00:00+00'::timestamptz`},
-	"blocks": {opts: []option{asDSQL, fastReplay}, steps: `
-		1 BEGIN
-		1 INSERT INTO own_rows VALUES (%)
-		1 ROLLBACK
-		1x START TRANSACTION
-		1x INSERT INTO own_rows VALUES (%)
-		1 SAVEPOINT a
-		1 INSERT INTO own_rows VALUES (%)
-		1 COMMIT`},
-	"savepoints": {opts: []option{asDSQL, withSavepoints}, steps: `
-		1 BEGIN
-		1 INSERT INTO own_rows VALUES (%)
-		1 SAVEPOINT a
-		1 INSERT INTO own_rows VALUES (%)
-		1 SELECT 1/0
-		1 ROLLBACK TO a
-		1 INSERT INTO own_rows VALUES (%)
-		1 COMMIT`},
-	"locks": {opts: []option{withLocks, maxOpen(3)}, steps: `
-		1 SELECT pg_advisory_lock(7)
-		1 INSERT INTO own_rows VALUES (%)
-		1x INSERT INTO own_rows VALUES (%)
-		2 SELECT pg_try_advisory_lock(7)
-		1 BEGIN
-		1 INSERT INTO own_rows VALUES (%)
-		1 COMMIT
-		1 SELECT pg_advisory_unlock(7)
-		2 SELECT pg_try_advisory_lock(7)
-		2 SELECT pg_advisory_unlock(7)`, sure: map[string]string{"Q COMMIT": silence, "E SELECT ? FROM sluice.advisory_locks": otherTag}, fails: true},
-	"cursors": {opts: []option{asDSQL, withCursors, fastReplay}, steps: `
-		1 BEGIN
-		1 DECLARE c CURSOR FOR SELECT g FROM generate_series(1, 9) g
-		1 FETCH 2 FROM c
-		1 MOVE 2 FROM c
-		1 FETCH 2 FROM c
-		1 DECLARE h CURSOR WITH HOLD FOR SELECT g FROM generate_series(1, 5) g
-		1 FETCH 1 FROM h
-		1 INSERT INTO own_rows VALUES (%)
-		1 COMMIT
-		1 FETCH ALL FROM h`},
-	"truncate": {opts: []option{asDSQL, fastReplay, func(s *setup) { s.rules = rewrite.Rules{Truncate: rewrite.TruncateDelete} }}, steps: `
-		1 INSERT INTO own_rows VALUES (%)
-		1 TRUNCATE own_other
-		1 BEGIN
-		1 TRUNCATE own_other
-		1 INSERT INTO own_rows VALUES (%)
-		1 COMMIT
-		1 SELECT count(*) FROM own_other`, sure: map[string]string{"Q DELETE": rollsBack}},
-	"parts": {opts: []option{asDSQL, withReplay, withParts}, steps: `
-		1 BEGIN
-		1 INSERT INTO own_rows VALUES (%)
-		1 CREATE TABLE own_made (a int)
-		1 INSERT INTO own_rows VALUES (%)
-		1 COMMIT
-		1 BEGIN; DROP TABLE own_made; INSERT INTO own_rows VALUES (%); COMMIT`, sure: map[string]string{"E BEGIN": twoTags}},
-	"sequences": {opts: []option{maxOpen(1)}, steps: `
-		1 SELECT nextval('own_seq') IS NULL
-		2 SELECT nextval('own_seq') IS NULL
-		1 SELECT currval('own_seq') IS NULL
-		1 BEGIN
-		1 INSERT INTO own_rows (id) SELECT % FROM (SELECT nextval('own_seq')) AS n
-		1 SELECT currval('own_seq') IS NULL
-		1 COMMIT`},
-	"mapped": {opts: []option{mapping, fastReplay}, steps: `
-		1 INSERT INTO own_rows VALUES (%)
-		1 CREATE TABLE own_made (a int)
-		2 INSERT INTO own_made VALUES (1)
-		1 SELECT * FROM own_made
-		2 DROP TABLE own_made`},
-	"batches": {opts: []option{inBatches}, steps: `
-		1 INSERT INTO own_rows VALUES (%)
-		1 DELETE FROM many_rows WHERE a > 0
-		1x DELETE FROM many_rows WHERE a > 0
-		1 SELECT count(*) FROM many_rows`},
-}
-
-// withParts has DDL in transactions run in parts.
-func withParts(s *setup) { s.rules.InTransactions = rewrite.CommitDrops }
-
-const ownSchema = `
-	CREATE TABLE own_rows (id int PRIMARY KEY, v timestamptz);
-	CREATE TABLE own_other (a int);
-	CREATE TABLE many_rows (a int PRIMARY KEY);
-	CREATE SEQUENCE own_seq;
-	CREATE FUNCTION own_sets(v text) RETURNS text LANGUAGE sql AS $$ SELECT set_config('TimeZone', v, false) $$;
-	CREATE FUNCTION own_temp() RETURNS int LANGUAGE plpgsql AS $$ BEGIN CREATE TEMPORARY TABLE IF NOT EXISTS own_mine (a int); RETURN 1; END $$`
 
 // ownIDs are the numbers of rows.
 var ownIDs = regexp.MustCompile(`\b[1-9]\d{6}\b`)
@@ -154,6 +22,7 @@ var ownIDs = regexp.MustCompile(`\b[1-9]\d{6}\b`)
 type ownRun struct {
 	t       *testing.T
 	s       *sluice
+	params  map[string]string // of the clients' startups
 	number  *int
 	clients map[int]*rawClient
 	gone    map[int]bool
@@ -176,7 +45,7 @@ func (r *ownRun) play(steps []ownStep) (answers []string) {
 			continue
 		}
 		if r.clients[step.client] == nil {
-			r.clients[step.client] = dialRaw(r.t, r.s.addr)
+			r.clients[step.client], _ = startRaw(r.t, r.s.addr, r.params)
 		}
 		*r.number++
 		id := strconv.Itoa(*r.number)
@@ -278,15 +147,19 @@ func TestOwnTurnsAmongPlanted(t *testing.T) {
 		oneIn = proxy.OneIn
 	}
 	for name, scenario := range ownScenarios {
+		oneIn := oneIn
+		if oneIn > 1 {
+			oneIn *= max(1, scenario.rare)
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pg := newPostgres(t)
 			pg.SQL(t, "postgres", ownSchema)
-			p := ownPlay{t: t, pg: pg, opts: scenario.opts, steps: stepsOf(scenario.steps), number: 1000000}
+			p := ownPlay{t: t, pg: pg, scenario: &scenario, steps: stepsOf(scenario.steps), number: 1000000}
 			l, r := p.start()
 			p.want = r.play(p.steps)
 			for i, got := range p.want {
-				if strings.Contains(got, "E S=") && !strings.Contains(p.steps[i].sql, "1/0") && name != "sequences" {
+				if strings.Contains(got, "E S=") && (scenario.errs == "" || !strings.Contains(p.steps[i].sql, scenario.errs)) {
 					t.Fatalf("%s: %s", p.steps[i].sql, got)
 				}
 			}
@@ -301,7 +174,12 @@ func TestOwnTurnsAmongPlanted(t *testing.T) {
 						continue
 					}
 					told++
-					switch lied, failed := p.lies(form, lie); {
+					lied, failed := false, false
+					t.Run(lie, func(t *testing.T) { // ends the servers of that lie
+						p.t = t
+						lied, failed = p.lies(form, lie)
+					})
+					switch {
 					case !lied:
 						told--
 					case always && scenario.fails && !failed:
@@ -321,24 +199,31 @@ func TestOwnTurnsAmongPlanted(t *testing.T) {
 
 // ownPlay plays a scenario again and again.
 type ownPlay struct {
-	t      *testing.T
-	pg     postgres
-	opts   []option
-	steps  []ownStep
-	number int
-	want   []string // the answers where no lie is told
+	t        *testing.T
+	pg       postgres
+	scenario *ownScenario
+	steps    []ownStep
+	number   int
+	want     []string // the answers where no lie is told
 }
 
 // resets has the tables as they are in front of a scenario.
 func (p *ownPlay) resets() {
 	p.pg.SQL(p.t, "postgres", "DROP TABLE IF EXISTS own_made; DELETE FROM own_other; INSERT INTO own_other VALUES (1); DELETE FROM many_rows; INSERT INTO many_rows SELECT generate_series(1, 3)")
+	if p.scenario.alters {
+		p.pg.SQL(p.t, "postgres", ownAltered)
+	}
 }
 
 // start starts a Sluice behind a liar that tells no lie.
 func (p *ownPlay) start() (*liar, *ownRun) {
 	p.resets()
 	l := startLiar(p.t, p.pg.addr)
-	return l, &ownRun{t: p.t, number: &p.number, s: startSluice(p.t, p.pg, append(slices.Clone(p.opts), l.option)...)}
+	s := startSluice(p.t, p.pg, append(slices.Clone(p.scenario.opts), l.option)...)
+	if p.scenario.begins != nil {
+		p.scenario.begins(p.t, s)
+	}
+	return l, &ownRun{t: p.t, number: &p.number, s: s, params: p.scenario.params}
 }
 
 // lies plays the scenario with a lie, and once more without one. lied: the text of
@@ -361,6 +246,14 @@ func (p *ownPlay) lies(form, lie string) (lied, failed bool) {
 	}
 	if why := r.wrong(p.pg.SQL(p.t, "postgres", "SELECT string_agg(id::text, ' ') FROM own_rows")); why != "" {
 		p.t.Errorf("%q, %s: %s\n%s", form, lie, why, strings.Join(got, ""))
+	}
+	if p.scenario.alters {
+		errs := slices.DeleteFunc(slices.Clone(got), func(answer string) bool { return !strings.Contains(answer, "E S=") })
+		for name := range strings.FieldsSeq(p.pg.SQL(p.t, "postgres", ownLeft)) {
+			if !strings.Contains(strings.Join(errs, ""), name) {
+				p.t.Errorf("%q, %s: %s is left, and no error names it\n%s", form, lie, name, strings.Join(got, ""))
+			}
+		}
 	}
 	p.resets()
 	if later := r.play(p.steps); !slices.Equal(later, p.want) {

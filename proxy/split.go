@@ -76,9 +76,7 @@ func (s *session) lock(tmpl *template, d *description, params []byte) {
 	}
 	t := s.t
 	part := &lockPart{}
-	mark := func(o *owed) {
-		o.swallow, o.reply, o.plan, o.split = true, part, tmpl.plan, tmpl.split
-	}
+	mark := func(o *owed) { o.swallow, o.reply, o.plan, o.split = true, part, tmpl.plan, tmpl.split }
 	seq := t.owed.seq
 	// The companion is prepared like a client's statement, and may be held already.
 	name := s.prepare(s.companion(tmpl, d), false).name
@@ -122,7 +120,7 @@ func (s *session) companion(tmpl *template, d *description) *template {
 // lockPart is the answer to a companion, which is for nobody. In a simple Query the query's answer follows.
 type lockPart struct {
 	asSent
-	over bool
+	over, described bool // described: the query's rows follow
 }
 
 // ofCompanion reports whether o is an entry of a companion's own.
@@ -131,17 +129,18 @@ func (o *owed) ofCompanion() bool {
 	return is
 }
 
-// frame drops the companion's part, which its tag ends. Another tag than that of a SELECT means that the
-// backend is out of step.
+// frame drops the companion's part, which its tag ends. Another tag than that of a SELECT, or a second one in
+// front of the query's rows, means that the backend is out of step.
 func (l *lockPart) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	switch {
-	case l.over:
+	case l.over && (l.described || f.Type != wire.CommandComplete):
+		l.described = l.described || f.Type == wire.RowDescription
 		return undecided, nil
 	case f.Type == wire.RowDescription, f.Row():
 		return swallow, nil
 	case f.Type != wire.CommandComplete:
 		return undecided, nil
-	case f.Verb() != "SELECT":
+	case l.over, f.Verb() != "SELECT":
 		return swallow, s.desync(f.Type)
 	}
 	if l.over = true; o.kind != wire.Query {

@@ -165,7 +165,7 @@ func (p *Planner) splitOf(text string) *Split {
 // lockedTable returns the table whose rows Lock must lock, and the conditions that compare its columns with
 // constants. on is empty if the conditions may not hold for every row that the query would lock.
 func lockedTable(query parse.Message) (table parse.Message, on []parse.Value) {
-	if !waitsForUpdate(query) || query.Child("with_clause").Shape != nil ||
+	if !waitsForUpdate(query) || query.Child("with_clause").Shape != nil || query.Child("into_clause").Shape != nil ||
 		query.Integer("op") != int(parse.SETOP_NONE) {
 		return parse.Message{}, nil
 	}

@@ -66,6 +66,7 @@ func TestNoSplit(t *testing.T) {
 		"SELECT 1 FROM (SELECT 1 AS id) a, b WHERE a.id = 1 FOR UPDATE",
 		"SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE OF b",
 		"SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE SKIP LOCKED",
+		"SELECT 1 AS x INTO c FROM a, b WHERE a.id = 1 FOR UPDATE", // its answer has no rows
 		"SELECT 1 FROM a, b WHERE a.id = 1 FOR KEY SHARE",
 		"SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE OF a FOR KEY SHARE OF b",
 		"WITH a AS (SELECT 1 AS id) SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE",
