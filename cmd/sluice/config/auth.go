@@ -10,13 +10,13 @@ type Auth struct {
 var authKeys = []Key{
 	{Name: "auth.method", Default: "trust", field: func(c *Config) any { return (*string)(&c.Proxy.Startup.Method) },
 		Choices: []string{"trust", "scram-sha-256", "cert", "peer"},
-		help:    "How clients prove who they are: trust asks nothing, cert wants a client certificate whose CN is the user, peer asks the kernel whose process is at the Unix socket (Linux; without listen.address)."},
+		help:    "How clients authenticate. trust: not at all. cert: by a client certificate whose CN is the user. peer: by the owner of the process at the Unix socket (Linux; without listen.address)."},
 	{Name: "auth.peer_map", Default: []string{}, field: func(c *Config) any { return &c.Proxy.Startup.PeerMap },
-		help: "For auth.method peer: the users that a user of the operating system may connect as, each as osuser=user, by name or number (1000=app). One without an entry may be the user of its own name."},
+		help: "For auth.method peer: the users as which a user of the operating system may connect, each as osuser=user, by name or number (1000=app). Without an entry only the user of the same name is allowed."},
 	{Name: "auth.users_file", Default: "", field: func(c *Config) any { return &c.Proxy.Startup.UsersFile },
 		help: "Users and SCRAM verifiers in the form of PgBouncer's userlist.txt. Reloaded on change and on SIGHUP."},
 	{Name: "auth.salt_secret_file", Default: "", field: func(c *Config) any { return &c.Proxy.Startup.SaltSecretFile },
-		help: "32 bytes or more, made at random and the same for all sidecars, that SCRAM salts of unknown users are derived from, so that they stay the same. Empty: they change with each start, which tells such users from others."},
+		help: "File of 32 or more random bytes, the same for all sidecars. SCRAM salts of unknown users are derived from it, so that they do not change. Empty: they change at each start, which reveals that a user is unknown."},
 	{Name: "auth.allow_remote_trust", Default: false, field: func(c *Config) any { return &c.Auth.AllowRemoteTrust },
 		help: "Allow auth.method trust on a listener that other machines can reach."},
 }

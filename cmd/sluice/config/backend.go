@@ -19,7 +19,7 @@ var backendKeys = []Key{
 		help:    "For how long a client keeps a backend: one transaction, or its whole session."},
 	{Name: "backend.kind", Default: "dsql", field: func(c *Config) any { return &c.Backend.Kind },
 		Choices: []string{"dsql", "postgres"},
-		help:    "What is behind Sluice: Aurora DSQL (IAM tokens, verified TLS) or a plain PostgreSQL."},
+		help:    "The kind of server: Aurora DSQL (IAM tokens, verified TLS) or a plain PostgreSQL."},
 	{Name: "backend.endpoint", Default: "", field: func(c *Config) any { return &c.Backend.Endpoint },
 		help: "Name of the cluster, <id>.dsql.<region>.on.aws: host of the token, SNI and verified name. Also --endpoint. For kind postgres: the server's host name."},
 	{Name: "backend.address", Default: "", field: func(c *Config) any { return &c.Backend.Address },

@@ -31,9 +31,9 @@ var clientKeys = []Key{
 	{Name: "client.tcp_keepalive", Default: 30 * time.Second, field: func(c *Config) any { return &c.Proxy.ClientPathLimit },
 		help: "How soon a client whose host is gone loses its connection, and with it its transaction. A client that only reads nothing does not count. 0: when the kernel gives up."},
 	{Name: maySetKey, Default: []string{}, field: func(c *Config) any { return &c.Proxy.MaySet },
-		help: "Keys that clients may choose otherwise for themselves, by the startup options (options=-c sluice.<key>=<value>) and by SET sluice.<key>; a NOTICE says what is given up. Of " + strings.Join(rewrite.ChoiceKeys(), ", ") + ". Kind dsql only."},
+		help: "Keys that clients may override for themselves, by startup options (options=-c sluice.<key>=<value>) and by SET sluice.<key>. A NOTICE names the guarantee that the value weakens. Allowed are " + strings.Join(rewrite.ChoiceKeys(), ", ") + ". Kind dsql only."},
 	{Name: usersKey, Default: []string{}, field: func(c *Config) any { return &c.Client.Users },
-		help: "What users have otherwise, each as user:key=value, of the same keys, whatever client.may_set says: migrator:ddl.carry_out=all. The user is the name that the client logs in by. Kind dsql only."},
+		help: "Values of the same keys for single users, each as user:key=value, independent of client.may_set: migrator:ddl.carry_out=all. The user is the client's login name. Kind dsql only."},
 }
 
 // deriveClient records the configuration's own values of the keys that may be chosen, as they are written, without

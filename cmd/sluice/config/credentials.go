@@ -18,5 +18,5 @@ const (
 var credentialKeys = []Key{
 	{Name: "credentials.require", Default: CredentialsAny, field: func(c *Config) any { return &c.Credentials.Require },
 		Choices: []string{CredentialsAny, CredentialsWebIdentity, CredentialsContainer, CredentialsInstance, CredentialsEnvironment, CredentialsProfile},
-		help:    "The kind of AWS credentials to insist on, so that a pod without a role of its own does not get its node's: web-identity (IRSA), container (EKS Pod Identity, ECS), instance (a node's role), environment, profile (shared files). The log says which were found."},
+		help:    "The kind of AWS credentials to insist on, so that a pod without an IAM role does not use its node's role: web-identity (IRSA), container (EKS Pod Identity, ECS), instance (a node's role), environment, profile (shared files). The log says which were found."},
 }

@@ -19,35 +19,36 @@ const carryOutAll = "all"
 var ddlKeys = []Key{
 	{Name: rewrite.CarryOutKey, Default: "exact", field: func(c *Config) any { return &c.DDL.CarryOut },
 		Choices: []string{"exact", carryOutAll},
-		help: "Whether Sluice carries out statements of migration tools that DSQL refuses and has no exact form of. exact: only those for which a key of its own says so. " +
-			"all: ddl.add_column_default is backfill, ddl.alter_column_type rewrite, ddl.create_enum domain, ddl.in_transactions autocommit-destructive, ddl.set_not_null check, rewrite.advisory_locks table and rewrite.truncate batches, each where it is at auto; the client is told by a WARNING or NOTICE of each use that gives something up. " +
-			"Where a client or user chooses it (client.may_set, client.users), the last two stay as they are. Kind dsql only."},
+		help: "Whether Sluice carries out statements of migration tools that DSQL refuses and has no exact equivalent of. exact: only those that another key enables. " +
+			"all: keys at auto become ddl.add_column_default backfill, ddl.alter_column_type rewrite, ddl.create_enum domain, ddl.in_transactions autocommit-destructive, ddl.set_not_null check, rewrite.advisory_locks table and rewrite.truncate batches. The client gets a WARNING or NOTICE at each use that weakens a guarantee. " +
+			"If a client or user chooses it (client.may_set, client.users), the last two do not change. Kind dsql only."},
 	{Name: "ddl.add_column_default", Default: "auto", field: func(c *Config) any { return &c.DDL.AddColumnDefault },
 		Choices: []string{"auto", "refuse", "backfill"},
-		help: "What becomes of ALTER TABLE ... ADD COLUMN with a DEFAULT, which DSQL refuses. refuse: its error gets a hint with the statements to write. backfill: for a constant, and sent alone outside of a transaction, " +
-			"the column is added under another name, its default is set, the rows are given it in batches, each a transaction of its own, and then it gets its name; NOT NULL is given up, with a warning. Kind dsql only."},
+		help: "How ALTER TABLE ... ADD COLUMN with a DEFAULT is run, which DSQL refuses. refuse: its error gets a hint with the statements to write. " +
+			"backfill: for a constant default, if the statement is sent alone outside of a transaction. The column is added under another name, its default is set, the rows get it in batches, and the column gets its name. Each step is a separate transaction. NOT NULL is dropped with a warning. Kind dsql only."},
 	{Name: "ddl.add_constraint", Default: "steps", field: func(c *Config) any { return &c.DDL.AddConstraint },
 		Choices: []string{"steps", "refuse"},
-		help: "What becomes of ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK, also with a column, which DSQL refuses. steps: where the statement is sent alone outside of a transaction, it is carried out in the steps that DSQL has, each a transaction of its own " +
-			"(a unique index ASYNC and USING INDEX; NOT VALID and ALTER TABLE ASYNC ... VALIDATE CONSTRAINT), answered when the constraint is valid, and undone when one fails. refuse: its error gets a hint. On kind dsql only."},
+		help: "How ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK is run, also with a column, which DSQL refuses. steps: if the statement is sent alone outside of a transaction, it runs in steps, each a separate transaction " +
+			"(a unique index ASYNC and USING INDEX; NOT VALID and ALTER TABLE ASYNC ... VALIDATE CONSTRAINT). It is answered when the constraint is valid, and undone if a step fails. refuse: its error gets a hint. Kind dsql only."},
 	{Name: "ddl.set_not_null", Default: "auto", field: func(c *Config) any { return &c.DDL.SetNotNull },
 		Choices: []string{"auto", "refuse", "check"},
-		help:    "What becomes of ALTER COLUMN ... SET NOT NULL, and of ADD COLUMN ... NOT NULL without a DEFAULT, which DSQL refuses. refuse: its error gets a hint. check: a validated CHECK (column IS NOT NULL) is added as ddl.add_constraint adds others, with a warning: the errors of it have the code 23514, and the catalog shows the column as nullable. Kind dsql only."},
+		help:    "How ALTER COLUMN ... SET NOT NULL is run, and ADD COLUMN ... NOT NULL without a DEFAULT, which DSQL refuses. refuse: its error gets a hint. check: a validated CHECK (column IS NOT NULL) is added, as by ddl.add_constraint, with a warning. Its errors have the code 23514, and the catalog shows the column as nullable. Kind dsql only."},
 	{Name: rewrite.RetypeKey, Default: "auto", field: func(c *Config) any { return &c.DDL.AlterColumnType },
 		Choices: []string{"auto", "refuse", "rewrite"},
-		help: "What becomes of ALTER COLUMN ... TYPE, which DSQL refuses, between strings (varchar, text, char) or between numbers. refuse: its error gets a hint with the statements to write. rewrite: sent alone outside of a transaction, " +
-			"a column of the type is added, is given the values in batches and indexes like the old one's, and takes its place, each step a transaction of its own, with a warning: it is the table's last column then, " +
-			"and other clients are told for a moment that the column does not exist (42703). An INSERT without the names of columns is refused (23514) between the last batch and the drop of the old column. A column that is in the primary key, in a view or a generated column, or that a foreign key refers to, is left as it is, and so is one with NOT NULL unless ddl.set_not_null is check. Kind dsql only."},
+		help: "How ALTER COLUMN ... TYPE is run, which DSQL refuses, between strings (varchar, text, char) or between numbers. refuse: its error gets a hint with the statements to write. " +
+			"rewrite: if the statement is sent alone outside of a transaction, a column of the new type is added, gets the values in batches and indexes like the old one's, and replaces the old one. Each step is a separate transaction, with a warning. The column becomes the table's last. " +
+			"For a moment other clients get the error that the column does not exist (42703). Between the last batch and the drop of the old column, an INSERT without column names is refused (23514). " +
+			"Not changed are columns in the primary key, a view or a generated column, and columns that a foreign key references. A NOT NULL column needs ddl.set_not_null check. Kind dsql only."},
 
 	{Name: rewrite.EnumKey, Default: "auto", field: func(c *Config) any { return &c.DDL.CreateEnum },
 		Choices: []string{"auto", "refuse", "domain"},
-		help: "What becomes of CREATE TYPE ... AS ENUM, which DSQL refuses. refuse: its error gets a hint with the domain to write. domain: a domain over text with a CHECK stands for the type, with a warning: its values compare and sort as texts and not in the order of the type, " +
-			"one that is none of them has the code 23514, and pg_enum and the functions of enumerations know nothing of it; DROP TYPE becomes DROP DOMAIN, ALTER TYPE ... ADD VALUE is carried out by ALTER DOMAIN where the server takes that (clusters of October 2026 do not: refused, with what to write), and RENAME VALUE stays refused. Kind dsql only."},
+		help: "How CREATE TYPE ... AS ENUM is run, which DSQL refuses. refuse: its error gets a hint with the domain to write. domain: a domain over text with a CHECK replaces the type, with a warning. Its values compare and sort as text, not in the order of the type. " +
+			"An invalid value has the code 23514, and pg_enum and enumeration functions do not know the type. DROP TYPE becomes DROP DOMAIN. ALTER TYPE ... ADD VALUE runs as ALTER DOMAIN if the server takes that (clusters of October 2026 do not: refused, with a hint). RENAME VALUE is refused. Kind dsql only."},
 
 	{Name: rewrite.InTransactionsKey, Default: "auto", field: func(c *Config) any { return &c.DDL.InTransactions },
 		Choices: append([]string{"auto"}, rewrite.InTransactionsChoices()...),
-		help: "What becomes of DDL in a transaction beside other statements, which DSQL refuses. refuse: its error gets a hint with the migration tools' own switches. autocommit: the transaction is committed in front of DDL and behind it, " +
-			"as late as can be, with a WARNING each time, and a ROLLBACK says what stays; one that holds a single statement of DDL is run as it is asked. autocommit-destructive: also behind DROP of a table, column or schema. With either, an ALTER TABLE of several commands that DSQL refuses is carried out command by command. Kind dsql only."},
+		help: "How DDL in a transaction with other statements is run, which DSQL refuses. refuse: its error gets a hint with the switches of migration tools. autocommit: the transaction is committed before and after DDL, as late as possible, with a WARNING each time; ROLLBACK says what stays. " +
+			"A transaction with a single DDL statement is not divided. autocommit-destructive: also after DROP of a table, column or schema. With either, an ALTER TABLE of several commands that DSQL refuses runs command by command. Kind dsql only."},
 }
 
 // deriveDDL decides the keys at auto that carry out statements which DSQL refuses: ddl.carry_out says whether. It

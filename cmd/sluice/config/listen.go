@@ -24,7 +24,7 @@ var listenKeys = []Key{
 	{Name: "listen.unix_socket", Default: "", field: func(c *Config) any { return &c.Listen.UnixSocket },
 		help: "Directory of a Unix socket named .s.PGSQL.<port of listen.address>. Empty: none."},
 	{Name: "listen.unix_socket_mode", Default: "auto", field: func(c *Config) any { return &c.Listen.UnixSocketMode },
-		help: "Mode of the Unix socket in octal, such as 0770: who may connect. auto: 0777 where auth.method asks for a proof, 0770 with trust."},
+		help: "Mode of the Unix socket in octal, such as 0770. It decides which users may connect. auto: 0777 where auth.method asks for a proof, 0770 with trust."},
 	{Name: "listen.databases", Default: []string{}, field: func(c *Config) any { return &c.Proxy.Databases },
 		help: "Database names that clients may ask for; others get 3D000. Empty: any name, and all mean backend.database. name=schema:<schema> and <prefix>*=schema:* stand for schemas (docs/databases.md). For kind postgres with pairing session also name=database."},
 	{Name: "listen.max_clients", Default: 5000, field: func(c *Config) any { return &c.Proxy.MaxClients },

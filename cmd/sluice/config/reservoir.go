@@ -23,7 +23,7 @@ var reservoirKeys = []Key{
 	{Name: "reservoir.enabled", Default: true, field: func(c *Config) any { return &c.Reservoir.Enabled },
 		help: "Dial backends ahead of demand. false: on demand, as reservoir.target_ready 0."},
 	{Name: "reservoir.target_ready", Default: fillAll, field: func(c *Config) any { return &c.Reservoir.TargetReady },
-		help: "Backends, in use and ready together, that are kept open ahead of demand. 0: dial on demand. -1: reservoir.max_open."},
+		help: "Backends, in use and ready together, that Sluice opens ahead of demand. 0: dial on demand. -1: reservoir.max_open."},
 	{Name: "reservoir.low_watermark", Default: fillAll, field: func(c *Config) any { return &c.Reservoir.LowWatermark },
 		help: "Backends that are dialled as fast as the limits allow; above it one per second, unless somebody waits. -1: reservoir.max_open."},
 	{Name: "reservoir.initial_fill_timeout", Default: reservoir.DefaultInitialFill, field: func(c *Config) any { return &c.Reservoir.InitialFillTimeout },

@@ -26,87 +26,89 @@ type Rewrite struct {
 
 var rewriteKeys = []Key{
 	{Name: "rewrite.max_bytes", Default: rewrite.DefaultMaxBytes, field: func(c *Config) any { return &c.Rewrite.MaxBytes },
-		help: "Longer statements are passed on unread, and pin their session unless their words and tags show that they have left nothing on the backend; a longer Parse is refused."},
+		help: "Longer statements are passed on unread, and a longer Parse is refused. An unread statement pins its session, unless its words and tags show that it left nothing on the backend."},
 	{Name: "rewrite.max_nesting", Default: rewrite.DefaultMaxNesting, field: func(c *Config) any { return &c.Rewrite.MaxNesting },
-		help: "Statements nested or chained deeper are passed on unread and pin their session (the parser's stack is finite)."},
+		help: "Statements with deeper nesting or longer chains are passed on unread and pin their session, because the parser's stack is finite."},
 	{Name: "rewrite.cache_entries", Default: rewrite.DefaultCacheEntries, field: func(c *Config) any { return &c.Rewrite.CacheEntries },
-		help: "Statement texts whose plan is remembered."},
+		help: "Number of statement texts whose plan is cached."},
 	{Name: "rewrite.cache_bytes", Default: rewrite.DefaultCacheBytes, field: func(c *Config) any { return &c.Rewrite.CacheBytes },
-		help: "Memory for remembered plans."},
+		help: "Memory for cached plans."},
 	{Name: "rewrite.enabled", Default: "auto", field: func(c *Config) any { return &c.Rewrite.Enabled },
 		Choices: []string{"auto", "true", "false"},
-		help:    "Rewrite what DSQL spells differently. auto: for kind dsql only."},
+		help:    "Rewrite statements that DSQL spells differently. auto: for kind dsql only."},
 	{Name: "rewrite.locking", Default: true, field: func(c *Config) any { return &c.Rewrite.Rules.Locking },
-		help: "Rewrite FOR SHARE and FOR NO KEY UPDATE, to FOR UPDATE where rewrite.locking_policies say nothing else."},
+		help: "Rewrite FOR SHARE and FOR NO KEY UPDATE, by default to FOR UPDATE (see rewrite.locking_policies)."},
 	{Name: "rewrite.locking_policies", Default: []rewrite.LockPolicy{}, field: func(c *Config) any { return &c.Rewrite.Rules.Policies },
-		help: "What becomes of locking clauses, by table; the first that matches counts. Each has tables (patterns), policy (update, key-share, strip, flag, reject), " +
-			"and may have clauses (share, no key update), fenced_by (the column that fences instead; strip needs it) and name (the operation in metrics). As JSON outside of the file."},
+		help: "How locking clauses are rewritten, by table; the first match applies. Each policy has tables (patterns) and policy (update, key-share, strip, flag, reject). " +
+			"It may have clauses (share, no key update), fenced_by (the column that detects changes instead; strip needs it) and name (the operation in metrics). As JSON outside of the file."},
 	{Name: "rewrite.chunked_delete", Default: []string{}, field: func(c *Config) any { return &c.Rewrite.Rules.Chunked },
-		help: "Tables (patterns: * stands for any text, ? for one character) whose DELETEs are carried out in batches where one is over the 3,000 rows of a transaction, which fails on DSQL. Each batch is a transaction of its own: one that fails leaves those before it deleted. Only for a DELETE that is sent alone, outside a transaction, by comparisons of columns with constants or parameters. Kind dsql only."},
+		help: "Tables whose DELETE runs in batches if it exceeds the 3,000 rows of a transaction, which fails on DSQL. In patterns * matches any text, ? one character. " +
+			"Each batch is a separate transaction: if one fails, the rows of earlier batches stay deleted. Only for a DELETE that is sent alone, outside a transaction, with comparisons of columns with constants or parameters. Kind dsql only."},
 	{Name: "rewrite.split_for_update", Default: true, field: func(c *Config) any { return &c.Rewrite.Rules.Split },
 		help: "Split FOR UPDATE over several tables on clusters that refuse it."},
 	{Name: "rewrite.create_index", Default: true, field: func(c *Config) any { return &c.Rewrite.Rules.Index },
 		help: "Rewrite CREATE INDEX to CREATE INDEX ASYNC."},
 	{Name: rewrite.CreateIndexWaitKey, Default: true, field: func(c *Config) any { return &c.Rewrite.Rules.AwaitIndex },
-		help: "Answer a rewritten CREATE INDEX when its job is done; inside a transaction block its COMMIT."},
+		help: "Answer a rewritten CREATE INDEX after its job is done. Inside a transaction block, COMMIT waits instead."},
 	{Name: rewrite.SerialKey, Default: "auto", field: func(c *Config) any { return &c.Rewrite.Serial },
 		Choices: []string{"auto", string(rewrite.SerialSequence), "identity", "true", "false"},
-		help: "What becomes of serial columns, which DSQL has not. sequence: what PostgreSQL makes of them: a sequence, a column of the declared type with DEFAULT nextval, and OWNED BY, each a transaction of its own, where CREATE TABLE is sent alone outside of a transaction (or with ddl.in_transactions at autocommit), and taken back where one fails; elsewhere it is refused. " +
-			"Columns of int and smallint GENERATED BY DEFAULT AS IDENTITY are made so too; with ALWAYS they are bigint. identity: bigint identity columns, wider than declared, and columns of int that refer to such a key are made bigint with it, each with a NOTICE. " +
-			"auto: sequence, and identity for bigserial, which is a bigint either way, and where the cluster refuses a step or the statement is in a transaction. false: not at all; true is auto. With any but false, identity columns and sequences get the cache of rewrite.sequence_cache where they have none that DSQL takes. Sequences are made on kind dsql only."},
+		help: "How serial columns are created, which DSQL lacks. sequence: as PostgreSQL does, by a sequence, a column of the declared type with DEFAULT nextval, and OWNED BY, each in a separate transaction. The CREATE TABLE must be sent alone outside of a transaction, or with ddl.in_transactions autocommit; elsewhere it is refused. If a step fails, the others are undone. " +
+			"Columns of int and smallint GENERATED BY DEFAULT AS IDENTITY are created in the same way; with ALWAYS they are bigint. identity: as bigint identity columns, wider than declared; int columns that reference them become bigint, too. The client gets a NOTICE. " +
+			"auto: sequence; identity for bigserial, which is a bigint either way, if the cluster refuses a step, and inside a transaction. false: serial columns are not rewritten. true: as auto. Except with false, identity columns and sequences get the cache of rewrite.sequence_cache if DSQL does not take theirs. Sequences are created on kind dsql only."},
 	{Name: rewrite.SequenceCacheKey, Default: 1, field: func(c *Config) any { return &c.Rewrite.Rules.SequenceCache },
-		help: "The CACHE that rewrite.serial writes: 1, or 65536 and more. 1 keeps the order of numbers close to that of commits, and each number is asked of the cluster; a larger one gives each session a range of its own."},
+		help: "The CACHE that rewrite.serial writes: 1, or 65536 and more. With 1, numbers are nearly in the order of commits, and the cluster is asked for each number. With a larger cache each session takes a range of numbers."},
 	{Name: rewrite.NumericKey, Default: "auto", field: func(c *Config) any { return &c.Rewrite.Numeric },
-		help: "What becomes of a new column or domain of type numeric without a precision, which DSQL stores as numeric(18,6) and rounds without a word. wide: numeric(" + rewrite.WideNumeric + "). " +
-			"A precision and a scale, such as 38,10: numeric of these. as-is: nothing. Values are shown with all digits of the scale, and rounded beyond. auto: wide for kind dsql, else as-is."},
+		help: "The precision of new columns and domains of type numeric without one, which DSQL stores as numeric(18,6) and silently rounds. wide: numeric(" + rewrite.WideNumeric + "). " +
+			"A precision and a scale, such as 38,10: these. as-is: unchanged. Values are shown with all digits of the scale, and rounded beyond. auto: wide for kind dsql, else as-is."},
 	{Name: "rewrite.add_column", Default: true, field: func(c *Config) any { return &c.Rewrite.Rules.AddColumn },
-		help: "Take NULL out of ALTER TABLE ... ADD COLUMN, which DSQL refuses as a constraint."},
+		help: "Remove NULL from ALTER TABLE ... ADD COLUMN, which DSQL refuses as a constraint."},
 	{Name: "rewrite.databases", Default: true, field: func(c *Config) any { return &c.Rewrite.Rules.Databases },
-		help: "Answer CREATE DATABASE (42P04) and DROP DATABASE (success): there is one database. Names that stand for schemas (listen.databases) do not ask this key."},
+		help: "Answer CREATE DATABASE (42P04) and DROP DATABASE (success), because there is one database. Names that are mapped to schemas (listen.databases) do not depend on this key."},
 	{Name: "rewrite.isolation", Default: "auto", field: func(c *Config) any { return &c.Rewrite.Isolation },
 		Choices: []string{"auto", "true", "false"},
-		help:    "Take isolation levels up to REPEATABLE READ for DSQL's own. auto: for kind dsql only."},
+		help:    "Treat isolation levels up to REPEATABLE READ as DSQL's level. auto: for kind dsql only."},
 	{Name: rewrite.SerializableKey, Default: "refuse", field: func(c *Config) any { return &c.Rewrite.Serializable },
 		Choices: []string{"refuse", "repeatable_read"},
-		help: "What becomes of a transaction that asks for SERIALIZABLE, which DSQL has not. refuse: the statement fails, with a hint. repeatable_read: it is taken for REPEATABLE READ, with a WARNING each time: " +
-			"two transactions of which each reads what the other writes may then both commit (write skew). Kind dsql only, with rewrite.isolation."},
+		help: "How a transaction with SERIALIZABLE is run, which DSQL lacks. refuse: the statement fails, with a hint. repeatable_read: it runs as REPEATABLE READ, with a WARNING each time. " +
+			"Two transactions that each read what the other writes may then both commit (write skew). Kind dsql only, with rewrite.isolation."},
 	{Name: "rewrite.session", Default: "auto", field: func(c *Config) any { return &c.Rewrite.Session },
 		Choices: []string{"auto", "true", "false"},
-		help:    "Answer DISCARD PLANS, SEQUENCES and TEMP, take SELECT set_config() of constants and parameters for a SET, and LOCK TABLE IN ACCESS SHARE MODE for a look at the tables. auto: for kind dsql only."},
+		help:    "Answer DISCARD PLANS, SEQUENCES and TEMP; run SELECT set_config() of constants and parameters as SET; replace LOCK TABLE IN ACCESS SHARE MODE by a query of the tables. auto: for kind dsql only."},
 	{Name: rewrite.ExtensionsKey, Default: "auto", field: func(c *Config) any { return &c.Rewrite.Extensions },
 		Choices: []string{"auto", "true", "false"},
-		help:    "Answer CREATE, DROP and COMMENT ON EXTENSION of uuid-ossp, pgcrypto and plpgsql, with a notice that names which of their functions there are, and rewrite uuid_generate_v4() to gen_random_uuid(). auto: for kind dsql only."},
+		help:    "Answer CREATE, DROP and COMMENT ON EXTENSION of uuid-ossp, pgcrypto and plpgsql, with a notice of the functions that exist. Also rewrite uuid_generate_v4() to gen_random_uuid(). auto: for kind dsql only."},
 	{Name: "rewrite.cursors", Default: "auto", field: func(c *Config) any { return &c.Rewrite.Cursors },
 		Choices: []string{"auto", "true", "false"},
-		help:    "Carry DECLARE, FETCH, MOVE and CLOSE out over portals of the protocol, forward and inside a transaction, and cursors WITH HOLD in memory (cursor.stored_bytes). auto: for kind dsql only."},
+		help:    "Carry out DECLARE, FETCH, MOVE and CLOSE: by portals of the protocol, forward and inside a transaction, and for cursors WITH HOLD in memory (cursor.stored_bytes). auto: for kind dsql only."},
 	{Name: rewrite.TruncateKey, Default: "auto", field: func(c *Config) any { return &c.Rewrite.Truncate },
 		Choices: []string{"auto", string(rewrite.TruncateRefuse), string(rewrite.TruncateDelete), string(rewrite.TruncateBatches)},
-		help: "What becomes of TRUNCATE, which DSQL refuses. refuse: its error gets a hint. delete: a DELETE of all rows in the transaction at hand, which fails (54000) beyond 3,000 rows. " +
-			"batches: likewise, but where that fails and the statement was sent alone outside of a transaction the rows are deleted in batches, each a transaction of its own, with a warning. " +
-			"A table that another one refers to is refused as PostgreSQL does; so are CASCADE where it would have an effect, and RESTART IDENTITY of a table with a sequence. auto: batches where ddl.carry_out is all, else refuse. Kind dsql only."},
+		help: "How TRUNCATE is run, which DSQL refuses. refuse: its error gets a hint. delete: as a DELETE of all rows in the current transaction, which fails (54000) beyond 3,000 rows. " +
+			"batches: as delete; if that fails and the statement was sent alone outside of a transaction, the rows are deleted in batches, each in a separate transaction, with a warning. " +
+			"Refused are a table that another one references, as in PostgreSQL, CASCADE if it would have an effect, and RESTART IDENTITY of a table with a sequence. auto: batches if ddl.carry_out is all, else refuse. Kind dsql only."},
 	{Name: rewrite.AdvisoryKey, Default: "auto", field: func(c *Config) any { return &c.Rewrite.AdvisoryLocks },
 		Choices: []string{"auto", "refuse", "table"},
-		help: "What becomes of advisory locks, which DSQL has not. refuse: the cluster refuses the functions. table: exclusive locks of sessions (pg_advisory_lock, pg_try_advisory_lock, pg_advisory_unlock, pg_advisory_unlock_all), each in a SELECT of its own, are rows of the table sluice.advisory_locks, " +
-			"which is made at the first use; whoever holds one renews it, and loses it where its Sluice is silent for longer than rewrite.advisory_locks_lease. Locks of a transaction and shared ones are refused. auto: table where ddl.carry_out is all, else refuse. Kind dsql only."},
+		help: "How advisory locks are taken, which DSQL lacks. refuse: the cluster refuses the functions. table: exclusive locks of sessions are rows of the table sluice.advisory_locks, which is created at the first use. The functions are pg_advisory_lock, pg_try_advisory_lock, pg_advisory_unlock and pg_advisory_unlock_all, each alone in a SELECT. " +
+			"Sluice renews the lock for its holder. The holder loses it if its Sluice is silent for longer than rewrite.advisory_locks_lease. Locks of a transaction and shared locks are refused. auto: table if ddl.carry_out is all, else refuse. Kind dsql only."},
 	{Name: rewrite.AdvisoryKey + "_lease", Default: proxy.DefaultLockLease, field: func(c *Config) any { return &c.Proxy.Locks.Lease },
-		help: "For how long an advisory lock is left alone whose holder's Sluice is silent. It is renewed three times as often. A transaction of a holder that was overtaken fails at COMMIT (40001)."},
+		help: "How long an advisory lock stays with its holder while the holder's Sluice is silent. The lock is renewed three times as often. After a takeover, a transaction of the former holder fails at COMMIT (40001)."},
 	{Name: rewrite.AdvisoryKey + "_longest", Default: proxy.DefaultLockLongest, field: func(c *Config) any { return &c.Proxy.Locks.Longest },
-		help: "For how long more, where its holder may have DDL under way, with which no takeover conflicts: the longest that a statement takes from when it is sent to its end. DSQL ends transactions after 5 minutes."},
+		help: "How much longer the lock stays if the holder may be running DDL, which does not conflict with a takeover. It is the longest time of a statement from sending to its end. DSQL ends transactions after 5 minutes."},
 	{Name: "rewrite.bytea", Default: "auto", field: func(c *Config) any { return &c.Rewrite.Bytea },
 		Choices: []string{"auto", "off", "hex", "hex-cast"},
-		help:    "How columns of type bytea that are in keys, which DSQL refuses, are stored. hex: as text of hexadecimal digits under the name with __byteahex behind it, and statements over them are rewritten, so that clients see bytea; for kind dsql only. hex-cast: the same columns, by casts, for a cluster without encode() and decode() (sluice doctor tells). off: not at all. auto: hex where statements are rewritten for kind dsql, else off."},
+		help: "How bytea columns in keys are stored, which DSQL refuses. hex: as text of hexadecimal digits, under the column's name and __byteahex; statements are rewritten, so that clients see bytea; for kind dsql only. " +
+			"hex-cast: the same columns, converted by casts, for a cluster without encode() and decode() (see sluice doctor). off: as bytea. auto: hex if statements are rewritten for kind dsql, else off."},
 	{Name: "rewrite.bytea_check", Default: true, field: func(c *Config) any { return &c.Rewrite.Rules.ByteaCheck },
-		help: "Give each such column of a new table a CHECK that takes lower-case hexadecimal digits only, and take a column for one of them only where it has the CHECK."},
+		help: "Give each column that rewrite.bytea stores as text, in a new table, a CHECK for lower-case hexadecimal digits. Only columns with the CHECK are then treated as bytea."},
 	{Name: "rewrite.bytea_columns", Default: []string{}, field: func(c *Config) any { return &c.Rewrite.Rules.ByteaColumns },
-		help: "Columns of type bytea, each as table.column, that CREATE TABLE stores so though they are in no key: for an index to come."},
+		help: "Columns of type bytea, each as table.column, that CREATE TABLE stores as text although no key contains them. A later CREATE INDEX may then use them."},
 }
 
 // copyKeys are of this topic, and come behind those of DDL in the reference.
 var copyKeys = []Key{
 	{Name: rewrite.CopyFromKey, Default: "server", field: func(c *Config) any { return &c.Rewrite.CopyFrom },
 		Choices: []string{"server", "insert"},
-		help: "What becomes of COPY ... FROM STDIN, which DSQL is not known to take. server: it is sent as it is. insert: it is carried out by INSERTs, in all formats; in a transaction they are part of that; outside, in batches of at most 3,000 rows and 8 MiB, " +
-			"each a transaction of its own, so that a COPY of more than one batch is not atomic: the client is told by a WARNING, and by an error how many rows stay. Kind dsql only."},
+		help: "How COPY ... FROM STDIN is run, which DSQL is not known to take. server: the server gets it. insert: as INSERTs, in all formats. Inside a transaction the INSERTs are part of it. " +
+			"Outside, they run in batches of at most 3,000 rows and 8 MiB, each in a separate transaction, so a COPY of more than one batch is not atomic. A WARNING says so, and an error says how many rows stay. Kind dsql only."},
 }
 
 // rewrites reports whether statements are rewritten at all.

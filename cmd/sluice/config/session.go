@@ -29,7 +29,7 @@ var sessionKeys = []Key{
 		help: "Carry each client's application_name to its backends (a round trip whenever it differs)."},
 
 	{Name: "prepared.per_backend", Default: 200, field: func(c *Config) any { return &c.Proxy.PreparedPerBackend },
-		help: "Prepared statements kept on one backend, least recently used first out."},
+		help: "Maximum number of prepared statements on one backend. The least recently used one is removed first."},
 	{Name: "prepared.per_client", Default: 5000, field: func(c *Config) any { return &c.Proxy.PreparedPerClient },
 		help: "Named statements of one client."},
 	{Name: "prepared.bytes_per_client", Default: 16 << 20, field: func(c *Config) any { return &c.Proxy.PreparedBytesPerClient },
