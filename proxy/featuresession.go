@@ -135,4 +135,8 @@ func (f featureSession) Proceed() error {
 	return err
 }
 
-func (f featureSession) Pause(d time.Duration) error { return f.s.pause(d) }
+func (f featureSession) Pause(d time.Duration) error {
+	err := f.s.pause(d)
+	f.s.heeded(err)
+	return err
+}

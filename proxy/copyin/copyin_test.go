@@ -72,7 +72,7 @@ func TestBatches(t *testing.T) {
 	}
 
 	f = table(data(numbers(3)), done())
-	f.columns = [][2]string{{"a", "23"}}
+	f.columns = f.columns[:1]
 	if _, e := f.run(t, statement()); e == nil || e.Code != "22P04" || e.Context != `COPY t, line 1: "1	x"` || len(f.ran) > 0 {
 		t.Errorf("too many columns: %+v, %s", e, f.shapes())
 	}
@@ -266,6 +266,24 @@ func TestStops(t *testing.T) {
 	if _, e := f.run(t, statement()); e == nil || e.Code != "57014" || !strings.HasPrefix(e.Detail, "3000 rows are in") || f.committed != 1 {
 		t.Errorf("%+v, %s", e, f.shapes())
 	}
+
+	// The search for a line ends too, without a line.
+	f, n = table(data(numbers(100)), done()), 0
+	f.stops = func() error {
+		if n++; n > 3 {
+			return &wire.Error{Code: "57014"}
+		}
+		return nil
+	}
+	f.fails = func(sql string) (*wire.Error, int) {
+		if strings.Contains(sql, "'50'") {
+			return &wire.Error{Code: "23505"}, 0
+		}
+		return nil, 0
+	}
+	if _, e := f.run(t, statement()); e == nil || e.Code != "23505" || e.Context != "" || f.shapes() != "BEGIN 100 ROLLBACK BEGIN 50 ROLLBACK BEGIN 25 ROLLBACK" {
+		t.Errorf("search: %+v, %s", e, f.shapes())
+	}
 }
 
 // Some COPYs are refused before the client sends data.
@@ -293,6 +311,72 @@ func TestRefused(t *testing.T) {
 		} else if test.code != "" || tag != "COPY 1" {
 			t.Errorf("%s: %q", name, tag)
 		}
+	}
+}
+
+// The catalog says which columns the data have, and which tables INSERTs cannot fill.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		columns [][]string
+		insert  string
+		code    string
+	}{
+		"identity":  {[][]string{{"r", "f", "a", "23", "f", "t"}}, `INSERT INTO "t" ("a") OVERRIDING SYSTEM VALUE VALUES ('1')`, ""},
+		"generated": {[][]string{{"r", "f", "a", "23", "f", "f"}, {"r", "f", "b", "23", "t", "f"}}, `INSERT INTO "t" ("a") VALUES ('1')`, ""},
+		"rules":     {[][]string{{"r", "t", "a", "23", "f", "f"}}, "", "0A000"},
+		"view":      {[][]string{{"v", "f", "a", "23", "f", "f"}}, "", "42809"},
+		"malformed": {[][]string{{"r", "f"}}, "", "XX000"},
+	} {
+		f := table(data("1\n"), done())
+		f.columns = test.columns
+		_, e := f.run(t, statement())
+		if e != nil {
+			if e.Code != test.code || len(f.ran) > 0 {
+				t.Errorf("%s: %+v", name, e)
+			}
+		} else if test.code != "" || len(f.ran) != 3 || f.ran[1] != test.insert {
+			t.Errorf("%s: %q", name, f.ran)
+		}
+	}
+}
+
+// The options of a COPY decide how its data are read.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	st := statement()
+	st.CopyIn.CSV, st.CopyIn.Header, st.CopyIn.Delimiter, st.CopyIn.Quote, st.CopyIn.Escape, st.CopyIn.Null = true, true, ',', '"', '"', ""
+	st.CopyIn.Columns, st.CopyIn.ForceNotNull = []string{"b", "a"}, []string{"b"}
+	f := table(data("b,a\n\"x,\n\"\"\",1\n,\n"), done())
+	if tag, e := f.run(t, st); tag != "COPY 2" || e != nil || f.ran[1] != "INSERT INTO \"t\" (\"b\", \"a\") VALUES ('x,\n\"','1'),('',NULL)" {
+		t.Errorf("CSV: %q, %+v, %q", tag, e, f.ran)
+	}
+	st.CopyIn.ForceNotNull = []string{"c"}
+	f = table(done())
+	if _, e := f.run(t, st); e == nil || e.Code != "42703" && e.Code != "42P10" {
+		t.Errorf("FORCE_NOT_NULL: %+v", e)
+	}
+
+	st = statement()
+	st.CopyIn.Binary = true
+	f = table(data("PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"+"\x00\x02\x00\x00\x00\x04\x00\x00\x00\x07\x00\x00\x00\x01x"+"\xff\xff"), done())
+	tag, e := f.run(t, st)
+	if want := "G\x00\x00\x00\x0b\x01\x00\x02\x00\x01\x00\x01"; tag != "COPY 1" || e != nil || string(f.replies[0]) != want || f.ran[1] != `INSERT INTO "t" ("a", "b") VALUES ('7','x')` {
+		t.Errorf("binary: %q, %+v, %q", tag, e, f.ran)
+	}
+	f = table(done())
+	f.columns[1][3] = "603" // box
+	if _, e := f.run(t, st); e == nil || e.Code != "0A000" || !strings.Contains(e.Message, `column "b"`) {
+		t.Errorf("box: %+v", e)
+	}
+}
+
+// A row beyond what is planned is refused, behind the rows before it.
+func TestLongRow(t *testing.T) {
+	t.Parallel()
+	f := table(data(numbers(2)), data("3\t"+strings.Repeat("x", 2<<20)+"\n"), done())
+	if _, e := f.run(t, statement()); e == nil || e.Code != "54000" || e.Context != "COPY t, line 3" || f.shapes() != "BEGIN 2 ROLLBACK" {
+		t.Errorf("%+v, %s", e, f.shapes())
 	}
 }
 

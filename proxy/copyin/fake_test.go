@@ -23,8 +23,9 @@ type fake struct {
 	in []byte // frames of the client
 	// piece is the most that Payload gives at once; 0: all.
 	piece int
-	// columns are the columns of the table, as name and OID.
-	columns [][2]string
+	// columns are the columns of the table, each as the catalog has it: kind of the table, whether it has rules,
+	// name, OID of the type, whether it is generated, whether it is an identity that is ALWAYS generated.
+	columns [][]string
 
 	block, preceded, readOnly, optsOut bool
 	settings                           map[string]string
@@ -117,7 +118,7 @@ func (f *fake) Nested(sql string, how feature.Nested) (feature.Result, error) {
 	answer := silent.New(how.Want)
 	if how.Want == silent.Select {
 		for _, c := range f.columns {
-			answer.Take(row("r", "f", c[0], c[1], "f", "f"))
+			answer.Take(row(c...))
 		}
 		answer.Take(append(wire.AppendCommand(nil, fmt.Sprintf("SELECT %d", len(f.columns))), wire.AppendReady(nil, f.status())...))
 		return feature.Result{Err: answer.Outcome(), Answer: answer}, nil
@@ -223,7 +224,7 @@ func numbers(n int) string {
 
 // table is a session with the table of these rows, whose client sends frames.
 func table(frames ...[]byte) *fake {
-	f := &fake{columns: [][2]string{{"a", "23"}, {"b", "25"}}}
+	f := &fake{columns: [][]string{{"r", "f", "a", "23", "f", "f"}, {"r", "f", "b", "25", "f", "f"}}}
 	for _, frame := range frames {
 		f.in = append(f.in, frame...)
 	}

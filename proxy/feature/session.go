@@ -88,7 +88,7 @@ type Stops interface {
 	// Proceed returns nil if the next unit of work may begin. Otherwise it returns what stops the
 	// statement: a cancel, the timeout, the end of a drain, a client that has left. Each counts once.
 	Proceed() error
-	// Pause waits for d. The error is what Proceed returns, if that comes meanwhile.
+	// Pause waits for d. It returns what stops the statement meanwhile, as Proceed does.
 	Pause(d time.Duration) error
 }
 
