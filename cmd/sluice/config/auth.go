@@ -2,7 +2,7 @@ package config
 
 import "github.com/sluice-proxy/sluice/proxy/startup"
 
-// Auth says how clients prove who they are; the rest of the topic is startup.Config.
+// Auth says how clients authenticate. The other fields of the topic are in startup.Config.
 type Auth struct {
 	AllowRemoteTrust bool
 }

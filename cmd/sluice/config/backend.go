@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Backend says which server is behind Sluice, and how long a client keeps a connection to it.
+// Backend selects the server, and how long a client keeps a connection to it.
 type Backend struct {
 	reservoir.DialConfig
 	SilenceTimeout string // auto, or a duration
@@ -56,11 +56,10 @@ var backendKeys = []Key{
 // onDSQL reports whether the backend is a DSQL cluster.
 func (c *Config) onDSQL() bool { return c.Proxy.Kind == proxy.DSQL }
 
-// byKind is the value that means what is right for backend.kind, of the keys that
-// are given to defaultTo.
+// byKind is the value -1 of keys whose actual value depends on backend.kind (defaultTo).
 const byKind = -1
 
-// defaultTo sets a value that is byKind.
+// defaultTo replaces a value that is byKind by the given one.
 func (c *Config) defaultTo(value *int, dsql, postgres int) {
 	switch {
 	case *value != byKind:
@@ -71,12 +70,13 @@ func (c *Config) defaultTo(value *int, dsql, postgres int) {
 	}
 }
 
-// dedicated reports whether every backend is dialled for its one client.
+// dedicated reports whether every backend is dialled for one client.
 func (c *Config) dedicated() bool {
 	return c.Proxy.Kind == proxy.Postgres && c.Proxy.Pairing == proxy.Session
 }
 
-// deriveBackend comes before the other topics, which ask for the kind.
+// deriveBackend sets the fields that follow from the backend's keys. It runs before the other topics, which
+// depend on the kind.
 func (c *Config) deriveBackend() {
 	c.Proxy.Kind = proxy.BackendKind(c.Backend.Kind)
 	c.Proxy.Database = c.Backend.Database
@@ -84,8 +84,8 @@ func (c *Config) deriveBackend() {
 	c.Proxy.SilenceTimeout, _ = c.silence() // the check reports an error
 }
 
-// silence returns the duration that backend.silence_timeout means. A statement
-// of DSQL ends at 300 s; half a minute more is for its answer.
+// silence returns the duration of backend.silence_timeout. A statement of DSQL ends at 300 s, and the answer
+// has 30 s more.
 func (c *Config) silence() (time.Duration, error) {
 	switch {
 	case c.Backend.SilenceTimeout != "auto":
@@ -96,7 +96,7 @@ func (c *Config) silence() (time.Duration, error) {
 	return 0, nil
 }
 
-// backend checks keys that are for kind postgres only.
+// backend checks keys that only kind postgres allows.
 func (v *validation) backend() {
 	c := v.config
 	v.want(!c.onDSQL() || c.Backend.SSLMode == KeyNamed("backend.sslmode").Default, "backend.sslmode",

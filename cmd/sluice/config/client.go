@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Client says for how long a client may be idle, and which keys users and clients may choose otherwise
+// Client limits how long a client may be idle, and lists the keys that users and clients may override
 // (rewrite.Choices).
 type Client struct {
-	Users []string // choices of users, each as user:key=value
+	Users []string // the values of single users, each as user:key=value
 }
 
 const (
@@ -36,8 +36,8 @@ var clientKeys = []Key{
 		help: "Values of the same keys for single users, each as user:key=value, independent of client.may_set: migrator:ddl.carry_out=all. The user is the client's login name. Kind dsql only."},
 }
 
-// deriveClient records the configuration's own values of the keys that may be chosen, as they are written, without
-// those at auto. It reads the users' choices; the check reports those that cannot be read.
+// deriveClient stores the configuration's values of the keys that may be overridden, except for auto. It parses
+// the users' values; invalid ones are reported by the check.
 func (c *Config) deriveClient() {
 	written := rewrite.Choices{}
 	for key, value := range map[string]string{rewrite.CarryOutKey: c.DDL.CarryOut, rewrite.AddColumnDefaultKey: c.DDL.AddColumnDefault,
@@ -56,7 +56,7 @@ func (c *Config) deriveClient() {
 	}
 }
 
-// userChoice reads an entry of client.users. A user's name may have any character.
+// userChoice parses an entry of client.users. A user's name may contain any character.
 func userChoice(entry string) (user, key, value string, err error) {
 	i := strings.LastIndexByte(entry, ':')
 	key, value, ok := strings.Cut(entry[i+1:], "=")

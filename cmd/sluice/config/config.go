@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// Config is everything that one process runs by. Each field is a topic, whose file has its keys. Load makes a
-// Config, and nothing changes it after.
+// Config is the complete configuration of a process. Each field is a topic, and the topic's file has its keys.
+// Load returns a Config, which does not change afterwards.
 type Config struct {
 	Listen      Listen
 	TLS         TLS
@@ -28,24 +28,23 @@ type Config struct {
 	Runtime     Runtime
 	Log         Log
 	Lease       lease.Config
-	// Proxy has the fields of several topics: those that the server takes as they are, and those that follow.
+	// Proxy has fields of several topics: some are keys, and others follow from keys.
 	Proxy proxy.Config
 
-	// values and origins have one entry per key of the table: the effective
-	// value, decoded, and where it came from.
+	// values and origins have one entry for each key: the decoded value in force and its source.
 	values  map[string]any
 	origins map[string]string
-	// Warnings are for the log: things that are odd but have no effect.
+	// Warnings are messages for the log about unusual values without an effect.
 	Warnings []string
 }
 
-// Origin returns where the value of a key came from, such as "default" or "flag --pins-max".
+// Origin returns the source of a key's value, for example "default" or "flag --pins-max".
 func (c *Config) Origin(key string) string { return c.origins[key] }
 
-// Value returns the decoded value of a key as its source had it.
+// Value returns the decoded value of a key, as its source gave it.
 func (c *Config) Value(key string) any { return c.values[key] }
 
-// derive fills the fields that follow from others. Every key is filled before.
+// derive sets the fields that follow from keys. All keys must be set before.
 func (c *Config) derive() {
 	c.deriveBackend()
 	c.deriveReservoir()
@@ -57,8 +56,8 @@ func (c *Config) derive() {
 	c.deriveLease()
 }
 
-// validate reports every bad value at once; each error begins with its key. The checks of the topics come first, in
-// the order in which their problems are printed. Then each package checks its own Config.
+// validate returns all invalid values; each error begins with its key. The checks of the topics come first, in
+// the order of the output. Then each package checks its Config.
 func (c *Config) validate() error {
 	v := &validation{config: c}
 	for _, check := range []func(){

@@ -1,11 +1,11 @@
 package config
 
-// Credentials says which AWS credentials are used.
+// Credentials selects the AWS credentials.
 type Credentials struct {
 	Require string // a kind of credentials, or CredentialsAny
 }
 
-// Values of credentials.require. The log names the source of credentials by the same words.
+// Values of credentials.require. The log uses the same words for the source of credentials.
 const (
 	CredentialsAny         = "any"
 	CredentialsWebIdentity = "web-identity"

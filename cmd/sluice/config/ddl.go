@@ -2,7 +2,7 @@ package config
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
-// DDL says which statements of migration tools are carried out in other forms, because DSQL refuses them.
+// DDL selects how statements of migration tools run that DSQL refuses.
 type DDL struct {
 	CarryOut         string // exact, or all, which decides the keys at auto (deriveDDL)
 	AddColumnDefault string // refuse, backfill or auto
@@ -13,7 +13,7 @@ type DDL struct {
 	InTransactions   string // refuse, autocommit, autocommit-destructive or auto
 }
 
-// carryOutAll is the value of ddl.carry_out that carries out what cannot be exact.
+// carryOutAll is the value of ddl.carry_out that enables all keys at auto.
 const carryOutAll = "all"
 
 var ddlKeys = []Key{
@@ -51,8 +51,8 @@ var ddlKeys = []Key{
 			"A transaction with a single DDL statement is not divided. autocommit-destructive: also after DROP of a table, column or schema. With either, an ALTER TABLE of several commands that DSQL refuses runs command by command. Kind dsql only."},
 }
 
-// deriveDDL decides the keys at auto that carry out statements which DSQL refuses: ddl.carry_out says whether. It
-// comes behind deriveClient, which needs the keys as they are written.
+// deriveDDL replaces auto in the keys that ddl.carry_out decides. It runs after deriveClient, which needs the
+// keys as they are written.
 func (c *Config) deriveDDL() {
 	all := c.DDL.CarryOut == carryOutAll && c.rewritesForDSQL()
 	for _, key := range []struct {
@@ -78,7 +78,7 @@ func (c *Config) deriveDDL() {
 	}
 }
 
-// ddlRules sets the rules of this topic, where statements are rewritten.
+// ddlRules sets the rules of this topic if statements are rewritten.
 func (c *Config) ddlRules(rules *rewrite.Rules) {
 	rules.Backfill = c.DDL.AddColumnDefault == "backfill"
 	rules.Constraints = c.DDL.AddConstraint == "steps" && c.onDSQL()
@@ -88,7 +88,7 @@ func (c *Config) ddlRules(rules *rewrite.Rules) {
 	rules.InTransactions = rewrite.ParseInTransactions(c.DDL.InTransactions)
 }
 
-// carryOut checks ddl.carry_out, and the first of the keys that it decides.
+// carryOut checks ddl.carry_out and ddl.add_column_default.
 func (v *validation) carryOut() {
 	c := v.config
 	v.want(c.DDL.CarryOut != carryOutAll || c.rewritesForDSQL(), rewrite.CarryOutKey,
@@ -97,7 +97,7 @@ func (v *validation) carryOut() {
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
 }
 
-// ddl checks the other keys of the topic: other servers than DSQL take the statements themselves.
+// ddl checks the other keys of the topic. Servers other than DSQL run the statements themselves.
 func (v *validation) ddl() {
 	c := v.config
 	v.want(c.DDL.AlterColumnType == "refuse" || c.rewritesForDSQL(), rewrite.RetypeKey,

@@ -1,18 +1,18 @@
-// Package config reads the configuration of Sluice and says everything that is wrong with it.
+// Package config reads the configuration of Sluice and reports everything that is wrong with it.
 //
-// A topic is a file, such as drain.go: the struct of its fields, the rows of its keys with default and
-// help, what follows from them (deriveX), and the checks of them. config.go has Config, which is all
-// topics, and the order in which they are derived and checked. The other files are about every key:
+// Each topic has a file, for example drain.go. The file has the struct of the topic's fields, its keys with
+// default and help, the values that follow from them (deriveX), and their checks. config.go has Config, which
+// contains all topics, and the order of derivations and checks. The other files concern all keys:
 //
 //	keys.go      the table of keys
 //	load.go      fills a Config from the table, the file, the environment and the flags
-//	value.go     a key's value as text and as a Go value; policies.go those of rewrite.locking_policies
+//	value.go     converts values between text and Go; policies.go does so for rewrite.locking_policies
 //	print.go     prints the effective configuration
 //	reference.go writes the tables of docs/configuration.md and docs/metrics.md
-//	flags.go     a flag for each key
-//	suggest.go   names what a misspelt key may mean
+//	flags.go     defines a flag for each key
+//	suggest.go   finds the key that a misspelled name means
 //
-// A Config is made once and nothing changes it later, but listen.max_clients, which may follow
-// the limit of file descriptors. A value is never corrected: it is used as given, or refused with
-// its key, its origin and what to write instead. Secrets are printed nowhere.
+// A Config does not change after it was made, except for listen.max_clients, which may follow the limit of file
+// descriptors. A value is never corrected. It is used as given, or refused with its key, its source and a
+// remedy. Secrets are never printed.
 package config

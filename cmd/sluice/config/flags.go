@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AddFlags defines --config and a flag for each key of the table that has one.
-// It returns where the value of --config will be.
+// AddFlags defines --config and a flag for each key that has one. It returns the variable that receives the
+// value of --config.
 func AddFlags(flags *pflag.FlagSet) *string { return AddFlagsOf(flags, "") }
 
-// AddFlagsOf is AddFlags for the keys whose names begin so.
+// AddFlagsOf does the same for the keys whose names begin with a prefix.
 func AddFlagsOf(flags *pflag.FlagSet, prefixes ...string) *string {
 	path := flags.String("config", "", "YAML configuration file")
 	for i := range Keys {
@@ -30,12 +30,12 @@ func AddFlagsOf(flags *pflag.FlagSet, prefixes ...string) *string {
 		}
 		return pflag.NormalizedName(name)
 	})
-	flags.SortFlags = false // the table's order goes by subject
+	flags.SortFlags = false // the table's order is by topic
 	return path
 }
 
-// A textFlag takes any text. What it means is decided with the key's other
-// sources, so that all problems are told at once and in the same words.
+// A textFlag accepts any text. The text is decoded later, together with the key's other sources. All problems
+// are thereby reported at once and in the same words.
 type textFlag struct {
 	kind, text string
 }
@@ -44,11 +44,11 @@ func (f *textFlag) Set(text string) error { f.text = text; return nil }
 
 func (f *textFlag) String() string { return f.text }
 
-// Type is shown by --help.
+// Type returns the type's name for --help.
 func (f *textFlag) Type() string { return f.kind }
 
-// A givenFlag shows viper a flag as text, whatever its type: viper's own
-// conversion makes false of "maybe" and 0 of "many".
+// A givenFlag passes a flag to viper as text, whatever its type. Viper's own conversion would turn "maybe" into
+// false and "many" into 0.
 type givenFlag struct{ *pflag.Flag }
 
 func (f givenFlag) HasChanged() bool { return f.Changed }

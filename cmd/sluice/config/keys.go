@@ -5,34 +5,33 @@ import (
 	"strings"
 )
 
-// EnvPrefix starts every variable that Sluice reads.
+// EnvPrefix is the prefix of every variable that Sluice reads.
 const EnvPrefix = "DSQL_"
 
-// Key is one row of the configuration table. Defaults, environment variables,
-// flags, --help, the check command and the reference in docs/configuration.md all come from
-// these rows and from nowhere else.
+// Key is one row of the table of keys. Defaults, variables, flags, --help, the check command and
+// docs/configuration.md all come from these rows.
 type Key struct {
-	// Name in the file, dotted: "listen.address".
+	// Name is the dotted name in the file, for example "listen.address".
 	Name string
-	// Default is the default. Its type is the key's type: string, int, bool,
-	// float64, time.Duration, []string or []rewrite.LockPolicy.
+	// Default is the default value. Its type is the key's type: string, int, bool, float64, time.Duration,
+	// []string or []rewrite.LockPolicy.
 	Default any
-	// help is one sentence for --help and for the reference.
+	// help is the text for --help and for the reference.
 	help string
-	// field is where the value goes: a pointer to Default's type.
+	// field returns a pointer to the key's field, of Default's type.
 	field func(*Config) any
-	// Choices, when any, are the only values accepted.
+	// Choices, if not empty, are the only accepted values.
 	Choices []string
-	// Secret values are never printed, and have no flag: flags show in ps.
+	// Secret values are never printed, and have no flag, because ps shows flags.
 	Secret bool
 }
 
-// Env is the environment variable of a key.
+// Env returns the name of the key's variable.
 func (k *Key) Env() string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
 }
 
-// Flag is the flag of a key, without dashes; "" when it has none.
+// Flag returns the name of the key's flag without dashes, or "" if it has none.
 func (k *Key) Flag() string {
 	if k.Secret {
 		return ""
@@ -40,7 +39,7 @@ func (k *Key) Flag() string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(k.Name)
 }
 
-// explain is the help with what follows from the rest of the row.
+// explain returns help with the choices and other properties of the key.
 func (k *Key) explain() string {
 	text := k.help
 	if k.Choices != nil {
@@ -49,12 +48,12 @@ func (k *Key) explain() string {
 	return text
 }
 
-// flagAliases are short spellings of flags that are typed often.
+// flagAliases are short names of flags that are often typed.
 var flagAliases = map[string]string{
 	"endpoint": "backend-endpoint",
 }
 
-// Keys is the table, in the order of the reference: the rows of the topics.
+// Keys are all keys, in the order of the reference.
 var Keys = slices.Concat(listenKeys, tlsKeys, authKeys, adminKeys, backendKeys, reservoirKeys, clientKeys, drainKeys, credentialKeys,
 	sessionKeys, rewriteKeys, ddlKeys, copyKeys, retryKeys, runtimeKeys, logKeys, leaseKeys)
 
@@ -68,7 +67,7 @@ func KeyNamed(name string) *Key {
 	return nil
 }
 
-// KeyNames returns the names of all keys, in the order of the table.
+// KeyNames returns the names of all keys in the order of Keys.
 func KeyNames() []string {
 	names := make([]string, len(Keys))
 	for i := range Keys {

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// leaseKeys say how the sidecars of a cluster share its limits. Their fields are those of lease.Config, which
-// checks them.
+// leaseKeys are the keys of the limits that the sidecars of a cluster share. Their fields are those of
+// lease.Config, which checks them.
 var leaseKeys = []Key{
 	{Name: "distributed.conn_lease_enabled", Default: false, field: func(c *Config) any { return &c.Lease.Slots },
 		help: "Share the cluster's connection count among all sidecars."},
@@ -55,8 +55,8 @@ func (c *Config) deriveLease() {
 	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
 }
 
-// lease checks the time in which backends must be gone when a lease cannot be
-// renewed: others use their slots after it.
+// lease checks that backends are gone in time when a lease cannot be renewed. After that time other sidecars
+// use their slots.
 func (v *validation) lease() {
 	l := v.config.Lease
 	v.want(!l.Slots || l.Guard >= reservoir.LeastGuard, "distributed.guard",

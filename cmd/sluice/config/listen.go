@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/startup"
 )
 
-// Listen says where clients connect.
+// Listen has the addresses on which clients connect.
 type Listen struct {
 	Address        string // host:port, "" for none
 	UnixSocket     string // a directory, "" for none
@@ -39,7 +39,7 @@ func (v *validation) listenAddress() {
 	v.want(l.Address == "" || validAddress(l.Address), "listen.address", "want host:port, such as 127.0.0.1:5432")
 }
 
-// listen checks that a client can connect, and the Unix socket.
+// listen checks the Unix socket, and that clients can connect at all.
 func (v *validation) listen() {
 	c := v.config
 	v.want(c.Listen.Address != "" || c.Listen.UnixSocket != "", "listen.address", "nobody could connect: set it or listen.unix_socket")
@@ -49,22 +49,22 @@ func (v *validation) listen() {
 	v.want(err == nil, "listen.unix_socket_mode", "want auto, or an octal mode from 0600 to 0777 that lets Sluice's own user connect, such as 0770")
 }
 
-// maxUnixPath is the longest path of a Unix socket: sun_path holds 108 bytes on
-// Linux, one of them a NUL.
+// maxUnixPath is the maximum length in bytes of a Unix socket's path: sun_path holds 108 bytes on Linux, with a
+// NUL.
 const maxUnixPath = 107
 
-// SocketPath returns the path of the Unix socket's file, named as PostgreSQL's clients expect.
+// SocketPath returns the path of the Unix socket's file, as PostgreSQL's clients expect it.
 func (l Listen) SocketPath() string {
-	port := "5432" // PostgreSQL's, when there is no TCP listener to take it from
+	port := "5432" // PostgreSQL's port, for a socket without a TCP listener
 	if _, p, err := net.SplitHostPort(l.Address); err == nil {
 		port = p
 	}
 	return filepath.Join(l.UnixSocket, ".s.PGSQL."+port)
 }
 
-// SocketMode returns the mode of the Unix socket's file, or an error where the key has no mode that lets
-// the owner connect. A user who may write to the file may connect. With auth.method trust a client proves nothing
-// else, and so auto shuts out others than the owner and the group.
+// SocketMode returns the mode of the Unix socket's file. A user with write permission on the file may connect.
+// With auth.method trust there is no other proof, so auto excludes all but the owner and the group. The error
+// is for a mode that excludes the owner.
 func (c *Config) SocketMode() (os.FileMode, error) {
 	switch {
 	case c.Listen.UnixSocketMode != "auto":
@@ -79,15 +79,15 @@ func (c *Config) SocketMode() (os.FileMode, error) {
 	return 0o777, nil
 }
 
-// validAddress accepts host:port with a port number; 0 lets the system choose.
+// validAddress reports whether an address has the form host:port. With port 0 the system chooses one.
 func validAddress(address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	return err == nil && portErr == nil && n < 1<<16
 }
 
-// isLoopback reports whether only this machine can reach a listener there. A
-// name other than localhost counts as reachable: what it means may change.
+// isLoopback reports whether only this machine can reach a listener. A name other than localhost counts as
+// reachable, because its address may change.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())

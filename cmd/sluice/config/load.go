@@ -11,31 +11,30 @@ import (
 	"github.com/spf13/viper"
 )
 
-// An Error is everything that is wrong with a configuration.
+// An Error lists everything that is wrong with a configuration.
 type Error struct {
 	// Problems are lines of the form "key: value: remedy (origin)".
 	Problems []string
 }
 
-// Error returns the problems, one a line.
+// Error returns one problem on each line.
 func (e *Error) Error() string { return strings.Join(e.Problems, "\n") }
 
-// Gathered is one configuration and all that is wrong with it.
+// Gathered is a configuration with its problems.
 type Gathered struct {
 	Config     *Config
-	path       string // the file's, "" for none
-	Unreadable bool   // the file is
+	path       string // the path of the file, "" for none
+	Unreadable bool   // the file cannot be read
 	flags      *pflag.FlagSet
 	values     *viper.Viper
 	Problems   []string
 }
 
-// Load fills a Config from, in rising precedence, the defaults, the YAML file at
-// path ("" for none), the DSQL_ variables and the flags that were given. The
-// error is an *Error.
+// Load returns a Config from four sources, in rising precedence: the defaults, the YAML file at path ("" for
+// none), the DSQL_ variables, and the given flags. The error is an *Error.
 func Load(path string, flags *pflag.FlagSet) (*Config, error) {
 	l := Gather(path, flags)
-	if !l.Unreadable { // else half of what follows would be noise
+	if !l.Unreadable { // without the file, later checks would only report follow-up problems
 		l.Problems = append(l.Problems, l.Config.Problems(l.Config.validate())...)
 	}
 	if len(l.Problems) > 0 {
@@ -44,13 +43,13 @@ func Load(path string, flags *pflag.FlagSet) (*Config, error) {
 	return l.Config, nil
 }
 
-// Gather takes every value from where it stands highest and judges each alone.
+// Gather takes every value from its source of highest precedence, and checks each one separately.
 func Gather(path string, flags *pflag.FlagSet) *Gathered {
 	l := &Gathered{
 		Config: &Config{values: map[string]any{}, origins: map[string]string{}},
 		path:   path, flags: flags, values: viper.New(),
 	}
-	l.values.AllowEmptyEnv(true) // DSQL_ADMIN_ADDRESS= turns the listener off
+	l.values.AllowEmptyEnv(true) // an empty DSQL_ADMIN_ADDRESS turns the listener off
 	for i := range Keys {
 		l.values.SetDefault(Keys[i].Name, Keys[i].Default)
 		// Bound one by one: viper's AutomaticEnv lets DSQL_LISTEN hide listen.*.
@@ -68,8 +67,8 @@ func Gather(path string, flags *pflag.FlagSet) *Gathered {
 	return l
 }
 
-// PodProblems says what serve would say of a configuration of these values, in the
-// environment of a container that has no others.
+// PodProblems returns the problems that serve would report for these values, in the environment of a container
+// without others.
 func PodProblems(values map[string]string) (problems []string) {
 	c := &Config{values: map[string]any{}, origins: map[string]string{}}
 	for i := range Keys {
@@ -90,14 +89,14 @@ func PodProblems(values map[string]string) (problems []string) {
 	return append(problems, c.Problems(c.validate())...)
 }
 
-// readFile merges the file into the values and reports keys that the table lacks.
+// readFile merges the file into the values, and reports unknown keys.
 func (l *Gathered) readFile() {
 	if l.path == "" {
 		return
 	}
 	file := viper.New()
 	file.SetConfigFile(l.path)
-	file.SetConfigType("yaml") // whatever the name: mounted files have odd ones
+	file.SetConfigType("yaml") // for any file name, because mounted files have unusual ones
 	if err := file.ReadInConfig(); err != nil {
 		l.Problems = append(l.Problems, fmt.Sprintf("%s: %v (flag --config)", l.path, err))
 		l.Unreadable = true
@@ -113,8 +112,8 @@ func (l *Gathered) readFile() {
 	_ = l.values.MergeConfigMap(file.AllSettings()) // merging maps cannot fail
 }
 
-// unknownKey says what is wrong with a name in the file, "" for nothing. The
-// value is left out of the message: it may be a secret under a misspelt name.
+// unknownKey returns the problem of a name in the file, or "" for a key. The message does not contain the
+// value, which may be a secret under a misspelled name.
 func unknownKey(name string, empty bool) string {
 	if KeyNamed(name) != nil {
 		return ""
@@ -134,14 +133,14 @@ func unknownKey(name string, empty bool) string {
 	return "unknown key" + DidYouMean(name, names)
 }
 
-// take decodes the value of one key, stores it, and notes where it came from.
+// take decodes and stores the value of one key, with its source.
 func (l *Gathered) take(k *Key) {
 	c := l.Config
 	raw := l.values.Get(k.Name)
 	c.origins[k.Name] = l.origin(k)
 	value, err := k.decode(raw)
 	switch {
-	case raw == nil: // behind something that readFile reported
+	case raw == nil: // readFile has reported the cause
 		value = k.Default
 	case err != nil:
 		text := err.Error()
@@ -155,7 +154,7 @@ func (l *Gathered) take(k *Key) {
 	k.store(c, value)
 }
 
-// origin says which of the four sources a key's value has.
+// origin returns which of the four sources a key's value has.
 func (l *Gathered) origin(k *Key) string {
 	if name := k.Flag(); name != "" && l.flags.Changed(name) {
 		return "flag --" + name
@@ -169,13 +168,13 @@ func (l *Gathered) origin(k *Key) string {
 	return "default"
 }
 
-// add notes a problem of a key, with its origin behind.
+// add records a problem of a key, followed by its source.
 func (l *Gathered) add(name, problem string) {
 	l.Problems = append(l.Problems, fmt.Sprintf("%s (%s)", problem, l.Config.origins[name]))
 }
 
-// Problems makes lines of a joined error, one of each. An error that begins with
-// a key and a colon gets that key's origin behind.
+// Problems returns one line for each error of a joined error. A line that begins with a key and a colon ends
+// with that key's source.
 func (c *Config) Problems(err error) []string {
 	if err == nil {
 		return nil
@@ -195,20 +194,20 @@ func (c *Config) Problems(err error) []string {
 	return []string{line}
 }
 
-// serviceVariable matches what Kubernetes sets in every pod for a Service whose
-// name begins with dsql, apart from <NAME>_PORT of the longer names, which is
-// told from a misspelt key by its value.
+// serviceVariable matches the variables that Kubernetes sets in every pod for a Service whose name begins with
+// dsql. It does not match <NAME>_PORT of longer names, which kubernetesValue distinguishes from a misspelled
+// key.
 var serviceVariable = regexp.MustCompile(
 	`^DSQL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$|^DSQL_PORT$`)
 
-// kubernetesValue tells the value of a <NAME>_PORT variable of a Service.
+// kubernetesValue reports whether a value is that of a <NAME>_PORT variable of a Service.
 func kubernetesValue(raw any) bool {
 	text, _ := raw.(string)
 	return strings.HasPrefix(text, "tcp://") || strings.HasPrefix(text, "udp://")
 }
 
-// unknownVariables returns a warning for each DSQL_ variable without a key. Its
-// value is left out: it may be a secret under a misspelt name.
+// unknownVariables returns a warning for each DSQL_ variable without a key. The warning does not contain the
+// value, which may be a secret under a misspelled name.
 func unknownVariables(environ []string) []string {
 	names := make([]string, len(Keys))
 	for i := range Keys {

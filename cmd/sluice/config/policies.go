@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// policyFields are the fields of a locking policy as they are written.
+// policyFields are the fields of a locking policy in the file.
 type policyFields struct {
 	Tables   []string `json:"tables"`
 	Clauses  []string `json:"clauses,omitempty"`
@@ -20,13 +20,12 @@ type policyFields struct {
 	Name     string   `json:"name,omitempty"`
 }
 
-// decodePolicies takes a YAML list of policies, or JSON text of the same form.
-// The error tells everything that has the wrong form; what the values mean is
-// judged with the rest of the configuration.
+// decodePolicies decodes a YAML list of policies, or JSON text of the same form. The error describes only the
+// form; values are checked with the rest of the configuration.
 func decodePolicies(raw any) ([]rewrite.LockPolicy, error) {
 	var items []any
 	switch raw := raw.(type) {
-	case []rewrite.LockPolicy: // the default
+	case []rewrite.LockPolicy: // the type of the default
 		return raw, nil
 	case []any:
 		items = raw
@@ -81,7 +80,7 @@ func decodePolicy(item any) (p rewrite.LockPolicy, bad []string) {
 	return p, bad
 }
 
-// showPolicies prints policies as JSON, which is YAML too.
+// showPolicies returns policies as JSON, which is valid YAML.
 func showPolicies(list []rewrite.LockPolicy) string {
 	if len(list) == 0 {
 		return "[]"
@@ -92,7 +91,7 @@ func showPolicies(list []rewrite.LockPolicy) string {
 	}
 	text, err := json.Marshal(fields)
 	if err != nil {
-		panic(err) // strings only
+		panic(err) // a policy has only strings
 	}
 	return string(text)
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// YAML prints the effective configuration in the file's form, the origin of each
-// value behind it and secrets redacted.
+// YAML writes the effective configuration in the file's form. Each value is followed by its source, and secrets
+// are redacted.
 func (c *Config) YAML() string {
 	var b strings.Builder
 	section := ""
@@ -28,7 +28,8 @@ func (c *Config) YAML() string {
 	return b.String()
 }
 
-// Effective is the value of a key that the process runs by: of text, what was made of it.
+// Effective returns the value of a key that the process uses. For a text key this is the text after all
+// derivations.
 func (c *Config) Effective(k *Key) any {
 	if text, ok := k.field(c).(*string); ok {
 		return *text
@@ -36,8 +37,7 @@ func (c *Config) Effective(k *Key) any {
 	return c.values[k.Name]
 }
 
-// yaml prints a value as YAML. %q is a double-quoted YAML scalar for any text
-// that a configuration holds.
+// yaml returns a value as YAML. %q gives a double-quoted YAML scalar for every text of a configuration.
 func (k *Key) yaml(value any) string {
 	switch value := value.(type) {
 	case string:

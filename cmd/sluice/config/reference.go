@@ -24,7 +24,7 @@ func PrintReference(w io.Writer) error {
 	return nil
 }
 
-// WriteReference puts the tables between the markers of a file.
+// WriteReference replaces the tables between the markers of a file.
 func WriteReference(path string) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
@@ -37,8 +37,7 @@ func WriteReference(path string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// withReference returns a document with fresh tables between those markers that
-// it has.
+// withReference returns a document with current tables between its markers.
 func withReference(document string) (string, error) {
 	for _, table := range []string{"config", "metrics"} {
 		begin, end := markers(table)
@@ -77,7 +76,7 @@ func referenceTable(table string) (string, error) {
 	return b.String(), nil
 }
 
-// cell makes text safe inside a Markdown table: <id> is no tag, | no border.
+// cell escapes text for a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(text)
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Reservoir says how many connections to the backend are open, and which are dialled ahead.
+// Reservoir limits the connections to the backend, and selects those that are dialled ahead of demand.
 type Reservoir struct {
 	reservoir.Config
-	Enabled bool // whether backends are dialled ahead of demand
+	Enabled bool // dial backends ahead of demand
 }
 
 var reservoirKeys = []Key{
@@ -46,8 +46,7 @@ var reservoirKeys = []Key{
 			"and behind all where the database has functions that run unseen and may leave something; always, behind every transaction, at the price of a round trip; never. See docs/security.md."},
 }
 
-// fillAll is the value of reservoir.target_ready and reservoir.low_watermark
-// that means reservoir.max_open.
+// fillAll is the value of reservoir.target_ready and reservoir.low_watermark that means reservoir.max_open.
 const fillAll = -1
 
 func (c *Config) deriveReservoir() {
@@ -62,7 +61,7 @@ func (c *Config) deriveReservoir() {
 		r.TargetReady = 0
 	case r.TargetReady != fillAll:
 	case c.dedicated():
-		r.TargetReady = 0 // no client would use a connection that was dialled ahead
+		r.TargetReady = 0 // no client would use a connection that was dialled before it came
 	default:
 		r.TargetReady = r.MaxOpen
 	}

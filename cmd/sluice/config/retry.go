@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Retry says which transactions are run again; its bounds are those of retry.Config.
+// Retry selects the transactions that are replayed. The limits are those of retry.Config.
 type Retry struct {
 	Enabled    string // auto, true or false
 	Savepoints string // auto, strict, relaxed or off
@@ -55,14 +55,14 @@ var retryKeys = []Key{
 		help: "Conflicts in a minute above which a warning is logged. 0: never."},
 }
 
-// deriveRetry decides what runs again, and whether savepoints are emulated. It comes behind deriveRewrite, whose
-// rules ask for that.
+// deriveRetry decides whether transactions are replayed, and whether savepoints are emulated. It runs after
+// deriveRewrite, whose rules it changes.
 func (c *Config) deriveRetry() {
 	switch c.Retry.Enabled {
 	case "auto":
 		c.Proxy.Replay = c.onDSQL()
 	default:
-		c.Proxy.Replay, _ = strconv.ParseBool(c.Retry.Enabled) // one of the key's choices
+		c.Proxy.Replay, _ = strconv.ParseBool(c.Retry.Enabled) // the key's choices are booleans
 	}
 	c.Proxy.Retry.Savepoints = retry.ParseSavepoints(c.Retry.Savepoints)
 	if c.Retry.Savepoints == "auto" && c.Proxy.Replay && c.onDSQL() {

@@ -8,12 +8,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Rewrite says what becomes of statements that DSQL refuses or spells differently. Its rules follow from the keys
+// Rewrite selects how statements run that DSQL refuses or spells differently. The rules follow from the keys
 // and from backend.kind.
 type Rewrite struct {
 	rewrite.Config
 	Enabled string // auto, true or false
-	// Isolation, Session, Extensions and Cursors are about what only DSQL has or has not: auto, true or false.
+	// Isolation, Session, Extensions and Cursors are about differences between DSQL and PostgreSQL: auto, true
+	// or false.
 	Isolation, Session, Extensions, Cursors string
 	Serializable                            string // refuse or repeatable_read
 	Numeric                                 string // a value of rewrite.NumericKey, or auto
@@ -103,7 +104,7 @@ var rewriteKeys = []Key{
 		help: "Columns of type bytea, each as table.column, that CREATE TABLE stores as text although no key contains them. A later CREATE INDEX may then use them."},
 }
 
-// copyKeys are of this topic, and come behind those of DDL in the reference.
+// copyKeys belong to this topic, and follow the keys of DDL in the reference.
 var copyKeys = []Key{
 	{Name: rewrite.CopyFromKey, Default: "server", field: func(c *Config) any { return &c.Rewrite.CopyFrom },
 		Choices: []string{"server", "insert"},
@@ -111,18 +112,18 @@ var copyKeys = []Key{
 			"Outside, they run in batches of at most 3,000 rows and 8 MiB, each in a separate transaction, so a COPY of more than one batch is not atomic. A WARNING says so, and an error says how many rows stay. Kind dsql only."},
 }
 
-// rewrites reports whether statements are rewritten at all.
+// rewrites reports whether any statement is rewritten.
 func (c *Config) rewrites() bool { return c.isOn(c.Rewrite.Enabled) }
 
-// rewritesForDSQL reports whether statements are rewritten, and for DSQL.
+// rewritesForDSQL reports whether statements are rewritten for DSQL.
 func (c *Config) rewritesForDSQL() bool { return c.rewrites() && c.onDSQL() }
 
-// isOn reports what a choice of auto, true or false means. auto is true for kind dsql only.
+// isOn returns the meaning of a choice of auto, true or false. auto is true for kind dsql only.
 func (c *Config) isOn(choice string) bool {
 	return choice == "true" || choice == "auto" && c.onDSQL()
 }
 
-// deriveRewrite makes the rules of the keys. It comes behind deriveDDL, which decides keys at auto.
+// deriveRewrite sets the rules that follow from the keys. It runs after deriveDDL, which replaces auto.
 func (c *Config) deriveRewrite() {
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
 	c.Proxy.WatchMapped = c.onDSQL() // of use where nothing is mapped
@@ -149,7 +150,7 @@ func (c *Config) deriveRewrite() {
 	rules.SchemaOf = c.Proxy.SchemaOf()
 }
 
-// rewriteRules sets the rules of this topic that no key fills directly.
+// rewriteRules sets the rules of this topic that are not fields of keys.
 func (c *Config) rewriteRules(rules *rewrite.Rules) {
 	rules.Dialect = true
 	rules.Role = c.Backend.User
@@ -169,7 +170,7 @@ func (c *Config) rewriteRules(rules *rewrite.Rules) {
 	rules.CopyIn = c.Rewrite.CopyFrom == "insert"
 }
 
-// serialRules sets what becomes of serial columns. The relay makes sequences on kind dsql only.
+// serialRules sets the rules of serial columns. Sluice creates sequences on kind dsql only.
 func (c *Config) serialRules(rules *rewrite.Rules) {
 	rules.Serial = c.Rewrite.Serial != "false"
 	rules.SerialForm, rules.SerialKeys = rewrite.SerialIdentity, false
@@ -186,8 +187,7 @@ func (c *Config) serialRules(rules *rewrite.Rules) {
 	}
 }
 
-// rewrite checks rules that hold on DSQL alone: elsewhere a statement that is
-// answered and dropped would take from its client what it asked for.
+// rewrite checks rules that are correct on DSQL only. A server that supports these statements must get them.
 func (v *validation) rewrite() {
 	c := v.config
 	dropped := c.rewrites() && !c.onDSQL()
@@ -212,7 +212,7 @@ func (v *validation) rewrite() {
 		"nothing is rewritten; set rewrite.enabled to auto or true, or this to off")
 }
 
-// rewrittenDDL checks the keys of this topic that are about DDL and TRUNCATE.
+// rewrittenDDL checks the keys of this topic about DDL and TRUNCATE.
 func (v *validation) rewrittenDDL() {
 	c := v.config
 	digits, err := rewrite.NumericDigits(c.Rewrite.Numeric)
@@ -224,7 +224,7 @@ func (v *validation) rewrittenDDL() {
 		"PostgreSQL has serial columns, and nothing is read where rewrite.enabled is false; leave it at auto")
 }
 
-// advisoryLocks checks the keys of locks that are rows of a table.
+// advisoryLocks checks the keys of advisory locks in a table.
 func (v *validation) advisoryLocks() {
 	c := v.config
 	v.want(c.Proxy.Locks.Lease > 0, rewrite.AdvisoryKey+"_lease", "want more than 0")

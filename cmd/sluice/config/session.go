@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Session says what a session may hold: a backend, prepared statements, rows, memory. Its other fields are
+// Session limits what a session may hold: backends, prepared statements, rows, memory. Its other fields are
 // those of proxy.Config, which checks them.
 type Session struct {
 	ForwardCancel string // auto, true or false
@@ -52,12 +52,12 @@ var sessionKeys = []Key{
 		help: "The same for all clients together, beside prepared.total_bytes and cursor.stored_total_bytes. Of GOMEMLIMIT it is a quarter at most."},
 }
 
-// habitual are settings that clients send without needing an effect: DSQL
-// refuses each of them (0A000, fatal at startup), and none changes what a
-// statement means or returns on DSQL, which has no locks, no row security, one
-// kind of durability and no planner memory to set. pg_dump, psql scripts and
-// the pools of common drivers send them. standard_conforming_strings is always
-// on there, and literals would mean something else with off: so only "on".
+// habitual are settings that clients send without needing an effect. DSQL refuses each of them (0A000, fatal at
+// startup), and none changes the meaning or the result of a statement on DSQL. DSQL has no locks, no row
+// security, one kind of durability and no planner memory.
+//
+// pg_dump, psql scripts and connection pools of common drivers send these settings. standard_conforming_strings
+// is always on, and literals would have another meaning with off; therefore only "on" is listed.
 var habitual = []string{
 	"check_function_bodies",
 	"client_connection_check_interval",
@@ -87,11 +87,11 @@ func (c *Config) deriveSession() {
 	case "auto":
 		c.Proxy.ForwardCancel = !c.onDSQL()
 	default:
-		c.Proxy.ForwardCancel, _ = strconv.ParseBool(c.Session.ForwardCancel) // one of the key's choices
+		c.Proxy.ForwardCancel, _ = strconv.ParseBool(c.Session.ForwardCancel) // the key's choices are booleans
 	}
 }
 
-// namesItself reports whether Sluice has the application_name of a client, and no server does.
+// namesItself reports whether only Sluice stores each client's application_name, and no server does.
 func (c *Config) namesItself() bool {
 	return !c.onDSQL() && !c.dedicated() && !c.Proxy.ReapplyApplicationName
 }

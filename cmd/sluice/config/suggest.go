@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// suggest returns the candidate that a misspelt name most likely means, or "".
-// The last part alone is enough: "endpoint" means "backend.endpoint".
+// suggest returns the candidate that a misspelled name most likely means, or "". The last part is sufficient:
+// "endpoint" means "backend.endpoint".
 func suggest(name string, candidates []string) string {
 	best, bestDistance := "", max(2, len(name)/5)+1
 	for _, candidate := range candidates {
@@ -25,7 +25,7 @@ func suggest(name string, candidates []string) string {
 	return ""
 }
 
-// DidYouMean is the end of a message about an unknown name.
+// DidYouMean returns the end of a message about an unknown name.
 func DidYouMean(name string, candidates []string) string {
 	if best := suggest(name, candidates); best != "" {
 		return "; did you mean " + best + "?"
@@ -33,7 +33,7 @@ func DidYouMean(name string, candidates []string) string {
 	return ""
 }
 
-// editDistance is Levenshtein's, by bytes.
+// editDistance returns the Levenshtein distance of two texts in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

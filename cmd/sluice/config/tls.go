@@ -2,7 +2,7 @@ package config
 
 import "github.com/sluice-proxy/sluice/proxy/startup"
 
-// TLS names the PEM files behind the TLS that clients are offered.
+// TLS names the PEM files of the TLS that clients may use.
 type TLS struct {
 	Cert, Key, ClientCA string
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// redacted stands for a secret in everything that is printed.
+// redacted replaces a secret in all output.
 const redacted = "<redacted>"
 
-// decode turns a raw value (a string from a flag or the environment, or
-// whatever YAML made of the file) into the key's type. The error says what to
-// write instead. Nothing is guessed: a YAML number is no text, because
-// 0123 and 1e3 would not come out as they were written.
+// decode converts a raw value to the key's type. raw is a text from a flag or variable, or a YAML value of the
+// file. The error says what to write instead. A YAML number is not accepted as text, because 0123 and 1e3 would
+// be changed.
 func (k *Key) decode(raw any) (any, error) {
 	switch k.Default.(type) {
 	case string:
@@ -46,9 +45,9 @@ func (k *Key) decode(raw any) (any, error) {
 	panic("key " + k.Name + " has a default of an unknown type")
 }
 
-// decodeText takes text; where the key is a choice it must be one of those.
+// decodeText returns a text, which must be one of the key's choices if there are any.
 func (k *Key) decodeText(raw any) (string, error) {
-	if b, ok := raw.(bool); ok && k.Choices != nil { // forward: true
+	if b, ok := raw.(bool); ok && k.Choices != nil { // for example `forward: true` in YAML
 		raw = strconv.FormatBool(b)
 	}
 	text, ok := raw.(string)
@@ -61,7 +60,7 @@ func (k *Key) decodeText(raw any) (string, error) {
 	return text, nil
 }
 
-// decodeAs takes a T, or text that parse makes one of.
+// decodeAs returns a T, or converts a text by parse.
 func decodeAs[T any](raw any, parse func(string) (T, error), want string) (T, error) {
 	if value, ok := raw.(T); ok {
 		return value, nil
@@ -92,13 +91,13 @@ func parseBool(text string) (bool, error) {
 	return text == "true", nil
 }
 
-// decodeList takes a YAML list, or names separated by commas.
+// decodeList decodes a YAML list, or names separated by commas.
 func decodeList(raw any) ([]string, error) {
 	var items []any
 	switch raw := raw.(type) {
 	case []any:
 		items = raw
-	case []string: // the default
+	case []string: // the type of the default
 		return raw, nil
 	case string:
 		if strings.TrimSpace(raw) == "" {
@@ -121,7 +120,7 @@ func decodeList(raw any) ([]string, error) {
 	return list, nil
 }
 
-// store puts a decoded value where the key's field is.
+// store sets the key's field to a decoded value.
 func (k *Key) store(c *Config, value any) {
 	switch field := k.field(c).(type) {
 	case *string:
@@ -143,7 +142,7 @@ func (k *Key) store(c *Config, value any) {
 	}
 }
 
-// show prints a value of the key, decoded or raw, for a message.
+// show returns a value of the key, decoded or raw, for a message.
 func (k *Key) show(value any) string {
 	text := k.Plain(value)
 	if text == "" {
@@ -155,7 +154,7 @@ func (k *Key) show(value any) string {
 	return text
 }
 
-// Plain prints a value of the key as it may stand in a variable or a flag.
+// Plain returns a value of the key as a variable or a flag has it.
 func (k *Key) Plain(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -173,7 +172,7 @@ func (k *Key) Plain(value any) string {
 		if _, ok := k.Default.([]rewrite.LockPolicy); !ok {
 			break
 		}
-		if text, err := json.Marshal(value); err == nil { // policies that were not understood
+		if text, err := json.Marshal(value); err == nil { // policies that could not be decoded
 			return string(text)
 		}
 	}
@@ -183,7 +182,7 @@ func (k *Key) Plain(value any) string {
 	return fmt.Sprint(value)
 }
 
-// ShowDuration is Duration.String without the zero units behind: 11m, not 11m0s.
+// ShowDuration is Duration.String without trailing zero units: 11m, not 11m0s.
 func ShowDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -195,7 +194,7 @@ func ShowDuration(d time.Duration) string {
 	return text
 }
 
-// kind names the key's type for --help and for the reference.
+// kind returns the name of the key's type for --help and for the reference.
 func (k *Key) kind() string {
 	switch k.Default.(type) {
 	case int, float64:
