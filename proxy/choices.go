@@ -214,8 +214,11 @@ func (s *session) choosesAsAtStart() bool {
 // sameChoices compares by value, and nil is the configuration's.
 func sameChoices(a, b *rewrite.Choices) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// resetChoices is told of a RESET ALL in a block whose parts have choices of their own.
-func (s *session) resetChoices() {
+// optionsRan records a RESET ALL in a block whose parts have options of their own.
+func optionsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
+	if tag == nil || st == nil || !hasChange(st, rewrite.ResetAll, rewrite.DiscardAll) {
+		return
+	}
 	if s.parts != nil && s.parts.by != nil {
 		s.parts.by = &rewrite.Choices{}
 		if start := s.settings.ChosenAtStart(); start != nil {

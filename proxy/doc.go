@@ -89,8 +89,7 @@
 //	            config.go, accounts.go, packages account, admission, database and startup
 //	session     session.go, standing.go, package block (how a session stands), atwork.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover,
 //	            leftbehind.go, package remains (what functions have left at a backend),
-//	            dedicated.go, wait.go,
-//	            deadline.go, presence.go, cancel.go
+//	            wait.go, deadline.go, presence.go, cancel.go
 //	choices     choices.go (what a client has otherwise than the configuration says), choicestring.go (in strings)
 //	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            featuresession.go, packages feature, copyin and copyrows,
@@ -106,6 +105,7 @@
 //	sequences   sequences.go, package sequence (whose numbers currval and lastval would return)
 //	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, ownblock.go, package advisory
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, owed.go,
+//	            observers.go (what features do at fixed points of a session),
 //	            loss.go, farewell.go, path.go, mapped.go, groups.go
 //	questions   groups.go, package trip (round trips of Sluice's own), package question (what they ask, and when again)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,

@@ -19,8 +19,7 @@ import (
 // A statement that the client has cancelled, or that timed out, leaves no index, as in PostgreSQL. Behind a client
 // that has left, the job is awaited for a while, and an index that is not valid is dropped.
 
-// tellTag sends the tag that was held until a job is done: nobody waits for it, because
-// more of the turn follows.
+// tellTag sends the tag that was held until a job is done: nobody waits for it, because more of the turn follows.
 func (s *session) tellTag() error {
 	ends := s.tx.job.Ends()
 	now := s.tx.job.Follows()
@@ -44,11 +43,11 @@ func (s *session) holdsTag(v verdict, tag []byte) (verdict, error) {
 	return v, s.passSpan(now)
 }
 
-// noteBeside notes a statement that has run beside a CREATE INDEX, or may still come to do so.
-func (s *session) noteBeside(plan *rewrite.Plan, st *rewrite.Statement) {
+// indexJobRan records a statement that has run in the transaction of a CREATE INDEX, or before one.
+func indexJobRan(s *session, o *owed, st *rewrite.Statement, _ []byte) {
 	switch {
 	case st == nil:
-		s.tx.job.Ran(plan.Kind)
+		s.tx.job.Ran(o.plan.Kind)
 	case st.Job == rewrite.NoJob:
 		s.tx.job.Ran(st.Kind)
 	}
@@ -70,9 +69,8 @@ func (s *session) waitsForJob(v verdict) verdict {
 	return v
 }
 
-// settleJob ends a turn whose answer waited for a job, behind the server's ReadyForQuery,
-// which was kept from the client: the client gets one of ours behind the answer. A loss
-// meanwhile is told as an unknown outcome (lossTold).
+// settleJob ends a turn whose answer waited for a job, behind the server's ReadyForQuery, which was kept from the
+// client: the client gets one of ours behind the answer. A loss meanwhile is told as an unknown outcome (lossTold).
 func (s *session) settleJob() error {
 	answer, told, err := s.awaitJob()
 	if err != nil {
@@ -97,10 +95,9 @@ func (s *session) settleJob() error {
 	return s.passSpan(wire.AppendReady(s.appendName(nil, status), status))
 }
 
-// awaitJob waits until the job of a CREATE INDEX is done, and returns what the client is
-// answered: the tag, or the error of a job that failed. Cancel, the statement timeout, the
-// client's end and the cut end the wait. The backend, which is idle, is asked.
-// The error is a loss or the session's end.
+// awaitJob waits until the job of a CREATE INDEX is done, and returns what the client is answered: the tag, or the
+// error of a job that failed. Cancel, the statement timeout, the client's end and the cut end the wait. The backend,
+// which is idle, is asked. The error is a loss or the session's end.
 func (s *session) awaitJob() (answer []byte, refusal *wire.Error, err error) {
 	held := s.tx.job.Take()
 	work := held.Job(asked{s})

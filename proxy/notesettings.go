@@ -3,15 +3,13 @@ package proxy
 import "github.com/sluice-proxy/sluice/rewrite"
 
 // Settings as the statements of a client change them, from a statement's tag to the end of
-// its transaction. reply.go calls noteSettings for each statement that has run; settle, or
-// replyReady before it, ends the transaction.
+// its transaction. settle, or replyReady before it, ends the transaction.
 
-// noteSettings is told of a statement that has succeeded: what it did to the session's
-// settings, and to those that its transaction has staged. st is nil where nobody has read
-// the text, and then the tag alone tells. A COMMIT that has rolled back has the tag of a
+// settingsRan records what a statement that has succeeded did to the session's settings, and to those that its
+// transaction has staged. Of an unknown statement the tag shows it. A COMMIT that has rolled back has the tag of a
 // ROLLBACK.
-func (s *session) noteSettings(st *rewrite.Statement, tag string) {
-	switch tag {
+func settingsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
+	switch string(tag) {
 	case "COMMIT", "PREPARE TRANSACTION":
 		if !s.tx.job.Ends() { // else the job says what becomes of the transaction
 			s.keepsSettings()
@@ -35,7 +33,7 @@ func (s *session) noteSettings(st *rewrite.Statement, tag string) {
 		}
 		return
 	}
-	if st == nil {
+	if st == nil || tag == nil {
 		return
 	}
 	for _, c := range st.Changes {
@@ -43,6 +41,9 @@ func (s *session) noteSettings(st *rewrite.Statement, tag string) {
 		if c.Action == rewrite.DiscardAll { // it commits at once
 			s.commitSettings()
 		}
+	}
+	if hasChange(st, rewrite.ResetAll, rewrite.DiscardAll) {
+		s.settings.ResetKept()
 	}
 }
 
@@ -66,10 +67,9 @@ func (s *session) commitSettings() (done []rewrite.Change) {
 	return done
 }
 
-// settleSettings ends the transaction at a ReadyForQuery that says so: what was staged
-// since the last COMMIT or ROLLBACK was a transaction of its own. failed says that an error
-// was told. The backend is still there: its reports are believed. A second call in the same
-// turn finds nothing staged.
+// settleSettings ends the transaction at a ReadyForQuery that says so: what was staged since the last COMMIT or
+// ROLLBACK was a transaction of its own. failed says that an error was told. The backend is still there: its reports
+// are believed. A second call in the same turn finds nothing staged.
 func (s *session) settleSettings(failed bool) {
 	var done []rewrite.Change
 	if failed {

@@ -12,20 +12,17 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Pairing: a session gets a backend when the first frame needs one (ensureBackend), and
-// gives it back when nothing ties the session to it (settle). Handlers of frames call the
-// former; relayed (downlink.go) and settleJob (rewritten.go) call the latter at a
-// ReadyForQuery.
+// Pairing: a session gets a backend when the first frame needs one (ensureBackend), and gives it back when nothing ties
+// the session to it (settle). Handlers of frames call the former; relayed (downlink.go) and settleJob (rewritten.go)
+// call the latter at a ReadyForQuery.
 
-// ensureBackend makes sure that the session has a backend that stands where the client
-// believes the server stands: settings applied and, after a locally answered BEGIN, that
-// BEGIN in front of what follows. On success the state is busy, the outcome of what the
-// turn sends counts from the backend's status, and the log of the transaction is open.
+// ensureBackend makes sure that the session has a backend that stands where the client believes the server stands:
+// settings applied and, after a locally answered BEGIN, that BEGIN in front of what follows. On success the state is
+// busy, the outcome of what the turn sends counts from the backend's status, and the log of the transaction is open.
 //
-// A *wire.Error is for the client. Either no backend is lent, and the session has been
-// moved to the state that follows (idle, or failed in a block), or one is lent, and refuse
-// has to make the turn fail there as well. Any other error is a lost backend or the
-// session's end.
+// A *wire.Error is for the client. Either no backend is lent, and the session has been moved to the state that follows
+// (idle, or failed in a block), or one is lent, and refuse has to make the turn fail there as well. Any other error is
+// a lost backend or the session's end.
 func (s *session) ensureBackend() error {
 	if s.state == busy {
 		return nil
@@ -57,8 +54,7 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.reported = s.b.reported
-	// The log begins behind the settings: a replay brings them to its backend by itself
-	// (borrowAgain).
+	// The log begins behind the settings: a replay brings them to its backend by itself (borrowAgain).
 	s.startLogging()
 	s.t.outcome.Start(s.standing(s.b.status))
 	if inBlock {
@@ -71,10 +67,9 @@ func (s *session) ensureBackend() error {
 	return s.armTimeout()
 }
 
-// acquire borrows a backend, waiting no longer than the reservoir allows. asked says that
-// the client has cancelled in the same moment: the backend is lent all the same. With an
-// error none is lent, the transaction is forgotten, and the session stands where an error
-// leaves it; a BEGIN that was answered before is kept in unserved, for COMMIT or ROLLBACK
+// acquire borrows a backend, waiting no longer than the reservoir allows. asked says that the client has cancelled in
+// the same moment: the backend is lent all the same. With an error none is lent, the transaction is forgotten, and the
+// session stands where an error leaves it; a BEGIN that was answered before is kept in unserved, for COMMIT or ROLLBACK
 // AND CHAIN.
 func (s *session) acquire(inBlock bool) (asked bool, err error) {
 	conn := s.acquireForSequences()
@@ -113,10 +108,9 @@ func (s *session) unlent(err error) error {
 	return errNoBackend(err)
 }
 
-// borrow takes backends until one is alive. A replay goes ahead of new transactions: others
-// may wait for what it holds at the gate. When the wait was ended, the error says by what.
-// A backend that has died on the shelf is nobody's fault: the next one is taken, and the
-// client waits on.
+// borrow takes backends until one is alive. A replay goes ahead of new transactions: others may wait for what it holds
+// at the gate. When the wait was ended, the error says by what. A backend that has died on the shelf is nobody's fault:
+// the next one is taken, and the client waits on.
 func (s *session) borrow() (*reservoir.Conn, error) {
 	wait := s.lineUp
 	if s.state == replaying {
@@ -223,10 +217,9 @@ func (s *session) question(b *backend) error {
 	return s.srv.askHidden(b, s.t.deadline, s.stopped)
 }
 
-// sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a Sync: if it
-// fails, the server skips what follows instead of running it in autocommit. Its answers are
-// for nobody, since the client has been answered; its error is the client's. It is no frame
-// of the log, which keeps its text beside (transaction.begin).
+// sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a Sync: if it fails, the server skips what
+// follows instead of running it in autocommit. Its answers are for nobody, since the client has been answered; its
+// error is the client's. It is no frame of the log, which keeps its text beside (transaction.begin).
 func (s *session) sendBegin() {
 	s.t.outcome.Begin(&s.deferredBegin.plan.Single().Tx)
 	name := s.prepare(s.deferredBegin, false).name
@@ -242,8 +235,7 @@ func (s *session) sendBegin() {
 	s.deferredBegin = nil
 }
 
-// appendBindNothing binds a statement without parameters, by its name, to the unnamed
-// portal.
+// appendBindNothing binds a statement without parameters, by its name, to the unnamed portal.
 func appendBindNothing(dst []byte, name string) []byte {
 	dst = wire.AppendHeader(dst, wire.Bind, 1+len(name)+1+6)
 	dst = append(dst, 0)
@@ -254,10 +246,9 @@ func appendBindNothing(dst []byte, name string) []byte {
 // appendExecuteAll executes the unnamed portal to its end.
 var appendExecuteAll = []byte{wire.Execute, 0, 0, 0, 9, 0, 0, 0, 0, 0}
 
-// settle ends a turn at a ReadyForQuery of that status: it keeps or drops what the turn
-// staged, and gives the backend back when nothing ties the session to it. Afterwards the
-// session may be without a backend, also in a block, where the backend was lost meanwhile;
-// the client is told with its next statement. An error is a bug.
+// settle ends a turn at a ReadyForQuery of that status: it keeps or drops what the turn staged, and gives the backend
+// back when nothing ties the session to it. Afterwards the session may be without a backend, also in a block, where the
+// backend was lost meanwhile; the client is told with its next statement. An error is a bug.
 func (s *session) settle(status byte) error {
 	t := s.t
 	// A cancel that comes from here on is dropped: the turn is answered. Those that came
@@ -269,8 +260,7 @@ func (s *session) settle(status byte) error {
 	} else {
 		s.tx.at = t.outcome.Seen()
 	}
-	// Settings go first: what the backend has reported counts among them, and the backend
-	// may be dropped below.
+	// Settings go first: what the backend has reported counts among them, and the backend may be dropped below.
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.losePin()
 		s.dropBackend(reservoir.Unclean)
@@ -286,8 +276,7 @@ func (s *session) settle(status byte) error {
 	if s.settlePin(status); s.b == nil {
 		return s.move(lost)
 	}
-	// The statement for which the backend was to be kept has failed, and left nothing
-	// there: see pin.
+	// The statement for which the backend was to be kept has failed, and left nothing there: see pin.
 	if status == 'E' && s.tx.log != nil {
 		s.tx.log.Refuse(retry.Failed)
 	}
@@ -321,10 +310,9 @@ func (s *session) settlePin(status byte) {
 	}
 }
 
-// settleTransaction ends the transaction that the backend has ended, while the session
-// still has that backend. The session keeps what a transaction has committed: settings,
-// descriptions that others are told of. Of one that failed it keeps nothing, and portals
-// end with either.
+// settleTransaction ends the transaction that the backend has ended, while the session still has that backend. The
+// session keeps what a transaction has committed: settings, descriptions that others are told of. Of one that failed it
+// keeps nothing, and portals end with either.
 func (s *session) settleTransaction() {
 	t := s.t
 	if !s.dedicated {
@@ -367,8 +355,7 @@ func (s *session) giveBack() {
 	}
 }
 
-// dropBackend discards the backend, in whatever state it is. A write that is under way is
-// ended, not awaited.
+// dropBackend discards the backend, in whatever state it is. A write that is under way is ended, not awaited.
 func (s *session) dropBackend(why reservoir.Reason) {
 	b := s.b
 	if s.advisory != nil {
@@ -380,8 +367,7 @@ func (s *session) dropBackend(why reservoir.Reason) {
 	b.conn.Discard(why)
 }
 
-// forgetBackend takes the backend out of reach of cancels and sweeps, before somebody else
-// gets it.
+// forgetBackend takes the backend out of reach of cancels and sweeps, before somebody else gets it.
 func (s *session) forgetBackend() {
 	s.disarm()
 	s.mu.Lock()
@@ -391,10 +377,9 @@ func (s *session) forgetBackend() {
 	s.b = nil
 }
 
-// inBlock reports whether the client believes itself inside a transaction block, of which a block
-// of Sluice's own (ownblock.go) is none. In a turn
-// that has sent something the outcome says so, ahead of the answers; else the state or the
-// backend's status.
+// inBlock reports whether the client believes itself inside a transaction block, of which a block of Sluice's own
+// (ownblock.go) is none. In a turn that has sent something the outcome says so, ahead of the answers; else the state or
+// the backend's status.
 func (s *session) inBlock() bool {
 	switch s.state {
 	case begun, failed:

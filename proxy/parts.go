@@ -35,8 +35,7 @@ import (
 // leaves. Once a part is committed no conflict is told as one (partly): the client would send
 // the whole transaction again.
 
-// parts is what a session knows of the block that it is in, for as long as it may have to be
-// committed in parts.
+// parts is what a session knows of the block that it is in, for as long as it may have to be committed in parts.
 type parts struct {
 	// how transactions are committed; never RefuseDDL. It stays as it is through a block.
 	how rewrite.InTransactions
@@ -137,8 +136,7 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	if s.t.outside || s.t.touched || s.state == failed || s.status() == 'E' {
 		return false, s.makeRoom(plan, string(sql), true)
 	}
-	// What the server refuses anyway goes there as it is, a string as a whole: nothing of it
-	// stands then.
+	// What the server refuses anyway goes there as it is, a string as a whole: nothing of it stands then.
 	if _, ok := plan.Demand(); !ok {
 		return false, nil
 	}
@@ -161,9 +159,8 @@ func (s *session) cutsFailed(plan *rewrite.Plan) bool {
 	return len(plan.Statements) > 1 && (s.parts.partly() && beginsOrEnds(plan) || plan.TooMuch() && endsBlock(plan.Statements[0].Tx.Verb))
 }
 
-// groupsOf are the groups in which a text is run; nil: it is run as a whole. Of a block whose
-// open part may have to be committed, or of which one is, each end is a request of its own: what the
-// client is told there depends on it.
+// groupsOf are the groups in which a text is run; nil: it is run as a whole. Of a block whose open part may have to be
+// committed, or of which one is, each end is a request of its own: what the client is told there depends on it.
 func (s *session) groupsOf(plan *rewrite.Plan) [][2]int {
 	groups := plan.Groups()
 	switch inBlock := s.inBlock(); {
@@ -180,9 +177,8 @@ func beginsOrEnds(plan *rewrite.Plan) bool {
 	return plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
 }
 
-// makeRoom has the part that is open committed where a text does not go with it, before
-// anything of the text is sent, and notes what the text asks for if it runs now. An error is
-// for the client, or the session's end.
+// makeRoom has the part that is open committed where a text does not go with it, before anything of the text is sent,
+// and notes what the text asks for if it runs now. An error is for the client, or the session's end.
 func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	p := s.parts
 	if !s.commitsParts() || s.t.outside || s.state == failed && !beginsOrEnds(plan) { // or it is Sluice's own
@@ -272,8 +268,7 @@ func (p *parts) takes(want rewrite.Demand, sql string) {
 	}
 }
 
-// tellStays is told of an end of a block. Behind parts that are committed the client is told what a
-// rollback leaves.
+// tellStays is told of an end of a block. Behind parts that are committed the client is told what a rollback leaves.
 func (s *session) tellStays(st *rewrite.Statement) error {
 	rollsBack := st.Tx.Verb == rewrite.Rollback || s.status() == 'E'
 	if stays := &s.parts.stays; rollsBack && !stays.empty() {
@@ -290,8 +285,7 @@ func (s *session) staysWhole() bool {
 	return !at.Known() || m.Access == block.ReadOnly || m.Deferrable || m.Snapshot || m.Isolation == rewrite.Serializable
 }
 
-// mayLeave refuses to commit what the block holds, where that would do more than its client has
-// asked for.
+// mayLeave refuses to commit what the block holds, where that would do more than its client has asked for.
 func (s *session) mayLeave() error {
 	switch p := s.parts; {
 	case p.open.Drops && p.how != rewrite.CommitDrops:

@@ -14,10 +14,9 @@ import (
 // there that no other backend has. admit pins for a statement that is about to be sent,
 // noteRole for what a server reports. acquireForSequences makes pins of its own.
 
-// pin keeps the backend, which is lent, for the rest of the session, for the reason that
-// the plan gives. With an error, for the client, there are too many pins: the plan must not
-// be sent. The pin comes before the statement has run; where that one turns out to have
-// left nothing, settle or replyError takes the pin back.
+// pin keeps the backend, which is lent, for the rest of the session, for the reason that the plan gives. With an error,
+// for the client, there are too many pins: the plan must not be sent. The pin comes before the statement has run; where
+// that one turns out to have left nothing, settle or replyError takes the pin back.
 func (s *session) pin(plan *rewrite.Plan) error {
 	why := plan.Pin
 	if why == rewrite.NoPin {
@@ -44,8 +43,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	return nil
 }
 
-// takePin counts one more session that keeps its backend, unless there are as many as may
-// be.
+// takePin counts one more session that keeps its backend, unless there are as many as may be.
 func (srv *Server) takePin() bool {
 	if srv.pinned.Add(1) <= int64(srv.cfg.MaxPins) {
 		return true
@@ -54,9 +52,8 @@ func (srv *Server) takePin() bool {
 	return false
 }
 
-// leavesNothing holds the reasons of a pin that a failed statement undoes, since its
-// transaction takes back what it did. A session lock, for one, stays when the statement
-// that took it fails.
+// leavesNothing holds the reasons of a pin that a failed statement undoes, since its transaction takes back what it
+// did. A session lock, for one, stays when the statement that took it fails.
 var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
@@ -100,10 +97,9 @@ func (s *session) failedAlone(head *owed) *rewrite.Statement {
 	return &plan.Statements[n]
 }
 
-// notBegun reports whether an error says that its statement has not begun to run: DSQL has refused it
-// as it stands (0A000), or a server found a name or a type wrong that stands in the text. That holds
-// also for those that leavesNothing lacks: DO, CALL and LOAD, which leave something where they fail in
-// the middle.
+// notBegun reports whether an error says that its statement has not begun to run: DSQL has refused it as it stands
+// (0A000), or a server found a name or a type wrong that stands in the text. That holds also for those that
+// leavesNothing lacks: DO, CALL and LOAD, which leave something where they fail in the middle.
 func (s *session) notBegun(payload []byte) bool {
 	code := string(retry.Field(payload, 'C'))
 	return s.srv.cfg.Kind == DSQL && code == retry.StateUnsupported ||
@@ -113,6 +109,13 @@ func (s *session) notBegun(payload []byte) bool {
 // inItself reports whether an error is that of a client's statement and of nothing that runs inside it.
 func inItself(payload []byte) bool {
 	return retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
+}
+
+// unparsedRan records the tag of a statement of a text that nobody has read.
+func unparsedRan(s *session, o *owed, _ *rewrite.Statement, tag []byte) {
+	if s.t.unreadPin && o.plan.Pin == rewrite.PinUnparsed {
+		s.t.left.Ran(tag)
+	}
 }
 
 // unpinUnread takes the pin of a text back that nobody has read, and that has run: by its words and
@@ -158,8 +161,7 @@ func (s *session) repin(plan *rewrite.Plan) {
 	}
 }
 
-// pinHolds is told that a statement has run to its end. What it has left on the backend no
-// other attempt would find.
+// pinHolds is told that a statement has run to its end. What it has left on the backend no other attempt would find.
 func (s *session) pinHolds(plan *rewrite.Plan) {
 	if s.tx.pins && plan.Pin != rewrite.NoPin {
 		s.tx.pins = false
@@ -227,9 +229,8 @@ func (s *session) standAt(after byte) bool {
 	return s.b.status == after
 }
 
-// tagHolds is told of a statement's tag. Where a cursor that outlives its transaction stands, and
-// which statements are prepared, a rollback does not take back: behind such a statement the
-// transaction is not run again.
+// tagHolds is told of a statement's tag. Where a cursor that outlives its transaction stands, and which statements are
+// prepared, a rollback does not take back: behind such a statement the transaction is not run again.
 func (s *session) tagHolds(tag []byte) {
 	if !s.tx.held {
 		return
@@ -241,9 +242,8 @@ func (s *session) tagHolds(tag []byte) {
 	}
 }
 
-// losePin says that a pinned backend is going, and with it the state that the session had
-// there: the session ends once the turn has been answered. Of a session that is not pinned
-// it takes no notice.
+// losePin says that a pinned backend is going, and with it the state that the session had there: the session ends once
+// the turn has been answered. Of a session that is not pinned it takes no notice.
 func (s *session) losePin() {
 	if s.pinned {
 		s.pinned, s.found, s.pinLost = false, false, true

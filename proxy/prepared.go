@@ -324,3 +324,12 @@ func (s *session) destroyUnnamed() {
 // forgetStatements is DEALLOCATE ALL, which spares the unnamed statement. A new map takes
 // the place of the old one, which a localState may hold.
 func (s *session) forgetStatements() { s.setStatements(nil) }
+
+// statementsRan records that the server has deallocated all statements: the client's, and those of all clients of the
+// backend.
+func statementsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
+	if tag != nil && st != nil && (st.Does == rewrite.DeallocatesAll || hasChange(st, rewrite.DiscardAll)) {
+		s.b.prepared.clear()
+		s.forgetStatements()
+	}
+}

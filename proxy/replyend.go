@@ -40,9 +40,8 @@ func (s *session) endsUntagged(o *owed) bool {
 	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.Concluded()
 }
 
-// completed is the end of one statement, or the suspension of its portal: what it did to
-// the session takes hold. The entries of a settled turn that is run again have no plan:
-// those statements have done to the session what they do.
+// completed is the end of one statement, or the suspension of its portal: what it did to the session takes hold. The
+// entries of a settled turn that is run again have no plan: those statements have done to the session what they do.
 func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if o.plan == nil {
 		return
@@ -60,53 +59,19 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		s.noteCalls(st)
 	}
 	s.ended(o, tag)
-	if o.plan.Kind > rewrite.Read {
-		s.recordRun(o, st, tag)
-		s.noteBeside(o.plan, st)
-		if s.t.unreadPin && o.plan.Pin == rewrite.PinUnparsed {
-			s.t.left.Ran(tag)
+	if tag != nil {
+		if st != nil {
+			s.noteOperation(o.plan, st, tag)
 		}
+		s.tagHolds(tag)
+		s.noteTag(tag)
 	}
-	if typ != wire.CommandComplete {
-		return
-	}
-	if st != nil {
-		s.noteOperation(o.plan, st, tag)
-	}
-	s.tagHolds(tag)
-	s.noteTag(tag)
-	kind := o.plan.Kind
-	// A single statement that writes has no settings to note: this is the way of most.
-	if kind <= rewrite.Read || kind == rewrite.Write && len(o.plan.Statements) == 1 {
-		return
-	}
-	s.noteSettings(st, string(tag))
-	if word := string(tag); word == "DISCARD SEQUENCES" || word == "DISCARD ALL" {
-		s.discardAtServer(o)
-	}
-	if st != nil {
-		s.reset(st)
-	}
-}
-
-// reset is told of a statement that has run: what it takes from the session, and what it
-// makes of the schema. Statements that are deallocated at the server are gone for all who
-// share the backend.
-func (s *session) reset(st *rewrite.Statement) {
-	clears := st.Does == rewrite.DeallocatesAll
-	for _, c := range st.Changes {
-		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll {
-			s.settings.ResetKept()
-			s.resetChoices()
-		}
-		clears = clears || c.Action == rewrite.DiscardAll
-	}
-	if clears {
-		s.b.prepared.clear()
-		s.forgetStatements()
-	}
-	if st.Kind == rewrite.DDL {
-		s.srv.catalog.flush()
+	switch {
+	case observed(o.plan): // a plain read or write, which most are, meets no observer
+		s.observeRun(o, st, tag)
+	case o.plan.Kind == rewrite.Write:
+		sequencesRan(s, o, st, tag)
+		indexJobRan(s, o, st, tag)
 	}
 }
 
@@ -138,8 +103,7 @@ func (s *session) ended(o *owed, tag []byte) {
 	s.storedSettled(did == block.Commits)
 }
 
-// endsAnyway reports whether o is being answered for a statement that ends a block even
-// when it fails, as COMMIT does.
+// endsAnyway reports whether o is being answered for a statement that ends a block even when it fails, as COMMIT does.
 func (s *session) endsAnyway(o *owed) bool {
 	if o.plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return false

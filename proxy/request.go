@@ -275,6 +275,31 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	return s.fenced(plan)
 }
 
+// passThrough relays a frame of a session that is dedicated: its backend is its own from startup to end. Nothing is
+// rewritten or answered here, and the owed queue only shows where the turn ends. Frames of any length pass.
+func (s *session) passThrough(typ byte, total int) error {
+	t := s.t
+	if err := s.ensureBackend(); err != nil {
+		return err
+	}
+	switch typ {
+	case wire.Flush:
+		if err := s.forward(total); err != nil {
+			return err
+		}
+		return s.flushReplies()
+	case wire.Query, wire.FunctionCall:
+		t.ended = true
+		t.owed.push(typ).plan = unread
+		if err := s.forward(total); err != nil {
+			return err
+		}
+		return s.finish()
+	}
+	t.owed.push(typ)
+	return s.forward(total)
+}
+
 // function is a FunctionCall: relayed, and taken for a write. Nobody knows what the
 // function does: it may change the schema, settings, and what names mean. The frame ends
 // the turn, so that it is dropped here where an error keeps it from the server.

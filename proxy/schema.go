@@ -9,10 +9,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// All that is remembered of statements holds for one epoch of the server's schema. A
-// transaction that may have changed the schema has epochs of its own: nothing of what it
-// sees reaches other sessions, nor does anything remain of it. extended.go and describe.go
-// ask what is known, reply.go tells of what the server shows, and settle of the
+// All that is remembered of statements holds for one epoch of the server's schema. A transaction that may have changed
+// the schema has epochs of its own: nothing of what it sees reaches other sessions, nor does anything remain of it.
+// extended.go and describe.go ask what is known, reply.go tells of what the server shows, and settle of the
 // transaction's end.
 
 // private marks an epoch that is one transaction's own.
@@ -21,8 +20,7 @@ const private = 1 << 63
 // maxLearned bounds the descriptions that wait for the end of a transaction.
 const maxLearned = 64
 
-// schemaChange is what a transaction has to do with the schema. The zero value is that of
-// one that has not touched it.
+// schemaChange is what a transaction has to do with the schema. The zero value is that of one that has not touched it.
 type schemaChange struct {
 	own     uint64 // its epoch, once it may have changed the schema; else 0
 	ddl     bool   // and not for want of a parse only
@@ -46,10 +44,9 @@ func (s *session) epoch() uint64 {
 	return s.srv.catalog.epoch.Load()
 }
 
-// changesSchema is told of a plan that is about to be sent. After DDL a return to a
-// savepoint changes the schema too. A write may do so by a function: from the first on it
-// is noted how many statements the backend had by then, since a rollback makes those that
-// come later doubtful.
+// changesSchema is told of a plan that is about to be sent. After DDL a return to a savepoint changes the schema too. A
+// write may do so by a function: from the first on it is noted how many statements the backend had by then, since a
+// rollback makes those that come later doubtful.
 func (s *session) changesSchema(plan *rewrite.Plan) {
 	c := &s.schema
 	if plan.Kind >= rewrite.Control {
@@ -84,9 +81,15 @@ func (s *session) schemaCommitted() {
 	}
 }
 
-// schemaSettled is told that the session is in no transaction any more, and how the last
-// one ended as far as that is known. Without a backend there is nothing to distrust: it is
-// gone.
+// schemaRan forgets what is known of the schema after a statement that has changed it.
+func schemaRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
+	if tag != nil && st != nil && st.Kind == rewrite.DDL {
+		s.srv.catalog.flush()
+	}
+}
+
+// schemaSettled is told that the session is in no transaction any more, and how the last one ended as far as that is
+// known. Without a backend there is nothing to distrust: it is gone.
 func (s *session) schemaSettled(committed bool) {
 	c := &s.schema
 	if committed || c.ddl { // CALL, for one, may have committed before it failed
@@ -125,10 +128,9 @@ func (s *session) described(tmpl *template) *description {
 	return nil
 }
 
-// noteDescription notes a description, the answer to o, for this client and the others.
-// frame is its second half, the first is captured; whole says that nothing of it is
-// missing. Others are told at once, unless the transaction may have changed what it saw:
-// then when that is committed, or never.
+// noteDescription notes a description, the answer to o, for this client and the others. frame is its second half, the
+// first is captured; whole says that nothing of it is missing. Others are told at once, unless the transaction may have
+// changed what it saw: then when that is committed, or never.
 func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
 		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
@@ -174,9 +176,8 @@ func (t *template) ofPortal(frame []byte, x *texts) *description {
 	return d
 }
 
-// publish makes d what others are told. Where it is not what they were told, the schema was
-// changed where nobody here saw it: then nothing that was known holds. One that is older
-// than what is known is dropped.
+// publish makes d what others are told. Where it is not what they were told, the schema was changed where nobody here
+// saw it: then nothing that was known holds. One that is older than what is known is dropped.
 func (c *catalog) publish(t *template, d *description) {
 	switch have := t.desc.Load(); {
 	case have == d, have != nil && have.epoch > d.epoch:
@@ -187,25 +188,22 @@ func (c *catalog) publish(t *template, d *description) {
 	t.desc.Store(d)
 }
 
-// planChanged reports whether an error says that a statement of the server's would return
-// other columns than it did when it was prepared. Servers that tell no routine are known by
-// the message.
+// planChanged reports whether an error says that a statement of the server's would return other columns than it did
+// when it was prepared. Servers that tell no routine are known by the message.
 func planChanged(payload []byte) bool {
 	return string(retry.Field(payload, 'C')) == errPlanChanged.Code &&
 		(string(retry.Field(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.Field(payload, 'M')) == errPlanChanged.Message)
 }
 
-// trusts reports whether anything is remembered of t that is still told. If not, an error
-// about t says nothing new.
+// trusts reports whether anything is remembered of t that is still told. If not, an error about t says nothing new.
 func (c *catalog) trusts(t *template) bool {
 	epoch, d := c.epoch.Load(), t.desc.Load()
 	return t.accepted.Load() == epoch+1 || d != nil && d.epoch == epoch
 }
 
-// stale reports whether an error is that of a statement which the backend had before its
-// client prepared it: then the error says nothing of the client's statement, and a replay
-// prepares that anew. DDL that was seen since, and a description that the client has, make
-// it the client's error.
+// stale reports whether an error is that of a statement which the backend had before its client prepared it: then the
+// error says nothing of the client's statement, and a replay prepares that anew. DDL that was seen since, and a
+// description that the client has, make it the client's error.
 func (s *session) stale(o *owed, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && planChanged(payload) &&
 		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.epoch()

@@ -88,8 +88,16 @@ func (s *session) discardHere() {
 	s.sequences.Discard(sequence.Here, &s.b.sequences)
 }
 
-// discardAtServer records a DISCARD that the server has run for o.
-func (s *session) discardAtServer(o *owed) {
+// sequencesRan records what a statement that the server has run says about the numbers that the session has drawn.
+func sequencesRan(s *session, o *owed, st *rewrite.Statement, tag []byte) {
+	if h := &s.b.sequences.History; o.kind == wire.Query {
+		h.RanQuery(st, s.t.statement, tag)
+	} else {
+		h.RanPrepared(st, o.text, tag)
+	}
+	if string(tag) != "DISCARD SEQUENCES" && string(tag) != "DISCARD ALL" {
+		return
+	}
 	place := sequence.AtServer
 	if len(o.plan.Statements) > 1 || o.kind == wire.Execute && (!s.t.ended || s.t.owed.len() > 2) {
 		place = sequence.AmidOthers
@@ -127,16 +135,6 @@ func (s *session) acquireForSequences() *reservoir.Conn {
 	s.srv.metrics.Pinned(metrics.PinSequence)
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", metrics.PinSequence)...)
 	return conn
-}
-
-// recordRun records what a statement of o that the server has run says about the numbers that the session has drawn.
-// The tag is nil for a portal that has more rows, st for an unknown statement.
-func (s *session) recordRun(o *owed, st *rewrite.Statement, tag []byte) {
-	if h := &s.b.sequences.History; o.kind == wire.Query {
-		h.RanQuery(st, s.t.statement, tag)
-	} else {
-		h.RanPrepared(st, o.text, tag)
-	}
 }
 
 // mayProve reports whether the server may be asked whose numbers it has: in a block on a lent backend, and not while a

@@ -53,7 +53,9 @@ type Server struct {
 	names    database.Names
 	planner  *rewrite.Planner
 	handlers *[rewrite.DoesCount]handler
-	users    map[string]*rewrite.Choices // Config.Users
+	// observers are called at fixed points of a session.
+	observers []observer
+	users     map[string]*rewrite.Choices // Config.Users
 	// choosesParts: clients may choose whether their transactions are committed in parts.
 	choosesParts bool
 	metrics      *metrics.Proxy
@@ -144,7 +146,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	} else {
 		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
-	srv.handlers = &handlers
+	srv.handlers, srv.observers = &handlers, observers
 	srv.locks = newLockTable(cfg.Locks, cfg.LockClock)
 	srv.accounts = newAccounts(cfg)
 	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)

@@ -12,15 +12,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Cursors WITH HOLD, which outlive their transaction: their rows are in the memory of this
-// process, and their session needs no backend for them. PostgreSQL runs the query of such a
-// cursor to its end when its transaction commits, and so does Sluice (storing.go): outside of a
-// block at once, in one in front of the COMMIT.
+// Cursors WITH HOLD, which outlive their transaction: their rows are in the memory of this process, and their session
+// needs no backend for them. PostgreSQL runs the query of such a cursor to its end when its transaction commits, and so
+// does Sluice (storing.go): outside of a block at once, in one in front of the COMMIT.
 //
-// This file answers what is asked of such a cursor from then on. It is no part of a
-// transaction: neither a rollback nor an attempt to run the transaction again moves it back, as
-// in PostgreSQL. Its bytes count, for the session and for all (cursor.stored_bytes). It goes with
-// CLOSE, DISCARD ALL and the session.
+// This file answers what is asked of such a cursor from then on. It is no part of a transaction: neither a rollback nor
+// an attempt to run the transaction again moves it back, as in PostgreSQL. Its bytes count, for the session and for all
+// (cursor.stored_bytes). It goes with CLOSE, DISCARD ALL and the session.
 
 // storedCursors are those of a session, by name.
 type storedCursors struct {
@@ -99,8 +97,7 @@ func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) er
 	return s.tellStored(append(frames, rows, wire.AppendCommand(nil, "FETCH "+strconv.Itoa(f.Len())))...)
 }
 
-// formatsRefused is the error of a FETCH that wants rows of a cursor in formats in which they cannot
-// be had.
+// formatsRefused is the error of a FETCH that wants rows of a cursor in formats in which they cannot be had.
 func formatsRefused(x *stored.Cursor) error {
 	if x.Came != nil {
 		return errCursorFormats
@@ -132,9 +129,8 @@ func (s *session) reachStored(name string) (*stored.Cursor, error) {
 	return x, nil
 }
 
-// tellStored tells frames of a stored cursor. The cursor has moved, and does not move back: where
-// the turn may be run again, or fail with a conflict that takes its answers away, its client gets
-// them now.
+// tellStored tells frames of a stored cursor. The cursor has moved, and does not move back: where the turn may be run
+// again, or fail with a conflict that takes its answers away, its client gets them now.
 func (s *session) tellStored(frames ...[]byte) error {
 	if err := s.tell(frames...); err != nil || !s.t.touched {
 		return err
@@ -145,9 +141,8 @@ func (s *session) tellStored(frames ...[]byte) error {
 // Statements about cursors that are stored by the extended protocol go the way of those about
 // others (cursorextended.go), which asks here for formats and descriptions.
 
-// mayBindFetch is what the server says of other cursors (inFormats): the error of a Bind that asks
-// for the rows of a stored cursor in so many formats; nil for any other, and where there is no such
-// cursor.
+// mayBindFetch is what the server says of other cursors (inFormats): the error of a Bind that asks for the rows of a
+// stored cursor in so many formats; nil for any other, and where there is no such cursor.
 func (s *session) mayBindFetch(name string, formats int) error {
 	x := s.stored[name]
 	if x == nil || formats <= 1 {
@@ -208,8 +203,7 @@ func (s *session) executeStored(name string, frame []byte) error {
 	return s.tellStored(rows, end)
 }
 
-// errStoredFormats refuses rows in the binary format. The cursor has not moved: its client may ask
-// for text.
+// errStoredFormats refuses rows in the binary format. The cursor has not moved: its client may ask for text.
 var errStoredFormats = &wire.Error{Code: retry.StateUnsupported, Message: "rows of this cursor cannot be had in the binary format",
 	Detail: "The rows of a cursor WITH HOLD are kept as text. Of numbers, booleans, texts, dates, times, bytea, uuid, json and jsonb there is a binary form, unless extra_float_digits was set below 1, or DateStyle was not ISO, or IntervalStyle not postgres.",
 	Hint:   "Ask for the text format, or cast the column."}

@@ -1,0 +1,49 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// TestOrderOfObservers holds the order in which each point calls the features. Another order is another behaviour:
+// settings end with a COMMIT whose job an index awaits, for one.
+func TestOrderOfObservers(t *testing.T) {
+	t.Parallel()
+	got := map[string][]string{}
+	for i := range observers {
+		o := &observers[i]
+		for point, has := range map[string]bool{"ran": o.ran != nil} {
+			if has {
+				got[point] = append(got[point], o.name)
+			}
+		}
+	}
+	for point, want := range map[string]string{
+		"ran": "sequences, index jobs, unparsed texts, settings, options, statements, schema",
+	} {
+		if names := strings.Join(got[point], ", "); names != want {
+			t.Errorf("%s: %s, want %s", point, names, want)
+		}
+	}
+}
+
+// TestPlainStatementsAreNotObserved holds that most statements meet no call of a table.
+func TestPlainStatementsAreNotObserved(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		kind       rewrite.Kind
+		statements int
+		want       bool
+	}{
+		{rewrite.Empty, 0, false}, {rewrite.Read, 1, false}, {rewrite.Read, 3, false}, {rewrite.Write, 1, false},
+		{rewrite.Write, 0, true}, {rewrite.Write, 2, true}, {rewrite.Setting, 1, true}, {rewrite.Control, 1, true},
+		{rewrite.DDL, 1, true}, {rewrite.Unknown, 0, true},
+	} {
+		plan := &rewrite.Plan{Kind: test.kind, Statements: make([]rewrite.Statement, test.statements)}
+		if observed(plan) != test.want {
+			t.Errorf("kind %d, %d statements: observed %v", test.kind, test.statements, !test.want)
+		}
+	}
+}
