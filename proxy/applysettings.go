@@ -15,20 +15,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The settings of a session at its backend: brought there before a transaction begins
-// (applySettings, called by ensureBackend), and put back to the client's startup values
-// behind a RESET, for which a server has values of its own (restoreStartup,
-// restoreInGroup). A replay uses syncSettings alone.
+// The settings of a session at its backend: brought there before a transaction begins (applySettings, called by
+// ensureBackend), and put back to the client's startup values behind a RESET, for which a server has values of its own
+// (restoreStartup, restoreInGroup). A replay uses syncSettings alone.
 
-// mostSettingLosses is how many backends may be lost in a row while their settings
-// are applied: more are no accident.
+// mostSettingLosses is how many backends may be lost in a row while their settings are applied: more are no accident.
 const mostSettingLosses = 3
 
-// applySettings brings the backend's settings to the session's, in a Sync group of its own,
-// and waits for the answer: what follows must not run under others'. A backend that is lost
-// meanwhile has got nothing of the client's: the next is taken. With an error none of the
-// turn has been sent, and the session has been moved to where the error leaves it; inBlock
-// says that a BEGIN was answered before, which then is kept in unserved.
+// applySettings brings the backend's settings to the session's, in a Sync group of its own, and waits for the answer:
+// what follows must not run under others'. A backend that is lost meanwhile has got nothing of the client's: the next
+// is taken. With an error none of the turn has been sent, and the session has been moved to where the error leaves it;
+// inBlock says that a BEGIN was answered before, which then is kept in unserved.
 func (s *session) applySettings(inBlock bool) error {
 	e := lost
 	if inBlock {
@@ -64,9 +61,8 @@ func (s *session) applySettings(inBlock bool) error {
 	return s.notApplied(e, inBlock, refusal, err, clientErr)
 }
 
-// fitBackend is syncSettings, and has the schema read where the backend may know a newer one:
-// see meetSchema. What else may have to be asked of it goes first, since a server tells but
-// once that the schema has changed.
+// fitBackend is syncSettings, and has the schema read where the backend may know a newer one: see meetSchema. What else
+// may have to be asked of it goes first, since a server tells but once that the schema has changed.
 func (s *session) fitBackend() (refusal []byte, err error) {
 	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.on {
 		return refusal, err
@@ -83,9 +79,8 @@ func (s *session) fitBackend() (refusal []byte, err error) {
 // soundAfter reports whether an error of fitBackend leaves the backend sound.
 func soundAfter(err error) bool { return stops(err) || isRefusal(err) || err == errClientGone }
 
-// notApplied ends what applySettings could not do: refusal is the server's, err is what
-// came between, and told is for the client where the backend was lost. e moves the session.
-// It returns the error of applySettings.
+// notApplied ends what applySettings could not do: refusal is the server's, err is what came between, and told is for
+// the client where the backend was lost. e moves the session. It returns the error of applySettings.
 func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
 	// A cancel, a timeout, a cut, or a schema that could not be read: the backend serves on,
@@ -124,9 +119,8 @@ func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientE
 	}
 }
 
-// unrestored are the SETs that give the settings of the client's startup which the
-// transaction has reset their startup values: the server has put its own in force. They are
-// in the order of their names, and SET LOCAL where the reset was.
+// unrestored are the SETs that give the settings of the client's startup which the transaction has reset their startup
+// values: the server has put its own in force. They are in the order of their names, and SET LOCAL where the reset was.
 func (s *session) unrestored() (sets []rewrite.Change) {
 	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
 		last := s.settings.Staged.Last(name)
@@ -142,10 +136,9 @@ func (s *session) unrestored() (sets []rewrite.Change) {
 	return sets
 }
 
-// restoreStartup puts the client's startup values in force, in front of what it sends next
-// in its block. Between two turns of a block nothing is owed, so that a round trip is
-// possible. An error is a lost backend, or for the client: the server has refused a value,
-// and its block has failed.
+// restoreStartup puts the client's startup values in force, in front of what it sends next in its block. Between two
+// turns of a block nothing is owed, so that a round trip is possible. An error is a lost backend, or for the client:
+// the server has refused a value, and its block has failed.
 func (s *session) restoreStartup() error {
 	sets := s.unrestored()
 	if len(sets) == 0 {
@@ -187,9 +180,8 @@ func setText(c rewrite.Change) string {
 	return verb + settings.QuoteName(c.Name) + " TO " + c.SQL
 }
 
-// resetsStartup reports whether a statement that a shared backend runs puts its own value
-// in force where the client's startup has given one. st may be nil, which is no such
-// statement.
+// resetsStartup reports whether a statement that a shared backend runs puts its own value in force where the client's
+// startup has given one. st may be nil, which is no such statement.
 func (s *session) resetsStartup(st *rewrite.Statement) bool {
 	if st == nil || s.dedicated || len(s.settings.Startup.SQL) == 0 {
 		return false
@@ -205,10 +197,9 @@ func (s *session) resetsStartup(st *rewrite.Statement) bool {
 	})
 }
 
-// restoreInGroup is restoreStartup between the frames of a Sync group, behind one that has
-// reset something. The SETs go in front of the client's next frames, as frames whose
-// answers are for nobody, by a portal of Sluice's own. With nil the group goes on, unless
-// t.skip says that the reset has failed.
+// restoreInGroup is restoreStartup between the frames of a Sync group, behind one that has reset something. The SETs go
+// in front of the client's next frames, as frames whose answers are for nobody, by a portal of Sluice's own. With nil
+// the group goes on, unless t.skip says that the reset has failed.
 func (s *session) restoreInGroup() error {
 	if err := s.makeAnswer(); err != nil || s.t.skip {
 		return err
@@ -259,9 +250,8 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 	return nil
 }
 
-// heedless reports whether a statement surely means the same whatever settings of the
-// startup are in force: of what pools send to reset a session, each does. sql is the text
-// that the plan is of.
+// heedless reports whether a statement surely means the same whatever settings of the startup are in force: of what
+// pools send to reset a session, each does. sql is the text that the plan is of.
 func (s *session) heedless(st *rewrite.Statement, sql []byte) bool {
 	switch {
 	case st.End > len(sql):
@@ -284,14 +274,15 @@ var heedlessText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallo
 var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
 	Hint: "Send it in a request of its own, or at the end of the string."}
 
-// syncSettings is what applySettings sends; refusal is the server's. The backend is idle,
-// outside a transaction. The error may be one that stops the turn: then the backend is as
-// it should be, unless it is broken. Where the backend has the session's settings already,
-// which a comparison of pointers mostly tells, nothing is sent.
+// syncSettings is what applySettings sends; refusal is the server's. The backend is idle, outside a transaction. The
+// error may be one that stops the turn: then the backend is as it should be, unless it is broken. Where the backend has
+// the session's settings already, which a comparison of pointers mostly tells, nothing is sent.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
-	if err := s.clearSequences(); err != nil {
-		return nil, err
+	if s.srv.watched.Load() {
+		if err := s.srv.observers.attached(s); err != nil {
+			return nil, err
+		}
 	}
 	reset := ""
 	if b.unsure && !s.keeps() {
@@ -345,9 +336,8 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 	return refusal, err
 }
 
-// noteCalls is told of a statement that has run, in whole or in part: what the functions
-// that it calls have set for the session is not known. It counts when the transaction is
-// committed (commitSettings).
+// noteCalls is told of a statement that has run, in whole or in part: what the functions that it calls have set for the
+// session is not known. It counts when the transaction is committed (commitSettings).
 func (s *session) noteCalls(st *rewrite.Statement) {
 	if st.Calls && s.srv.resetsAuto {
 		s.settings.Stage(settings.Unseen)

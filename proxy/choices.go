@@ -12,21 +12,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What a client has otherwise than the configuration says (rewrite.Choices): its user's values
-// (Config.Users), over these what its startup gave, over these what it has SET. They are settings
-// of Sluice's own, sluice.<key>, which no server sees: package settings keeps them, with the
-// transactions, savepoints and resets that settings have. Of most sessions there are none, which
-// costs them the comparison of two pointers.
+// What a client has otherwise than the configuration says (rewrite.Choices): its user's values (Config.Users), over
+// these what its startup gave, over these what it has SET. They are settings of Sluice's own, sluice.<key>, which no
+// server sees: package settings keeps them, with the transactions, savepoints and resets that settings have. Of most
+// sessions there are none, which costs them the comparison of two pointers.
 //
-// A text is planned by the choices that are in force when it comes, and a prepared statement anew
-// where others are in force at its Bind. A string is planned as a whole: with choices in it, it is run in
-// pieces, each planned when what stands in front has run; the rest of one that begins with all of its choices is
-// one piece (choosesFirst), of others see choicestring.go. Behind a COMMIT whose answer is still owed, what is
-// in force is waited for (closeGroup).
+// A text is planned by the choices that are in force when it comes, and a prepared statement anew where others are in
+// force at its Bind. A string is planned as a whole: with choices in it, it is run in pieces, each planned when what
+// stands in front has run; the rest of one that begins with all of its choices is one piece (choosesFirst), of others
+// see choicestring.go. Behind a COMMIT whose answer is still owed, what is in force is waited for (closeGroup).
 //
-// How a block is committed (ddl.in_transactions) is settled with its first statement: no later one
-// can change it, and a RESET ALL or the end of a SET LOCAL does so for the next block. What is
-// chosen in the block for its duration outlives the parts that are committed (parts.by).
+// How a block is committed (ddl.in_transactions) is settled with its first statement: no later one can change it, and a
+// RESET ALL or the end of a SET LOCAL does so for the next block. What is chosen in the block for its duration outlives
+// the parts that are committed (parts.by).
 
 // chosen is how a session has its statements carried out. planner (the method) keeps it up to date.
 type chosen struct {
@@ -34,8 +32,7 @@ type chosen struct {
 	planner *rewrite.Planner
 	// by are the client's choices that it was made for; nil for none.
 	by *rewrite.Choices
-	// user is what the client's user has, under all that the client chooses; never nil, and of
-	// all sessions.
+	// user is what the client's user has, under all that the client chooses; never nil, and of all sessions.
 	user *rewrite.Choices
 }
 
@@ -292,9 +289,8 @@ func (s *session) mayChoose(c *rewrite.Change) (value string, err error) {
 	return text, nil
 }
 
-// chooses is a value of a setting of Sluice's own, as it is kept, where a client may choose it: by its
-// startup, and by SET. The error is for the client: first of the name, then of the right, as
-// PostgreSQL has it, and then of the value.
+// chooses is a value of a setting of Sluice's own, as it is kept, where a client may choose it: by its startup, and by
+// SET. The error is for the client: first of the name, then of the right, as PostgreSQL has it, and then of the value.
 func (srv *Server) chooses(name, value string) (string, error) {
 	if err := srv.mayChoose(name); err != nil {
 		return "", err

@@ -10,10 +10,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Transaction control that Sluice answers itself: a BEGIN, which is sent only in front of
-// the first statement that needs a server; the end of a block that no server has seen; and
-// everything in a block that failed without a server, or whose backend was lost (state
-// failed).
+// Transaction control that Sluice answers itself: a BEGIN, which is sent only in front of the first statement that
+// needs a server; the end of a block that no server has seen; and everything in a block that failed without a server,
+// or whose backend was lost (state failed).
 
 // failedHere reports whether Sluice answers a text for the block being a failed one: no server knows of the block, or
 // none would say why it does not take the text.
@@ -41,10 +40,9 @@ func (s *session) answerFailed(plan *rewrite.Plan) error {
 	return s.ready()
 }
 
-// behindEnd is a string of statements whose first ends the block, without that one, where
-// the block's backend was lost: the others are run. nil for any other text. Spaces take the
-// first one's place, so that positions in errors, which count characters, are those in the
-// client's text.
+// behindEnd is a string of statements whose first ends the block, without that one, where the block's backend was lost:
+// the others are run. nil for any other text. Spaces take the first one's place, so that positions in errors, which
+// count characters, are those in the client's text.
 func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 	if s.state != failed || len(plan.Statements) < 2 || s.emulates(plan) {
 		return nil
@@ -60,9 +58,8 @@ func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 	return append(behind, sql[st.End:]...)
 }
 
-// chains reports whether st, the end of a block that has failed here, can be what it says.
-// Of a block whose backend was lost nobody knows what AND CHAIN would begin; of one that
-// never had a backend the BEGIN is known (unserved).
+// chains reports whether st, the end of a block that has failed here, can be what it says. Of a block whose backend was
+// lost nobody knows what AND CHAIN would begin; of one that never had a backend the BEGIN is known (unserved).
 func (s *session) chains(st *rewrite.Statement) bool {
 	return !st.Tx.Chain || s.unserved != nil && s.srv.cfg.Kind != DSQL
 }
@@ -81,9 +78,8 @@ func (s *session) errInFailed(plan *rewrite.Plan) *wire.Error {
 	return errAborted
 }
 
-// errReturnFailed is the error of ROLLBACK TO in such a block: a block that no backend has
-// served has no savepoint (3B001), and of those of a lost block nobody knows (25P02).
-// Savepoints that Sluice emulates do not get here.
+// errReturnFailed is the error of ROLLBACK TO in such a block: a block that no backend has served has no savepoint
+// (3B001), and of those of a lost block nobody knows (25P02). Savepoints that Sluice emulates do not get here.
 func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 	if s.unserved == nil {
 		return errAborted
@@ -91,10 +87,9 @@ func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 	return errNoSavepoint(st.Tx.Name)
 }
 
-// endFailed is COMMIT, ROLLBACK or PREPARE TRANSACTION of a block whose backend was lost,
-// or that had none. Each is answered ROLLBACK, as in any failed block, and takes back what
-// Sluice has answered in the block. AND CHAIN begins the same block again. The caller ends
-// the turn.
+// endFailed is COMMIT, ROLLBACK or PREPARE TRANSACTION of a block whose backend was lost, or that had none. Each is
+// answered ROLLBACK, as in any failed block, and takes back what Sluice has answered in the block. AND CHAIN begins the
+// same block again. The caller ends the turn.
 func (s *session) endFailed(st *rewrite.Statement) error {
 	s.endTransaction(false)
 	s.settings.Staged.Rollback()
@@ -111,13 +106,12 @@ func (s *session) endFailed(st *rewrite.Statement) error {
 		}
 	}
 	s.unserved = nil
-	s.partsEnded()
+	s.srv.observers.ended(s, false)
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
-// controlLocally answers BEGIN, and the end of a block that no server has seen. Everything
-// else goes to the server (done is false): so does any command while a backend is held,
-// since that one knows the block.
+// controlLocally answers BEGIN, and the end of a block that no server has seen. Everything else goes to the server
+// (done is false): so does any command while a backend is held, since that one knows the block.
 func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	st := plan.Single()
 	if st == nil || s.b != nil {
@@ -138,7 +132,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		s.srv.metrics.LocalAnswer(metrics.LocalEnd)
 		s.deferredBegin = nil
 		s.endTransaction(false)
-		s.partsEnded()
+		s.srv.observers.ended(s, false)
 		s.settings.EndKept(st.Tx.Verb == rewrite.Rollback)
 		s.startsAnew()
 		if err := s.move(endAnswered); err != nil {
@@ -180,8 +174,7 @@ func (s *session) beginAgain(st *rewrite.Statement, sql []byte) (err error) {
 	return s.tellWeakened(st, beginTag(st, sql))
 }
 
-// beginHeldBack answers BEGIN, of that text, and keeps it for the first statement that needs a
-// server.
+// beginHeldBack answers BEGIN, of that text, and keeps it for the first statement that needs a server.
 func (s *session) beginHeldBack(st *rewrite.Statement, sql []byte) (err error) {
 	text := sql
 	if s.beginsReadOnly(&st.Tx) {
@@ -197,8 +190,7 @@ func (s *session) beginHeldBack(st *rewrite.Statement, sql []byte) (err error) {
 	return s.tellWeakened(st, beginTag(st, sql))
 }
 
-// tellWeakened tells the tag of a statement about transactions, behind the warning of a level that
-// is taken for less.
+// tellWeakened tells the tag of a statement about transactions, behind the warning of a level that is taken for less.
 func (s *session) tellWeakened(st *rewrite.Statement, tag []byte) error {
 	if st.Weakened {
 		return s.tell(s.warnsWeakened(), tag)
@@ -243,9 +235,8 @@ func (s *session) foldsNow(st *rewrite.Statement) bool {
 	return s.state == begun && s.tx.log == nil && s.foldsModes(st)
 }
 
-// foldModes answers such a statement: what is held back is another BEGIN from now on. What was in
-// it is not lost, since a BEGIN that is held back says no other mode, and no level that DSQL does not
-// have anyway.
+// foldModes answers such a statement: what is held back is another BEGIN from now on. What was in it is not lost, since
+// a BEGIN that is held back says no other mode, and no level that DSQL does not have anyway.
 func (s *session) foldModes(st *rewrite.Statement) (err error) {
 	text := beginReadWrite
 	if st.Tx.ReadOnly {
@@ -272,9 +263,8 @@ var (
 	frameRollback = wire.AppendCommand(nil, "ROLLBACK")
 )
 
-// endsFailed reports whether a failed transaction takes a statement: PostgreSQL takes those
-// that end it, in whole or in part. Where the block has failed here alone, AND CHAIN is
-// taken only if it can be done.
+// endsFailed reports whether a failed transaction takes a statement: PostgreSQL takes those that end it, in whole or in
+// part. Where the block has failed here alone, AND CHAIN is taken only if it can be done.
 func (s *session) endsFailed(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	if st == nil || s.state == failed && !s.chains(st) || s.chainsInFailed(plan) {

@@ -43,6 +43,9 @@ func (s *session) holdsTag(v verdict, tag []byte) (verdict, error) {
 	return v, s.passSpan(now)
 }
 
+// indexJobEnded records that a statement has ended the transaction of a CREATE INDEX.
+func indexJobEnded(s *session, committed bool) { s.tx.job.Ended(committed) }
+
 // indexJobRan records a statement that has run in the transaction of a CREATE INDEX, or before one.
 func indexJobRan(s *session, o *owed, st *rewrite.Statement, _ []byte) {
 	switch {

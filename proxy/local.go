@@ -30,8 +30,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if st := plan.Single(); s.runsCursor(st) {
 		return true, s.cursorQuery(plan, st)
 	}
-	// Behind frames of a group the answer has a place in the server's order: see
-	// substituted.
+	// Behind frames of a group the answer has a place in the server's order: see substituted.
 	if t.touched {
 		return false, nil
 	}
@@ -74,8 +73,7 @@ func (s *session) localNow(plan *rewrite.Plan) bool {
 	return s.maybeLocal(plan) && s.localStatement(plan.Single())
 }
 
-// localStatement decides for one statement. In a failed block nothing is answered here: the
-// server has to refuse it.
+// localStatement decides for one statement. In a failed block nothing is answered here: the server has to refuse it.
 func (s *session) localStatement(st *rewrite.Statement) bool {
 	here := s.srv.handlers[st.Does].here
 	return here != nil && s.status() != 'E' && here(s, st)
@@ -122,9 +120,8 @@ func (s *session) resetsCarried(st *rewrite.Statement) bool {
 	return true
 }
 
-// setsBegin reports whether settings say how a transaction begins. The server begins one at
-// the first frame of a group, and a reset in the group does not change it: so the server
-// has to see such a reset.
+// setsBegin reports whether settings say how a transaction begins. The server begins one at the first frame of a group,
+// and a reset in the group does not change it: so the server has to see such a reset.
 func (s *session) setsBegin() bool {
 	for _, set := range [...]*settings.Values{s.settings.InForce, s.settings.Startup} {
 		for name := range set.SQL {
@@ -172,9 +169,8 @@ func resetsRole(st *rewrite.Statement) bool {
 	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && ofRole(&st.Changes[0])
 }
 
-// setsRole reports whether a statement sets another role, for its transaction or longer. Where one is
-// owed, or stands in front in a string, nobody knows yet whether it succeeds: a reset behind it is the
-// server's to judge.
+// setsRole reports whether a statement sets another role, for its transaction or longer. Where one is owed, or stands
+// in front in a string, nobody knows yet whether it succeeds: a reset behind it is the server's to judge.
 func setsRole(st rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action <= rewrite.SetLocal && ofRole(&c) })
 }
@@ -183,9 +179,8 @@ func setsRole(st rewrite.Statement) bool {
 // sets the role back as well, so that a reset of either is a reset of what SET LOCAL ROLE has set.
 func ofRole(c *rewrite.Change) bool { return c.Name == "role" || c.Name == "session_authorization" }
 
-// runLocal answers one statement: describe says whether its rows need describing, several
-// that others stand in its string. An error is for the client. The answer stands behind all
-// that is owed.
+// runLocal answers one statement: describe says whether its rows need describing, several that others stand in its
+// string. An error is for the client. The answer stands behind all that is owed.
 func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error {
 	if st.Does == rewrite.ClosesAll && len(s.portals) > 0 {
 		return errPortalsOpen
@@ -320,9 +315,8 @@ func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, 
 	return nil, nil
 }
 
-// change makes one change of a setting, or DISCARD ALL; frame is what goes in front of the
-// tag, a warning for one. DISCARD ALL leaves nothing of the session, and so gives up a
-// backend that it keeps.
+// change makes one change of a setting, or DISCARD ALL; frame is what goes in front of the tag, a warning for one.
+// DISCARD ALL leaves nothing of the session, and so gives up a backend that it keeps.
 func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err error) {
 	if settings.IsOwn(c.Name) {
 		return s.choose(c, several)
@@ -333,11 +327,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	case rewrite.Reset:
 		return nil, s.settings.Reset(c.Name)
 	case rewrite.DiscardAll:
-		s.unlockAll()
-		s.discardHere()
-		s.forgetStatements()
-		s.closePortals()
-		s.dropAllStored()
+		s.srv.observers.discarded(s)
 		switch {
 		case s.b == nil:
 		case s.t.touched: // it leaves its backend at the turn's end

@@ -244,8 +244,7 @@ func (l *sessionLocks) lose() {
 	l.loseLocked()
 }
 
-// loseLocked is lose for whoever has mu. It is counted and logged once a session, however many of
-// its locks are gone.
+// loseLocked is lose for whoever has mu. It is counted and logged once a session, however many of its locks are gone.
 func (l *sessionLocks) loseLocked() {
 	if !l.lost.Swap(true) {
 		l.srv.metrics.AdvisoryLock(metrics.LockLost)
@@ -275,6 +274,13 @@ func (l *sessionLocks) promise(ctx context.Context) (ok bool, err error) {
 	}
 	err = l.renewAlone(ctx)
 	return err == nil && !l.lost.Load() && l.promised(), err
+}
+
+// locksDetaching records that the session's backend is given up.
+func locksDetaching(s *session) {
+	if s.advisory != nil {
+		s.advisory.forsaken()
+	}
 }
 
 // forsaken is told that a backend was given up. What it may still be running is over at some time,

@@ -10,12 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// What the names in a session's texts stand for (schema.Names): the snapshot of mapping.go,
-// by the session's search path. Every text is planned by it.
+// What the names in a session's texts stand for (schema.Names): the snapshot of mapping.go, by the session's search
+// path. Every text is planned by it.
 //
-// The names are the session's as its next statement will find them: the settings that its
-// transaction has staged count, and so does what is sent and not yet answered. Where that
-// cannot be told the names are those of an unknown path.
+// The names are the session's as its next statement will find them: the settings that its transaction has staged count,
+// and so does what is sent and not yet answered. Where that cannot be told the names are those of an unknown path.
 
 // mapped is what a session remembers of its names. They hold for one snapshot and one set of
 // values, both of which are compared by pointer: most texts cost two comparisons.
@@ -33,8 +32,10 @@ type mapped struct {
 	nothing bool
 }
 
-// hidesPath are the reasons of a pin behind which nobody knows the search path, or what is
-// found by it.
+// mappingSettled: the next transaction has called no function.
+func mappingSettled(s *session, _ bool) { s.mapped.called = false }
+
+// hidesPath are the reasons of a pin behind which nobody knows the search path, or what is found by it.
 var hidesPath = map[rewrite.Pin]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
 	rewrite.PinUnparsed: true, rewrite.PinRole: true}
 
@@ -102,9 +103,8 @@ func (s *session) movesNames(plan *rewrite.Plan) bool {
 	})
 }
 
-// needsNoNames reports whether a text means the same whatever its names stand for: it has
-// none. Such are settings and the control of transactions, which clients send at their start,
-// when no backend may be there to ask.
+// needsNoNames reports whether a text means the same whatever its names stand for: it has none. Such are settings and
+// the control of transactions, which clients send at their start, when no backend may be there to ask.
 func needsNoNames(plan *rewrite.Plan) bool {
 	return plan.Kind != rewrite.Unknown && !plan.Any(func(st *rewrite.Statement) bool {
 		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
@@ -117,13 +117,11 @@ func (s *session) planStays(plan *rewrite.Plan) bool {
 	return plan.Pin == rewrite.PinUnparsed || needsNoNames(plan) || s.status() == 'E'
 }
 
-// noNames is what names stand for where no relation is known: a text that names any lacks it
-// (Plan.Lacks).
+// noNames is what names stand for where no relation is known: a text that names any lacks it (Plan.Lacks).
 var noNames = schema.New(nil).InUnknown()
 
-// nameless is the plan of a text that means the same whatever names stand for, where they
-// cannot be told for an error; nil for any other. While there is no backend to ask, only what
-// needs none is one of them.
+// nameless is the plan of a text that means the same whatever names stand for, where they cannot be told for an error;
+// nil for any other. While there is no backend to ask, only what needs none is one of them.
 func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)
 	switch {
@@ -167,9 +165,8 @@ func (s *session) planned(sql []byte) (*rewrite.Plan, *schema.Names, error) {
 	return plan, names, nil
 }
 
-// refusing are the names by which a text is refused that would be by names: such a text never
-// gets to a server, which could tell that the schema has changed. So the schema is read where
-// that was not done a moment ago.
+// refusing are the names by which a text is refused that would be by names: such a text never gets to a server, which
+// could tell that the schema has changed. So the schema is read where that was not done a moment ago.
 func (s *session) refusing(names *schema.Names) (*schema.Names, error) {
 	if s.status() == 'E' {
 		return names, nil
@@ -186,11 +183,10 @@ func (s *session) mustLook(plan *rewrite.Plan) bool {
 	return plan.Lacks && s.status() != 'E' && !s.schema.ddl
 }
 
-// asNamed has a client's statement mean what its names stand for now, as a server plans one
-// anew behind a change of the schema or of the search path, and has it carried out as the client
-// has chosen by now. Whether it still returns what
-// the client was told is found out where it is prepared (onBackend). An error is for the
-// client, or the session's end; then nothing is changed.
+// asNamed has a client's statement mean what its names stand for now, as a server plans one anew behind a change of the
+// schema or of the search path, and has it carried out as the client has chosen by now. Whether it still returns what
+// the client was told is found out where it is prepared (onBackend). An error is for the client, or the session's end;
+// then nothing is changed.
 func (s *session) asNamed(cs *clientStatement) error {
 	t := cs.tmpl
 	s.mapped.nothing = false
@@ -239,9 +235,8 @@ func (s *session) mapsUnread() error {
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// unmapped is the error of a text that names a table with mapped columns where nothing is
-// mapped; nil for any other. Of such tables it is enough to know as well as can be: the first
-// text waits for the schema, and no other does.
+// unmapped is the error of a text that names a table with mapped columns where nothing is mapped; nil for any other. Of
+// such tables it is enough to know as well as can be: the first text waits for the schema, and no other does.
 func (s *session) unmapped(sql []byte) error {
 	k := &s.srv.keeper
 	if !k.watch {

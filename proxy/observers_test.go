@@ -14,14 +14,22 @@ func TestOrderOfObservers(t *testing.T) {
 	got := map[string][]string{}
 	for i := range observers {
 		o := &observers[i]
-		for point, has := range map[string]bool{"ran": o.ran != nil} {
+		for point, has := range map[string]bool{
+			"attached": o.attached != nil, "detaching": o.detaching != nil, "ran": o.ran != nil, "ended": o.ended != nil,
+			"settled": o.settled != nil, "discarded": o.discarded != nil,
+		} {
 			if has {
 				got[point] = append(got[point], o.name)
 			}
 		}
 	}
 	for point, want := range map[string]string{
-		"ran": "sequences, index jobs, unparsed texts, settings, options, statements, schema",
+		"attached":  "sequences",
+		"detaching": "advisory locks",
+		"ran":       "sequences, index jobs, unparsed texts, settings, options, statements, schema",
+		"ended":     "index jobs, parts, schema, stored cursors",
+		"settled":   "stored cursors, mapping",
+		"discarded": "advisory locks, sequences, statements, portals, stored cursors",
 	} {
 		if names := strings.Join(got[point], ", "); names != want {
 			t.Errorf("%s: %s, want %s", point, names, want)

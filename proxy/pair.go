@@ -358,9 +358,7 @@ func (s *session) giveBack() {
 // dropBackend discards the backend, in whatever state it is. A write that is under way is ended, not awaited.
 func (s *session) dropBackend(why reservoir.Reason) {
 	b := s.b
-	if s.advisory != nil {
-		s.advisory.forsaken()
-	}
+	s.srv.observers.detaching(s)
 	s.leaveBackend(0)
 	s.forgetBackend()
 	b.src.Drop()

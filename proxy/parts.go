@@ -70,7 +70,7 @@ func (p *parts) forget() { *p = parts{how: p.how} }
 
 // partsEnded is told of the end of a block that the server, or Sluice, has answered: what is committed of
 // that block says nothing of the next. An end of Sluice's own, in front of the next part, is none.
-func (s *session) partsEnded() {
+func partsEnded(s *session, _ bool) {
 	if p := s.parts; p != nil && !s.t.outside {
 		p.by, p.stays, p.savepoints, p.timed = nil, labels{}, nil, nil
 	}

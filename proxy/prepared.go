@@ -13,14 +13,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Prepared statements: the texts as all clients share them (template, catalog), the
-// statements of a client (clientStatement), and those that a backend holds
-// (serverStatements). A client's name never reaches a server. templates.go makes templates
-// and prepares them on backends; schema.go says how long what is remembered holds.
+// Prepared statements: the texts as all clients share them (template, catalog), the statements of a client
+// (clientStatement), and those that a backend holds (serverStatements). A client's name never reaches a server.
+// templates.go makes templates and prepares them on backends; schema.go says how long what is remembered holds.
 
-// template is one statement text as clients prepare it: shared by every client and backend,
-// keyed by SQL, parameter types and the settings that change parsing. It is immutable but
-// for its atomic fields, which any session may set.
+// template is one statement text as clients prepare it: shared by every client and backend, keyed by SQL, parameter
+// types and the settings that change parsing. It is immutable but for its atomic fields, which any session may set.
 type template struct {
 	sql  string
 	cost int    // see texts
@@ -44,8 +42,7 @@ type template struct {
 	// part that answers; inTwo is that form of the others, once there is one.
 	split *rewrite.Split
 	inTwo atomic.Pointer[template]
-	// whole, of a split form, is the one that it was made of: its texts are counted while
-	// that lives.
+	// whole, of a split form, is the one that it was made of: its texts are counted while that lives.
 	whole *template
 	// accepted is 1 + the epoch in which a backend last accepted the text; 0 never.
 	accepted atomic.Uint64
@@ -63,13 +60,11 @@ type statements struct {
 	unnamed *clientStatement
 	spare   clientStatement // where unnamed points, most of the time
 	recent  *template       // of the last Parse
-	// txParsing replaces the hashes of the settings while a transaction has changed
-	// them; zero otherwise.
+	// txParsing replaces the hashes of the settings while a transaction has changed them; zero otherwise.
 	txParsing settings.Parsing
 }
 
-// description is the server's answer to Describe of a statement or portal. It is shared,
-// and immutable but for seen.
+// description is the server's answer to Describe of a statement or portal. It is shared, and immutable but for seen.
 type description struct {
 	epoch uint64
 	// seen is when the server last described it so, or bound a statement that it had
@@ -82,8 +77,7 @@ type description struct {
 // attribute (2) that it is from, type (4), size (2), modifier (4), format (2).
 const columnSize, columnType, columnFormat = 18, 6, 16
 
-// parts splits a description into ParameterDescription, nil for a portal's, and
-// RowDescription or NoData.
+// parts splits a description into ParameterDescription, nil for a portal's, and RowDescription or NoData.
 func (d *description) parts() (params, row []byte) {
 	if d.frames[0] != wire.ParameterDescription {
 		return nil, d.frames
@@ -92,8 +86,7 @@ func (d *description) parts() (params, row []byte) {
 	return d.frames[:n], d.frames[n:]
 }
 
-// params is how many parameters a described statement takes; 0 for a portal's, which says
-// nothing of them.
+// params is how many parameters a described statement takes; 0 for a portal's, which says nothing of them.
 func (d *description) params() int {
 	if params, _ := d.parts(); params != nil {
 		return int(binary.BigEndian.Uint16(params[wire.HeaderLen:]))
@@ -190,8 +183,7 @@ func (c *catalog) find(key []byte) *template {
 	return e.Value.(*catalogEntry).tmpl
 }
 
-// add stores a template unless another session was faster, and returns the one
-// that is stored.
+// add stores a template unless another session was faster, and returns the one that is stored.
 func (c *catalog) add(key []byte, t *template) *template {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,17 +222,13 @@ type clientStatement struct {
 	cost, columns int32
 	// epoch is that of the schema which the client prepared it under.
 	epoch uint64
-	// names is the number of what names stood for when the template's plan was last seen to
-	// hold; see asNamed.
+	// names is the number of what names stood for when the template's plan was last seen to hold; see asNamed.
 	names uint64
-	// described is what the client was told when it asked for a description; nil if it
-	// never did.
+	// described is what the client was told when it asked for a description; nil if it never did.
 	described *description
-	// known is what it would have been told when it prepared the statement; nil
-	// if nobody knew.
+	// known is what it would have been told when it prepared the statement; nil if nobody knew.
 	known *description
-	// since is 1 + session.heard of a Parse that was answered from memory; 0: the
-	// server was asked.
+	// since is 1 + session.heard of a Parse that was answered from memory; 0: the server was asked.
 	since uint64
 	// declares is what it declares, where tmpl is of the query of a cursor; else nil. optsOut:
 	// a comment in front of that query asks for no replay.

@@ -12,19 +12,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Whether texts that look like reads are reads, by the database. sendQuery, bindOnBackend
-// and others ask it for each such text (judged), a replay of a lost read asks anew
-// (stillReads).
+// Whether texts that look like reads are reads, by the database. sendQuery, bindOnBackend and others ask it for each
+// such text (judged), a replay of a lost read asks anew (stillReads).
 
 // A session that loses its state with its backend has it asked only where the answer decides
 // whether the text is run at all, in a READ ONLY transaction: elsewhere it says no more than
 // whether a lost read is run again, and such a session ends with the backend.
 
-// A text alone hardly ever shows that it only reads: a view, an attribute, an operator
-// or a cast may run a function that writes. A database in which no function of a user's
-// that may write can be reached in such a way shows it for all texts: PostgreSQL holds
-// functions that are not VOLATILE to reading. purity remembers what a database answered
-// to that.
+// A text alone hardly ever shows that it only reads: a view, an attribute, an operator or a cast may run a function
+// that writes. A database in which no function of a user's that may write can be reached in such a way shows it for all
+// texts: PostgreSQL holds functions that are not VOLATILE to reading. purity remembers what a database answered to
+// that.
 type purity struct {
 	pace question.Pace
 	// answer is 1 + the epoch of the schema that it is of, doubled, and 1 more when
@@ -51,12 +49,11 @@ func (p *purity) fault(now time.Time, changed bool) (pause time.Duration) {
 	return pause
 }
 
-// isPure asks for functions that may write, and run where nobody calls them by name:
-// because something else is made of them (a view, a policy, an operator, a cast, an
-// aggregate, a domain), because of an attribute's name (a row or anything is their first
-// argument), or in the place of a builtin of the same name. Functions of triggers and of
-// defaults run with a write only. A foreign table may stand for anything. The second
-// column says that some function asks for what a session drew of sequences.
+// isPure asks for functions that may write, and run where nobody calls them by name: because something else is made of
+// them (a view, a policy, an operator, a cast, an aggregate, a domain), because of an attribute's name (a row or
+// anything is their first argument), or in the place of a builtin of the same name. Functions of triggers and of
+// defaults run with a write only. A foreign table may stand for anything. The second column says that some function
+// asks for what a session drew of sequences.
 const isPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolatile = 'v' AND (` +
 	`EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid` +
 	` AND d.classid NOT IN ('pg_catalog.pg_trigger'::pg_catalog.regclass, 'pg_catalog.pg_event_trigger'::pg_catalog.regclass, 'pg_catalog.pg_attrdef'::pg_catalog.regclass))` +
@@ -72,10 +69,9 @@ const builtins = `('pg_catalog', 'information_schema', 'sys')`
 const askPure = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname NOT IN ` + builtins +
 	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + isPure
 
-// judged is the plan of a text that the session runs next, on a backend that is lent: what
-// may write, although it looks like a read, is a write. In a block nothing is committed
-// before the COMMIT: there it is one where a return to a savepoint must undo it. The
-// database is asked only where nothing of a group has been sent: the question would commit
+// judged is the plan of a text that the session runs next, on a backend that is lent: what may write, although it looks
+// like a read, is a write. In a block nothing is committed before the COMMIT: there it is one where a return to a
+// savepoint must undo it. The database is asked only where nothing of a group has been sent: the question would commit
 // it. A backend that is lost over it is replaced. An error is for the client, or the session's end.
 func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	switch {
@@ -148,11 +144,10 @@ func (srv *Server) purityDue(now time.Time) bool {
 // tables all the time, ten tries failed twice in 300 reads.
 const mostPurityTries = 32
 
-// askPurity asks an idle backend whether a text that looks like a read may write, unless
-// the answer is known; anew: even then. An error is stop's, which may be nil, or says that
-// the backend was lost. An answer is of the epoch at which the question was asked: a change
-// of the schema meanwhile makes the answer worthless. While one session asks, others go by
-// the answer that is known. Behind a fault (question.Purity) the answer before holds on for a while.
+// askPurity asks an idle backend whether a text that looks like a read may write, unless the answer is known; anew:
+// even then. An error is stop's, which may be nil, or says that the backend was lost. An answer is of the epoch at
+// which the question was asked: a change of the schema meanwhile makes the answer worthless. While one session asks,
+// others go by the answer that is known. Behind a fault (question.Purity) the answer before holds on for a while.
 // answered says that the database has answered.
 func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (answered bool, err error) {
 	p := &srv.purity
@@ -188,7 +183,7 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 		return false, err
 	}
 	if asks == "t" {
-		srv.sequences.asked.Store(true)
+		srv.watched.Store(true) // sequencesAttached
 	}
 	p.pace.Answered(time.Now(), purityAge)
 	answer := (epoch + 1) << 1

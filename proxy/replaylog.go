@@ -13,13 +13,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The log of a transaction, and output that is withheld: what a session notes while it
-// relays, so that the transaction can be run again. Frames are noted before they are sent
-// (logFrame), answers as they come (noteRows, noteReply, synthesize). Package retry holds
-// the log, and says of each answer how much of it the client has already.
+// The log of a transaction, and output that is withheld: what a session notes while it relays, so that the transaction
+// can be run again. Frames are noted before they are sent (logFrame), answers as they come (noteRows, noteReply,
+// synthesize). Package retry holds the log, and says of each answer how much of it the client has already.
 
-// replays is what the replays of all sessions share; a Server without replay
-// has none.
+// replays is what the replays of all sessions share; a Server without replay has none.
 type replays struct {
 	cfg    retry.Config
 	logs   *retry.Logs[logEntry]
@@ -29,8 +27,7 @@ type replays struct {
 	alert  *retry.Alert
 }
 
-// newReplays is what the sessions of a Server share; nil where replay is off, or has
-// nothing to do.
+// newReplays is what the sessions of a Server share; nil where replay is off, or has nothing to do.
 func newReplays(cfg Config) (*replays, error) {
 	if !cfg.Replay || cfg.dedicated() {
 		return nil, nil
@@ -65,8 +62,7 @@ type transaction struct {
 	pins      bool // its statement at hand is what has the session keep its backend
 	held      bool // the session kept its backend before: it is run again there, and for OC001 only
 	began     time.Time
-	// unknown: it is to be run again because the server did not know a name; renamed: so it was
-	// already.
+	// unknown: it is to be run again because the server did not know a name; renamed: so it was already.
 	unknown, renamed bool
 	savepoints
 	// at is how its block stood when the last turn ended: where the session is in one, and that was not lost.
@@ -82,6 +78,8 @@ type transaction struct {
 	// job is the one that a CREATE INDEX of it has begun.
 	job   constraint.Pending
 	names names // given by functions: named.go
+	// watched: the end of the transaction is observed (observer.settled).
+	watched bool
 	// stood are the settings that were in force at the backend when it began.
 	stood *settings.Values
 }
@@ -123,10 +121,9 @@ type answeredHere struct {
 	strung *strung // of a string
 }
 
-// startLogging attaches the turn to the log of its transaction. It is called when the turn
-// first needs its backend. Answers that the client was given before stay outside: they are
-// delivered, and nothing of the server's went before them. A block whose log is gone goes
-// on without one.
+// startLogging attaches the turn to the log of its transaction. It is called when the turn first needs its backend.
+// Answers that the client was given before stay outside: they are delivered, and nothing of the server's went before
+// them. A block whose log is gone goes on without one.
 func (s *session) startLogging() {
 	if s.srv.replays == nil || s.dedicated {
 		return
@@ -164,12 +161,12 @@ func (s *session) optOut(asked bool) {
 	}
 }
 
-// endTransaction frees what was kept of a transaction, and gives its pass back; others may
-// be waiting for that. committed says that the client was told so, which pays into the
-// budget.
+// endTransaction frees what was kept of a transaction, and gives its pass back; others may be waiting for that.
+// committed says that the client was told so, which pays into the budget.
 func (s *session) endTransaction(committed bool) {
-	s.storedSettled(committed)
-	s.mapped.called = false
+	if s.tx.watched {
+		s.srv.observers.settled(s, committed)
+	}
 	s.tx.pass.Release()
 	if s.tx.log == nil {
 		s.tx = transaction{}
@@ -260,8 +257,7 @@ func (s *session) refuseUnread() {
 	}
 }
 
-// noting reports whether what the backend says is told to the log: not in an attempt that
-// has failed.
+// noting reports whether what the backend says is told to the log: not in an attempt that has failed.
 func (s *session) noting() bool { return s.t.logs && s.t.phase != aborting }
 
 // holding reports whether output for the client is held back: as long as a replay may
@@ -270,9 +266,8 @@ func (s *session) holding() bool {
 	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
 }
 
-// noteRows tells the log of the rows up to the read position, and takes out of the span
-// what the client has already. It passes what comes before those. A difference ends the
-// attempt (differs).
+// noteRows tells the log of the rows up to the read position, and takes out of the span what the client has already. It
+// passes what comes before those. A difference ends the attempt (differs).
 func (s *session) noteRows(r *stretch) error {
 	src := &s.b.src
 	if r.noted == src.Pos() {
@@ -299,9 +294,8 @@ func (s *session) noteRows(r *stretch) error {
 	return nil
 }
 
-// noteReply tells the log of a frame that is not a row, and returns how many of its leading
-// bytes the client has already: all or none of an error or notice. A difference ends the
-// attempt, and the frame is for nobody.
+// noteReply tells the log of a frame that is not a row, and returns how many of its leading bytes the client has
+// already: all or none of an error or notice. A difference ends the attempt, and the frame is for nobody.
 func (s *session) noteReply(typ byte, frame []byte) int {
 	l := s.tx.log
 	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != repeating && !l.Behind() {
@@ -319,8 +313,7 @@ func (s *session) noteReply(typ byte, frame []byte) int {
 	return drop
 }
 
-// synthesize sends the client an answer that was made up, unless it has that answer
-// already.
+// synthesize sends the client an answer that was made up, unless it has that answer already.
 func (s *session) synthesize(b []byte) error {
 	if s.noting() && s.tx.log.Made(len(b)) > 0 {
 		return nil
@@ -355,8 +348,7 @@ func (s *session) flushToClient() error {
 	return nil
 }
 
-// limitHold bounds how long output that has come in part is held back: from its first part
-// on, hold_time.
+// limitHold bounds how long output that has come in part is held back: from its first part on, hold_time.
 func (s *session) limitHold() {
 	t := s.t
 	if t.holdEnd.IsZero() && s.withheld.Len() > 0 {

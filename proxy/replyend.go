@@ -68,16 +68,15 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	}
 	switch {
 	case observed(o.plan): // a plain read or write, which most are, meets no observer
-		s.observeRun(o, st, tag)
+		s.srv.observers.ran(s, o, st, tag)
 	case o.plan.Kind == rewrite.Write:
 		sequencesRan(s, o, st, tag)
 		indexJobRan(s, o, st, tag)
 	}
 }
 
-// ended is told of a statement that the server has answered, and of the end of a
-// transaction that this was. Behind such an end the request goes on in another transaction:
-// the log, which is of the first, is refused, and changes of the schema count.
+// ended records a statement that the server has answered. If it has ended a transaction, the request may go on in
+// another one: the log, which is of the first, is refused.
 func (s *session) ended(o *owed, tag []byte) {
 	t := s.t
 	var did block.Ending
@@ -89,18 +88,13 @@ func (s *session) ended(o *owed, tag []byte) {
 	if did == block.GoesOn {
 		return
 	}
-	s.tx.job.Ended(did == block.Commits)
-	s.partsEnded()
 	if t.logs {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
 	if o.kind == wire.Query {
 		s.closePortals() // an Execute has closed them when it was sent
 	}
-	if did == block.Commits {
-		s.schemaCommitted()
-	}
-	s.storedSettled(did == block.Commits)
+	s.srv.observers.ended(s, did == block.Commits)
 }
 
 // endsAnyway reports whether o is being answered for a statement that ends a block even when it fails, as COMMIT does.

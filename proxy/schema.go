@@ -81,6 +81,13 @@ func (s *session) schemaCommitted() {
 	}
 }
 
+// schemaEnded makes the changes of a committed transaction count for all.
+func schemaEnded(s *session, committed bool) {
+	if committed {
+		s.schemaCommitted()
+	}
+}
+
 // schemaRan forgets what is known of the schema after a statement that has changed it.
 func schemaRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && st.Kind == rewrite.DDL {

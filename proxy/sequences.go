@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -18,19 +17,10 @@ import (
 // says that the session's transaction has drawn what is asked for. Else they fail as in a session that has drawn
 // nothing. Package sequence decides; this file asks the server.
 
-// sequences is what all sessions of a Server share.
-type sequences struct {
-	// asked: some client uses currval or lastval. From then on numbers of others are discarded at a backend before a
-	// transaction. It is never reset.
-	asked atomic.Bool
-	// pace says when a server that cannot discard them is asked again.
-	pace question.Pace
-}
-
 // askSequence decides whether a text may ask its backend for numbers drawn before; nil: it may. The error is
 // PostgreSQL's, with a hint: the session's next transaction has a backend of its own.
 func (s *session) askSequence(plan *rewrite.Plan) error {
-	s.srv.sequences.asked.Store(true)
+	s.srv.watched.Store(true) // from now on others' numbers are discarded before a transaction
 	if s.dedicated || s.sequences.Believes(s.id, &s.b.sequences) {
 		return nil
 	}
@@ -51,12 +41,12 @@ func revives(plan *rewrite.Plan) bool {
 	return plan.Any(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control })
 }
 
-// clearSequences has the server discard the numbers of others at an idle backend, before a transaction of the session.
-// A server that refuses is asked again when its answer is old, and one that cannot now after a pause
+// sequencesAttached has the server discard the numbers of others at an idle backend, before a transaction of the
+// session. A server that refuses is asked again when its answer is old, and one that cannot now after a pause
 // (question.Sequences). The error is a lost backend.
-func (s *session) clearSequences() error {
-	q := &s.srv.sequences
-	if !q.asked.Load() || !s.sequences.Others(s.id, &s.b.sequences) || !q.pace.Due(time.Now()) {
+func sequencesAttached(s *session) error {
+	pace := &s.srv.sequences
+	if !s.sequences.Others(s.id, &s.b.sequences) || !pace.Due(time.Now()) {
 		return nil
 	}
 	for range mostCatalogTries {
@@ -68,14 +58,14 @@ func (s *session) clearSequences() error {
 			s.b.sequences.Cleared()
 			return nil
 		case fault == question.Refusal:
-			q.pace.Answered(time.Now(), question.Age)
+			pace.Answered(time.Now(), question.Age)
 			return nil
 		case fault != question.Conflict:
-			q.pace.Failed(time.Now())
+			pace.Failed(time.Now())
 			return nil
 		}
 	}
-	q.pace.Failed(time.Now())
+	pace.Failed(time.Now())
 	return nil
 }
 

@@ -54,8 +54,10 @@ type Server struct {
 	planner  *rewrite.Planner
 	handlers *[rewrite.DoesCount]handler
 	// observers are called at fixed points of a session.
-	observers []observer
-	users     map[string]*rewrite.Choices // Config.Users
+	observers observerTable
+	// watched: a feature wants to see backends before a transaction (observer.attached). It is never reset.
+	watched atomic.Bool
+	users   map[string]*rewrite.Choices // Config.Users
 	// choosesParts: clients may choose whether their transactions are committed in parts.
 	choosesParts bool
 	metrics      *metrics.Proxy
@@ -82,7 +84,7 @@ type Server struct {
 	replays   *replays // nil: replay is off
 	groups    groups
 	purity    purity
-	sequences sequences
+	sequences question.Pace // when a server is asked again to discard numbers that it has refused to, or failed to
 	keeper    keeper
 	locks     *lockTable
 	accounts  *account.Process // what all sessions have remembered

@@ -41,10 +41,9 @@ func (s *session) dropAllStored() {
 	}
 }
 
-// storedSettled is told of the end of a transaction: the cursors that it declared stay if it has
-// committed, and go if it has not. The tag of a COMMIT says so before the turn has ended: what
-// fails behind it in the group takes nothing back.
-func (s *session) storedSettled(committed bool) {
+// storedEnded ends a transaction: the cursors that it declared stay if it has committed, and go if it has not. The tag
+// of a COMMIT says so before the turn has ended: a failure after it in the group takes nothing back.
+func storedEnded(s *session, committed bool) {
 	for name, x := range s.stored {
 		if x.Pending && !committed {
 			s.dropStored(name)

@@ -17,26 +17,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// How the rows of a cursor WITH HOLD come into memory: its portal is described and executed to
-// its end by Sluice, and what the server answers goes to the cursor (storedReply) instead of the
-// client. The frames are in the log. When the transaction is run again the cursor begins anew,
-// and as nobody has seen its rows they may be others.
+// How the rows of a cursor WITH HOLD come into memory: its portal is described and executed to its end by Sluice, and
+// what the server answers goes to the cursor (storedReply) instead of the client. The frames are in the log. When the
+// transaction is run again the cursor begins anew, and as nobody has seen its rows they may be others.
 //
-// Outside of a block a DECLARE does this itself (declareStored). In a block, and in a group of
-// which it may be one statement of several, it opens a portal as for any cursor, and what was not
-// fetched is stored in front of the COMMIT (storeRest) or of the end of the group (storeInGroup).
-// As in PostgreSQL, where that fails the transaction is rolled back, and the client gets the error
-// of the query for its COMMIT (commitFailed). A cursor that scrolls cannot wait: a portal does not
-// go back.
+// Outside of a block a DECLARE does this itself (declareStored). In a block, and in a group of which it may be one
+// statement of several, it opens a portal as for any cursor, and what was not fetched is stored in front of the COMMIT
+// (storeRest) or of the end of the group (storeInGroup). As in PostgreSQL, where that fails the transaction is rolled
+// back, and the client gets the error of the query for its COMMIT (commitFailed). A cursor that scrolls cannot wait: a
+// portal does not go back.
 //
-// Until its transaction has committed a stored cursor is pending. A rollback takes it away
-// (storedSettled); so does the Sync of a group that fails. One that was fetched from while it was
-// pending keeps its transaction from being run again, since other rows might come: its client has
-// some of these.
+// Until its transaction has committed a stored cursor is pending. A rollback takes it away (storedEnded); so does the
+// Sync of a group that fails. One that was fetched from while it was pending keeps its transaction from being run
+// again, since other rows might come: its client has some of these.
 //
-// Too many rows end the query at once where nothing else hangs on it. In front of a COMMIT they
-// are read to the end for nobody: the backend is wanted for the rollback, behind which the client
-// is outside of a block, as PostgreSQL has it.
+// Too many rows end the query at once where nothing else hangs on it. In front of a COMMIT they are read to the end for
+// nobody: the backend is wanted for the rollback, behind which the client is outside of a block, as PostgreSQL has it.
 
 // What is asked of a cursor before its rows are in memory goes to the portal (cursor.go), and fails as
 // for any other cursor; a return to a savepoint takes the portal away, and with it the cursor.
@@ -75,13 +71,12 @@ func (s *session) storeNow(c *rewrite.Cursor) error {
 	return s.closeCursor(c.Name)
 }
 
-// keepStored gives a cursor its name, under which it is found from now on (useStored), in the place
-// of the portal.
+// keepStored gives a cursor its name, under which it is found from now on (useStored), in the place of the portal.
 func (s *session) keepStored(name string, x *stored.Cursor) {
 	if s.stored == nil {
 		s.stored = map[string]*stored.Cursor{}
 	}
-	s.stored[name] = x
+	s.stored[name], s.tx.watched = x, true
 }
 
 // store has the server describe and run an open cursor to its end, for x. It needs the backend,
@@ -115,9 +110,8 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	if s.t.restInto = nil; f.Cut() {
 		s.t.restInto = x
 	}
-	// Nobody wants the rest. A backend that cannot be given up (giveUp) is read to the end: it keeps
-	// what its session has there, or its statement may have committed. In front of a COMMIT the
-	// ROLLBACK needs it.
+	// Nobody wants the rest. A backend that cannot be given up (giveUp) is read to the end: it keeps what its session
+	// has there, or its statement may have committed. In front of a COMMIT the ROLLBACK needs it.
 	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
@@ -237,11 +231,10 @@ func (s *session) writesFloats() bool {
 	return true
 }
 
-// commitFailed ends the transaction of a COMMIT in front of which a cursor could not be stored:
-// it is rolled back, by the Sync that the server skips to and a ROLLBACK, whose answers nobody is
-// told. Behind a COMMIT that fails no client rolls back, and it stands outside of a block. It was
-// told why, unless full says that it is still to be told. With nil the turn is over, or the rest of
-// it is to be skipped.
+// commitFailed ends the transaction of a COMMIT in front of which a cursor could not be stored: it is rolled back, by
+// the Sync that the server skips to and a ROLLBACK, whose answers nobody is told. Behind a COMMIT that fails no client
+// rolls back, and it stands outside of a block. It was told why, unless full says that it is still to be told. With nil
+// the turn is over, or the rest of it is to be skipped.
 func (s *session) commitFailed(full bool) error {
 	t := s.t
 	e := lost

@@ -46,9 +46,8 @@ func (s *session) parsing() settings.Parsing {
 	return s.settings.InForce.Parsing
 }
 
-// noteParsing notes that a statement, which is about to be sent, changes how later ones are
-// parsed. A function that it calls may do so unseen: then a key of the transaction's own is
-// used until the server's reports tell (settleParsing).
+// noteParsing notes that a statement, which is about to be sent, changes how later ones are parsed. A function that it
+// calls may do so unseen: then a key of the transaction's own is used until the server's reports tell (settleParsing).
 func (s *session) noteParsing(plan *rewrite.Plan) {
 	s.changesSchema(plan)
 	s.noteLeft(plan)
@@ -60,7 +59,9 @@ func (s *session) noteParsing(plan *rewrite.Plan) {
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
 		s.t.movesNames = s.t.movesNames || st.Calls || movesNames(st.Changes)
-		s.mapped.called = s.mapped.called || st.Calls
+		if st.Calls {
+			s.mapped.called, s.tx.watched = true, true
+		}
 		changes, constants = changes || len(st.Changes) > 0, constants|rereads(st.Changes)
 		calls = calls || st.Calls
 	}
@@ -77,10 +78,9 @@ func (s *session) noteParsing(plan *rewrite.Plan) {
 	}
 }
 
-// settleParsing compares what the backend reports in a block with what it reported before
-// the turn: a function may have changed how later statements are parsed. A guess that no
-// report confirms is taken back. Where the text itself told of changes, there is nothing to
-// find out.
+// settleParsing compares what the backend reports in a block with what it reported before the turn: a function may have
+// changed how later statements are parsed. A guess that no report confirms is taken back. Where the text itself told of
+// changes, there is nothing to find out.
 func (s *session) settleParsing() {
 	t := s.t
 	if t.parsingChanged || t.reported == s.b.reported && !t.guessed {
