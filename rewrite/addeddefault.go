@@ -204,8 +204,8 @@ func (a *Alteration) SetDefault() string {
 	return fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, parse.Identifier(a.Adding()), a.Default)
 }
 
-// Fill returns the UPDATE that sets the default in at most rows rows without it, in the order of key. An empty
-// key updates all rows.
+// Fill returns the UPDATE that sets the default where it is missing, in the order of key. rows is the maximum
+// number of rows, but an empty key updates all of them.
 func (a *Alteration) Fill(key []string, rows int) string {
 	name := parse.Identifier(a.Adding())
 	if len(key) == 0 {

@@ -102,7 +102,8 @@ var weaker = map[Isolation]bool{ReadUncommitted: true, ReadCommitted: true}
 // sampleBegin is the tree of a BEGIN with REPEATABLE READ, from which that option is copied.
 var sampleBegin = parse.Sample("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
-// begin applies the rule of isolation levels to BEGIN and START TRANSACTION.
+// begin rewrites the isolation level of a BEGIN or START TRANSACTION to REPEATABLE READ, or reports it as a
+// finding.
 func (r *rewriter) begin(p *part) {
 	st := p.st
 	if st.Tx.Verb != Begin {
@@ -147,8 +148,8 @@ func (r *rewriter) atRepeatableRead(p *part) {
 	p.st.Tx.Isolation = RepeatableRead
 }
 
-// setIsolation applies the rule of isolation levels to SET TRANSACTION, SET SESSION CHARACTERISTICS and the
-// settings of an isolation level.
+// setIsolation answers or reports statements that set an isolation level: SET TRANSACTION, SET SESSION
+// CHARACTERISTICS and the settings of a level.
 func (r *rewriter) setIsolation(p *part) {
 	st := p.st
 	level, modes, ok := levelAsked(st)

@@ -29,7 +29,7 @@ type EnumValue struct {
 	IfNotExists bool
 }
 
-// addValue applies the rule of ALTER TYPE ... ADD VALUE.
+// addValue marks an ALTER TYPE ... ADD VALUE that Sluice can carry out on a domain.
 func (r *rewriter) addValue(p *part) {
 	if !r.rules.Enums || !r.rules.Dialect || temporary(p) != "" {
 		return

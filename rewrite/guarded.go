@@ -37,7 +37,7 @@ var conditionCodes = map[string]string{
 	"invalid_schema_name": "3F000", "invalid_table_definition": "42P16",
 }
 
-// guarded applies the rule of DO blocks.
+// guarded marks a DO block whose single statement Sluice can carry out.
 func (r *rewriter) guarded(p *part) {
 	body, ok := blockOf(p.node)
 	if !ok || !r.rules.Dialect || r.planned == nil {

@@ -244,7 +244,7 @@ func (o *options) bound(bits narrow) bool {
 	return true
 }
 
-// numbered applies the rules of statements that create or change sequences.
+// numbered rewrites statements that create or change sequences.
 func (r *rewriter) numbered(p *part) {
 	switch {
 	case !r.rules.Serial && !r.rules.Dialect:
@@ -257,8 +257,8 @@ func (r *rewriter) numbered(p *part) {
 	}
 }
 
-// createSequence applies the rule of CREATE SEQUENCE. A sequence of a type below bigint gets the type's bounds,
-// so that it ends or cycles at the same number.
+// createSequence rewrites a CREATE SEQUENCE to type bigint and a cache that DSQL takes. A sequence of a smaller
+// type gets the type's bounds, so that it ends or cycles at the same number.
 func (r *rewriter) createSequence(p *part) {
 	relation := p.node.Child("sequence")
 	if relation.Text("relpersistence") == "t" {
@@ -286,7 +286,7 @@ func (r *rewriter) createSequence(p *part) {
 	o.write()
 }
 
-// alterSequence applies the rule of ALTER SEQUENCE.
+// alterSequence rewrites the CACHE of an ALTER SEQUENCE, and reports a change of type.
 func (r *rewriter) alterSequence(p *part) {
 	o := r.options(p, p.node, "options")
 	o.takeCache(SequenceCache, p.st.Start, false)

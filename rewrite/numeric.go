@@ -46,7 +46,7 @@ func NumericDigits(value string) (string, error) {
 	return fmt.Sprintf("(%d,%d)", precision, scale), nil
 }
 
-// numeric applies the rule of columns and domains of type numeric without a precision.
+// numeric adds a precision to columns and domains of type numeric without one, or reports them.
 func (r *rewriter) numeric(p *part) {
 	if r.rules.Numeric == "" && !r.rules.Dialect {
 		return

@@ -148,8 +148,8 @@ func (r *Retyping) cast(from string) string {
 	return "CAST(" + parse.Identifier(from) + " AS " + r.Type + ")"
 }
 
-// update returns an UPDATE of the new column in at most rows rows that meet condition, in the order of key. An
-// empty key updates all of them.
+// update returns an UPDATE of the new column in rows that meet condition, in the order of key. rows is the
+// maximum number of rows, but an empty key updates all of them.
 func (r *Retyping) update(value, condition string, key []string, rows int) string {
 	if len(key) > 0 {
 		list := identifiers(key, "")

@@ -302,7 +302,7 @@ func (st *Statement) replaced() bool {
 	return st.Tag != "" || st.Retag != "" || st.Guarded != nil || st.EnumValue != nil
 }
 
-// alterTable applies the rules of ALTER TABLE.
+// alterTable rewrites an ALTER TABLE, or marks it as one that Sluice carries out in steps.
 func (r *rewriter) alterTable(p *part) {
 	if r.constraints(p); p.st.Constraints != nil || r.commands(p) {
 		return
@@ -312,7 +312,7 @@ func (r *rewriter) alterTable(p *part) {
 	r.alteration(p)
 }
 
-// calls applies the rules of a query that calls functions on session state.
+// calls rewrites or answers a query that calls functions on session state, such as set_config.
 func (r *rewriter) calls(p *part) {
 	if p.advisory {
 		r.answerRelease(p)
@@ -322,7 +322,7 @@ func (r *rewriter) calls(p *part) {
 	}
 }
 
-// member applies the rules of a statement inside CREATE SCHEMA, where DSQL does not take CREATE INDEX ASYNC.
+// member rewrites a statement inside CREATE SCHEMA. DSQL does not take CREATE INDEX ASYNC there.
 func (r *rewriter) member(p *part) {
 	switch {
 	case p.node.Is("CreateStmt"), p.node.Is("CreateSeqStmt"):

@@ -18,7 +18,7 @@ func (r *rewriter) role(p *part) {
 	case c.Name != "role" && c.Name != "session_authorization":
 	case c.Name == "role" && c.Text == "none", c.Text != "" && c.Text == r.rules.Role, c.Default:
 		p.st.Changes = []Change{{Action: Reset, Name: c.Name, Default: true}}
-		p.st.Pin, p.st.Hint = NoPin, RoleHint // for the error if another role is in force and the server must reset it
+		p.st.Pin, p.st.Hint = NoPin, RoleHint // hint for the server's error if another role is in force and the server must reset it
 	case c.Action == Set:
 		r.find(found(SetRole, p.st.Start))
 	default:

@@ -32,7 +32,7 @@ func serialOf(column parse.Message) (of string, ok bool) {
 // bitsOf returns the bits of an integer type by name, or 0 for bigint.
 func bitsOf(of string) narrow { return map[string]narrow{"integer": 32, "smallint": 16}[of] }
 
-// serial applies the rule of serial and identity columns to a CREATE TABLE.
+// serial rewrites the serial and identity columns of a CREATE TABLE.
 func (r *rewriter) serial(p *part) {
 	r.numbering = r.newNumbering(p)
 	for column := range p.node.List("table_elts") {

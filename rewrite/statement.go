@@ -245,7 +245,7 @@ type Statement struct {
 
 	// These belong to a value of Does and are otherwise nil. For Alters exactly one of six is set.
 	Database    *Database    // the server does not get CREATE or DROP DATABASE (Rules.SchemaOf)
-	Advisory    *Advisory    // Locks; Tag is set, too
+	Advisory    *Advisory    // for Locks, which sets Tag as well
 	Cursor      *Cursor      // the server does not get a statement about a cursor
 	CopyIn      *CopyIn      // the server does not get the COPY
 	Alteration  *Alteration  // Alters: ALTER TABLE of one column

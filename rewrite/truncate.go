@@ -38,7 +38,7 @@ type Truncation struct {
 	qualified bool // a table has a schema in the text
 }
 
-// truncate applies the rule of TRUNCATE.
+// truncate rewrites a TRUNCATE to DELETEs if the rules allow it.
 func (r *rewriter) truncate(p *part) {
 	on := r.rules.Truncate == TruncateDelete || r.rules.Truncate == TruncateBatches
 	if !on {

@@ -23,7 +23,7 @@ type uuids struct {
 	done      bool
 }
 
-// generateUUIDs applies the rule of uuid_generate_v4() to all calls in a statement.
+// generateUUIDs rewrites all calls of uuid_generate_v4() in a statement to gen_random_uuid().
 func (r *rewriter) generateUUIDs(p *part) {
 	if !p.uuids || !r.rules.Extensions {
 		return
