@@ -62,9 +62,8 @@ func plainColumn(column parse.Message) bool {
 	return column.Child("coll_clause").Shape == nil && column.Text("storage_name") == "" && column.Text("compression") == "" && column.Child("fdwoptions").Shape == nil
 }
 
-// holds sets Held to the column's other constraints. They are added while the column has its temporary name, so
-// that no other session can have written the column before. It returns false for a constraint that cannot be
-// added.
+// holds sets Held to the column's other constraints. They are added while the column has its temporary name, so that no
+// other session can have written the column before. It returns false for a constraint that cannot be added.
 func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) bool {
 	var adds []Addition
 	for _, span := range spans {
@@ -133,8 +132,7 @@ func columnRefs(expr parse.Message, refs []parse.Message) []parse.Message {
 	return refs
 }
 
-// isFixed reports whether m is a constant other than NULL whose value does not depend on the time. Casts are
-// allowed.
+// isFixed reports whether m is a constant other than NULL whose value does not depend on the time. Casts are allowed.
 func isFixed(m parse.Message) bool {
 	for m.Is("TypeCast") {
 		m = m.Child("arg")

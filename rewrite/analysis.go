@@ -276,8 +276,7 @@ func settingless(name string) bool {
 	return strings.HasPrefix(name, "pg_") || strings.HasPrefix(name, "lo_") || strings.HasPrefix(name, "txid_")
 }
 
-// isLocal reports whether a call of set_config ends with its transaction: its third argument is the constant
-// TRUE.
+// isLocal reports whether a call of set_config ends with its transaction: its third argument is the constant TRUE.
 func isLocal(call parse.Message) bool {
 	if call.Shape == nil {
 		return false

@@ -6,8 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// trait holds the properties that all statements of one parser type share. Types without an entry in traits are
-// DDL.
+// trait holds the properties that all statements of one parser type share. Types without an entry in traits are DDL.
 type trait struct {
 	kind Kind
 	does Does

@@ -76,8 +76,7 @@ func (st *Statement) Deletes() bool {
 // Listed reports whether the plan is a single DELETE from a table of Rules.Chunked.
 func (p *Plan) Listed() bool { return p.listed }
 
-// list sets Plan.listed for a single DELETE from a table of Rules.Chunked, and for a TRUNCATE that may run in
-// batches.
+// list sets Plan.listed for a single DELETE from a table of Rules.Chunked, and for a TRUNCATE that may run in batches.
 func (r *Rules) list(sql string, tree parse.Message, plan *Plan) {
 	st := plan.Single()
 	if st != nil && st.Truncation != nil && r.Truncate == TruncateBatches && plan.Text != "" {
@@ -272,8 +271,7 @@ func (c *Chunked) Batches(key []string) (batch func(rows int) string, ok bool) {
 	return batch, len(key) > 0 && (c.truncates != nil || c.verified(batch(1)))
 }
 
-// Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. Its tables are in the order of
-// Each.
+// Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. Its tables are in the order of Each.
 func (c *Chunked) Truncation() *Truncation { return c.truncates }
 
 // Each returns the batches of every table. A DELETE has one table.

@@ -8,10 +8,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// An ALTER TABLE of several commands, one of which DSQL refuses, can be carried out command by command. The
-// order is that of PostgreSQL's passes (AT_PASS_*) with two exceptions. Added constraints stay in one
-// statement, so that they are undone together. Columns are dropped last, so that no values are lost if a
-// command fails.
+// An ALTER TABLE of several commands, one of which DSQL refuses, can be carried out command by command. The order is
+// that of PostgreSQL's passes (AT_PASS_*) with two exceptions. Added constraints stay in one statement, so that they
+// are undone together. Columns are dropped last, so that no values are lost if a command fails.
 
 // Commands is an ALTER TABLE that Sluice carries out command by command.
 type Commands struct {
@@ -136,9 +135,8 @@ func (s *splitter) verified(cmd command, relation parse.Message) bool {
 	return st.Is("AlterTableStmt") && len(st.Values("cmds")) == 1 && (parse.Intents{}).Equal(st.Child("relation"), relation) && (parse.Intents{}).Equal(st.Child("cmds"), cmd.Message)
 }
 
-// independent reports whether the commands have the same meaning one after the other. They do not if a column gets
-// two types, or a dropped column occurs in another command. A named constraint next to a dropped column is
-// excluded, too.
+// independent reports whether the commands have the same meaning one after the other. They do not if a column gets two
+// types, or a dropped column occurs in another command. A named constraint next to a dropped column is excluded, too.
 func (s *splitter) independent() bool {
 	typed, dropped, constrained := map[string]bool{}, []string{}, false
 	for _, cmd := range s.cmds {

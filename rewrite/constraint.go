@@ -400,9 +400,8 @@ func (r *constraintReader) made(sql string) parse.Message {
 	return alter.Child("cmds").Child("def")
 }
 
-// labels are the last parts of names that PostgreSQL chooses. Only the name tells Sluice's CHECK for NOT NULL
-// from an equal one of a client. Its label is therefore one that neither PostgreSQL 18 nor people use, unlike
-// not_null.
+// labels are the last parts of names that PostgreSQL chooses. Only the name tells Sluice's CHECK for NOT NULL from an
+// equal one of a client. Its label is therefore one that neither PostgreSQL 18 nor people use, unlike not_null.
 var labels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownSequence: "seq"}
 
 // Candidate returns the name that PostgreSQL chooses. Each pass, counted from 0, returns the next name to try

@@ -49,8 +49,7 @@ func (a *Addition) CreateIndex(name string) string {
 	return sql
 }
 
-// UsingIndex returns the statement that turns an index into a UNIQUE constraint. The index gets the
-// constraint's name.
+// UsingIndex returns the statement that turns an index into a UNIQUE constraint. The index gets the constraint's name.
 func (a *Addition) UsingIndex(name, index string) string {
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, parse.Identifier(name), parse.Identifier(index), a.timing)
 }
@@ -98,8 +97,7 @@ func (a *Addition) Orphan(referred []string) string {
 		identifiers(a.Keys, "f."), a.table, strings.Join(present, " AND "), a.Referred, strings.Join(same, " AND "))
 }
 
-// Mixed returns a query for a row in which only some columns of a FOREIGN KEY are NULL. MATCH FULL forbids
-// that.
+// Mixed returns a query for a row in which only some columns of a FOREIGN KEY are NULL. MATCH FULL forbids that.
 func (a *Addition) Mixed() string {
 	return fmt.Sprintf("SELECT 1 FROM %s WHERE num_nulls(%s) NOT IN (0, %d) LIMIT 1", a.table, identifiers(a.Keys, ""), len(a.Keys))
 }

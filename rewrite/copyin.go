@@ -181,8 +181,7 @@ func optionText(m parse.Message) (value string, constant bool) {
 	return "", false
 }
 
-// booleanOf returns the value of a boolean option, which is true without a value. ok is false for an invalid
-// value.
+// booleanOf returns the value of a boolean option, which is true without a value. ok is false for an invalid value.
 func booleanOf(m parse.Message, value string) (on, ok bool) {
 	if m.Child("arg").Shape == nil {
 		return true, true

@@ -120,8 +120,7 @@ func (r *rewriter) cursor(p *part) bool {
 	return true
 }
 
-// rejected returns the finding of a refused statement about a cursor. An empty remedy leaves that of the
-// catalogue.
+// rejected returns the finding of a refused statement about a cursor. An empty remedy leaves that of the catalogue.
 func rejected(remedy string, at int) Finding {
 	f := handled(CursorUse, Rejected, Error, "refused: it cannot be carried out over a portal of the protocol", at)
 	if remedy != "" {
@@ -130,8 +129,7 @@ func rejected(remedy string, at int) Finding {
 	return f
 }
 
-// declared returns the Cursor of a DECLARE, or its refusal. Refusals that PostgreSQL has, too, are
-// PostgreSQL's.
+// declared returns the Cursor of a DECLARE, or its refusal. Refusals that PostgreSQL has, too, are PostgreSQL's.
 func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
 	m := p.node
 	options := m.Integer("options")

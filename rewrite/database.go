@@ -102,8 +102,7 @@ var weaker = map[Isolation]bool{ReadUncommitted: true, ReadCommitted: true}
 // sampleBegin is the tree of a BEGIN with REPEATABLE READ, from which that option is copied.
 var sampleBegin = parse.Sample("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
-// begin rewrites the isolation level of a BEGIN or START TRANSACTION to REPEATABLE READ, or reports it as a
-// finding.
+// begin rewrites the isolation level of a BEGIN or START TRANSACTION to REPEATABLE READ, or reports it as a finding.
 func (r *rewriter) begin(p *part) {
 	st := p.st
 	if st.Tx.Verb != Begin {

@@ -86,8 +86,7 @@ func (r *rewriter) alterEnumHint(p *part) string {
 const AnotherDomain = "Make a domain of all values under another name (CREATE DOMAIN), and for each column of the type, each in a transaction of its own: " +
 	"a column of that domain; UPDATE, at most 3,000 rows at a time; DROP COLUMN of the old one; RENAME COLUMN."
 
-// addedByHand returns the advice to add a value to a domain. The steps never refuse a value that was allowed
-// before.
+// addedByHand returns the advice to add a value to a domain. The steps never refuse a value that was allowed before.
 func addedByHand(of, value string) string {
 	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + parse.Literal(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."

@@ -126,9 +126,8 @@ func (d *DomainValues) Next() string {
 	return stem + number
 }
 
-// NewestValues returns the CHECK with the highest number, and the others. follows is false if the others are
-// not its predecessors. A predecessor may have one value that newest lacks, because two sessions added a value
-// at once.
+// NewestValues returns the CHECK with the highest number, and the others. follows is false if the others are not its
+// predecessors. A predecessor may have one value that newest lacks, because two sessions added a value at once.
 func NewestValues(checks []*DomainValues) (newest *DomainValues, old []*DomainValues, follows bool) {
 	checks = slices.Clone(checks)
 	slices.SortFunc(checks, func(a, b *DomainValues) int { return cmp.Compare(a.number, b.number) })

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// Feature names something that a statement uses and DSQL lacks. The set is closed, because features label a
-// metric.
+// Feature names something that a statement uses and DSQL lacks. The set is closed, because features label a metric.
 type Feature string
 
 const (

@@ -63,8 +63,7 @@ type Finding struct {
 	Outcome   Outcome
 	Severity  Severity
 	Operation string
-	// Reason says how DSQL treats the feature, and Action what Sluice does. Remedy is advice for a person, or
-	// "".
+	// Reason says how DSQL treats the feature, and Action what Sluice does. Remedy is advice for a person, or "".
 	Reason, Action, Remedy string
 	// At is the byte offset of the statement, or of the concerned part, in the client's text.
 	At int

@@ -76,8 +76,7 @@ func (r *rewriter) onlyReads(condition string) bool {
 	return st != nil && plan.Kind == Read && plan.Text == "" && st.Pin == NoPin && !st.Calls && st.Refusal == nil && st.Tag == "" && len(st.Changes) == 0 && !plan.Contends
 }
 
-// blockOf returns the text of a DO block in PL/pgSQL. ok is false for another language or a block that is too
-// long.
+// blockOf returns the text of a DO block in PL/pgSQL. ok is false for another language or a block that is too long.
 func blockOf(node parse.Message) (body string, ok bool) {
 	for option := range node.List("args") {
 		arg := option.Child("arg")

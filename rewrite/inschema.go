@@ -11,9 +11,8 @@ import (
 // usualSchema is the SQL constant with which schema tools select the tables of their database.
 const usualSchema = "'public'"
 
-// InSchema adapts sql for a session whose database is mapped to a schema. In queries of information_schema
-// only, `table_schema = 'public'` becomes a comparison with schema. changed is false if sql is returned as it
-// is.
+// InSchema adapts sql for a session whose database is mapped to a schema. In queries of information_schema only,
+// `table_schema = 'public'` becomes a comparison with schema. changed is false if sql is returned as it is.
 func (p *Planner) InSchema(sql []byte, schema string) (own []byte, changed bool) {
 	if !bytes.Contains(sql, []byte(usualSchema)) || !bytes.Contains(bytes.ToLower(sql), []byte("information_schema")) || p.config.guard(sql) != parse.Fits {
 		return sql, false

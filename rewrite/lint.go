@@ -27,8 +27,7 @@ func (p *Planner) Linter() *Linter {
 	return l
 }
 
-// Session returns a Linter for another session with the same tables. how describes the tool that runs the
-// script.
+// Session returns a Linter for another session with the same tables. how describes the tool that runs the script.
 func (l *Linter) Session(how Running) *Linter {
 	s := &Linter{planner: l.planner, tables: l.tables, run: run{Running: how}}
 	s.begin()

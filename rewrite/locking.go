@@ -175,8 +175,7 @@ func clausesOf(ph *parse.Phrase) []clause {
 	return all
 }
 
-// clauseAt returns the locking clause whose FOR is token i. Its strength is 0 if the FOR begins no locking
-// clause.
+// clauseAt returns the locking clause whose FOR is token i. Its strength is 0 if the FOR begins no locking clause.
 func clauseAt(ph *parse.Phrase, i int) clause {
 	c := clause{first: i}
 	switch {

@@ -15,8 +15,7 @@ func (how ByteaMapping) Hex(operand string) string { return conversions[how].Hex
 // Bytea returns SQL that converts an operand of hexadecimal digits to bytea.
 func (how ByteaMapping) Bytea(operand string) string { return conversions[how].Bytea(operand) }
 
-// Check returns the CHECK expression of a mapped column of a new table. physical is the column's name on the
-// server.
+// Check returns the CHECK expression of a mapped column of a new table. physical is the column's name on the server.
 func (how ByteaMapping) Check(physical string) string { return conversions[how].CheckOf(physical) }
 
 // unmappedIndex is the hint for a refused index on a bytea column. The column was in no key when its table was
@@ -65,8 +64,7 @@ func (r *rewriter) mapTo(p *part, made bytea.Form) {
 	}
 }
 
-// mapAgain maps a statement whose first mapped form failed verification. It reports whether another form
-// passes.
+// mapAgain maps a statement whose first mapped form failed verification. It reports whether another form passes.
 func (r *rewriter) mapAgain(planner *Planner, p *part, held bool) bool {
 	if r.names == nil || len(p.locked) > 0 {
 		return false

@@ -21,8 +21,7 @@ type SerialForm string
 const (
 	// SerialIdentity uses identity columns of bigint, in one statement.
 	SerialIdentity SerialForm = ""
-	// SerialSequence uses sequences that Sluice creates. Statements that Sluice cannot carry out pass
-	// unchanged.
+	// SerialSequence uses sequences that Sluice creates. Statements that Sluice cannot carry out pass unchanged.
 	SerialSequence SerialForm = "sequence"
 	// SerialAuto uses sequences where Sluice can create them, otherwise identity columns.
 	SerialAuto SerialForm = "auto"
@@ -86,8 +85,7 @@ type numbering struct {
 	swaps map[*byte]func(parse.Intents) // by column node: functions that set the intended changes of the form with sequences
 }
 
-// newNumbering returns an empty numbering for a CREATE TABLE that Sluice may carry out in several statements, or
-// nil.
+// newNumbering returns an empty numbering for a CREATE TABLE that Sluice may carry out in several statements, or nil.
 func (r *rewriter) newNumbering(p *part) *numbering {
 	relation := p.node.Child("relation")
 	if r.rules.SerialForm == SerialIdentity && !r.rules.SerialKeys || len(r.parts) != 1 || r.planned == nil || p != &r.parts[0] || relation.Text("catalogname") != "" ||

@@ -123,9 +123,8 @@ func advancedBy(node parse.Message, rows int) []string {
 	return nil
 }
 
-// drawsOfInsert returns the sequences that an INSERT certainly advanced: by nextval among its values, and by
-// defaults of omitted columns. An INSERT of VALUES advances them even if a conflict or a trigger prevents the
-// row.
+// drawsOfInsert returns the sequences that an INSERT certainly advanced: by nextval among its values, and by defaults
+// of omitted columns. An INSERT of VALUES advances them even if a conflict or a trigger prevents the row.
 func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
 	from := node.Child("select_stmt")
 	if node.Integer("override") != int(parse.OVERRIDING_NOT_SET) || node.Child("relation").Text("relpersistence") == "t" {
@@ -214,8 +213,7 @@ func sequenceOf(call parse.Message) string {
 	return relationNamed(arg, "S")
 }
 
-// namesRelations reports whether a type is text or regclass, so that a cast to it does not change a relation's
-// name.
+// namesRelations reports whether a type is text or regclass, so that a cast to it does not change a relation's name.
 func namesRelations(m parse.Message) bool {
 	names := m.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {

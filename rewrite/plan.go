@@ -40,8 +40,7 @@ type Plan struct {
 	splits bool
 	split  lazySplit
 	noted  atomic.Bool
-	// table is the key in tables of a plan by verb and table. ran reports that its statement succeeded
-	// recently.
+	// table is the key in tables of a plan by verb and table. ran reports that its statement succeeded recently.
 	table string
 	ran   atomic.Bool
 	// listed reports one DELETE from a table of Rules.Chunked.

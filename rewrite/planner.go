@@ -19,15 +19,13 @@ const (
 )
 
 const (
-	// greatestNesting is the upper limit of Config.MaxNesting. At this depth the parser needs up to 1.5 MiB of
-	// stack (guard_test.go). A thread has 8 MiB under the usual limit, and 2 MiB without a limit (glibc on
-	// x86-64).
+	// greatestNesting is the upper limit of Config.MaxNesting. At this depth the parser needs up to 1.5 MiB of stack
+	// (guard_test.go). A thread has 8 MiB under the usual limit, and 2 MiB without a limit (glibc on x86-64).
 	greatestNesting = DefaultMaxNesting
 	// greatestBytes is the upper limit of Config.MaxBytes. A hostile text of 2 MiB takes the parser 500 MB and
 	// 3 s (measured), and both grow linearly with the length.
 	greatestBytes = 16 << 20
-	// heavyBytes is the length from which texts are parsed one at a time. It bounds the memory of concurrent
-	// parses.
+	// heavyBytes is the length from which texts are parsed one at a time. It bounds the memory of concurrent parses.
 	heavyBytes = 64 << 10
 )
 
@@ -80,8 +78,7 @@ type Stats struct {
 	Parsed     uint64 // read by the parser
 	Unparsable uint64 // parsed texts that are not PostgreSQL's grammar
 	Rewritten  uint64 // parsed texts that the server gets in another form
-	// Unverified counts texts that pass unchanged because the rewritten text failed verification or exceeded a
-	// limit.
+	// Unverified counts texts that pass unchanged because the rewritten text failed verification or exceeded a limit.
 	Unverified uint64
 
 	// The parser did not get these:

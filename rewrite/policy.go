@@ -60,8 +60,7 @@ const (
 	// ByteaHex stores a column as text of hexadecimal digits (MappedSuffix). The server converts values by
 	// encode() and decode().
 	ByteaHex ByteaMapping = "hex"
-	// ByteaHexCast stores columns as ByteaHex does, but converts by casts, for a server without encode() and
-	// decode().
+	// ByteaHexCast stores columns as ByteaHex does, but converts by casts, for a server without encode() and decode().
 	ByteaHexCast ByteaMapping = "hex-cast"
 )
 
@@ -79,11 +78,9 @@ type Rules struct {
 	// the cache of sequences to SequenceCache, where 0 means 1.
 	Serial        bool
 	SequenceCache int
-	// Numeric is the precision for numeric columns without one, for example "(128,38)"; "" leaves them as they
-	// are.
+	// Numeric is the precision for numeric columns without one, for example "(128,38)"; "" leaves them as they are.
 	Numeric string
-	// SerialForm says whether serial columns always become identities, or get sequences where Sluice can make
-	// them.
+	// SerialForm says whether serial columns always become identities, or get sequences where Sluice can make them.
 	SerialForm SerialForm
 	// SerialKeys widens int columns to bigint if they reference a widened identity column.
 	SerialKeys bool
@@ -122,9 +119,8 @@ type Rules struct {
 	Advisory bool
 	// Role is the role of every backend. A SET ROLE to this role changes nothing.
 	Role string
-	// SchemaOf returns the schema that replaces a database of the given name; ok is false without one. A nil
-	// SchemaOf maps no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without
-	// Databases.
+	// SchemaOf returns the schema that replaces a database of the given name; ok is false without one. A nil SchemaOf
+	// maps no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without Databases.
 	SchemaOf func(database string) (schema string, ok bool)
 	// Extensions answers statements about extensions that DSQL partly has built in. It also rewrites
 	// uuid_generate_v4() to gen_random_uuid().
@@ -287,8 +283,7 @@ func glob(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// decide returns the strongest policy over a statement's tables and locking clauses, and the Name of this
-// policy.
+// decide returns the strongest policy over a statement's tables and locking clauses, and the Name of this policy.
 func (r *Rules) decide(tables, clauses []string) (Policy, string) {
 	if len(tables) == 0 {
 		return Update, ""

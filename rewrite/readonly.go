@@ -13,10 +13,9 @@ import (
 // ReadOnlyDefault is the setting that makes transactions READ ONLY by default.
 const ReadOnlyDefault = "default_transaction_read_only"
 
-// InReadOnly returns the command that PostgreSQL refuses in a READ ONLY transaction, as its error names it, for
-// example INSERT or nextval(). command is "" for a statement that is allowed. known is false if the text alone
-// does not decide, for example because of a function or an EXECUTE. Reads of relations need the schema, too
-// (Plan.SureRead).
+// InReadOnly returns the command that PostgreSQL refuses in a READ ONLY transaction, as its error names it, for example
+// INSERT or nextval(). command is "" for a statement that is allowed. known is false if the text alone does not decide,
+// for example because of a function or an EXECUTE. Reads of relations need the schema, too (Plan.SureRead).
 func (st *Statement) InReadOnly() (command string, known bool) {
 	return st.writeCommand, st.writeCommand != "" || st.Kind <= Control || st.readOnlyAllowed
 }

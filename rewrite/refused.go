@@ -133,8 +133,7 @@ func isTriggers(function parse.Message) bool {
 	return len(names) > 0 && (names[len(names)-1] == "trigger" || names[len(names)-1] == "event_trigger")
 }
 
-// refusedAlters reports the refused commands of an ALTER TABLE. VALIDATE CONSTRAINT is taken in ALTER TABLE
-// ASYNC only.
+// refusedAlters reports the refused commands of an ALTER TABLE. VALIDATE CONSTRAINT is taken in ALTER TABLE ASYNC only.
 func (r *rewriter) refusedAlters(p *part) {
 	if p.st.Constraints != nil || p.st.Commands != nil {
 		return

@@ -8,9 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL cannot change a column's type. Sluice adds a column of the new type, copies the values, and exchanges
-// the names (Retyping). The column becomes the table's last, so the configuration must allow the change
-// (RetypeKey).
+// DSQL cannot change a column's type. Sluice adds a column of the new type, copies the values, and exchanges the names
+// (Retyping). The column becomes the table's last, so the configuration must allow the change (RetypeKey).
 
 // RetypeKey is the configuration key of Rules.Retype.
 const RetypeKey = "ddl.alter_column_type"
@@ -136,8 +135,7 @@ func (r *Retyping) Settle(from string, key []string, rows int) string {
 	return r.update(r.value(from), "NOT ("+r.settled(from)+")", key, rows)
 }
 
-// settled returns a condition that both columns have the same value. It is never NULL, and compares as Clear
-// does.
+// settled returns a condition that both columns have the same value. It is never NULL, and compares as Clear does.
 func (r *Retyping) settled(from string) string {
 	made, was, cast := parse.Identifier(r.Made), parse.Identifier(from), r.cast(from)
 	return fmt.Sprintf("(%s IS NULL AND %s IS NULL) OR (%s IS NOT NULL AND %s IS NOT NULL AND CAST(%s AS text) = CAST(%s AS text) AND %s = %s)", made, was, made, was, made, cast, made, cast)
@@ -179,8 +177,7 @@ type ColumnIndex struct {
 	Keys, Including      []string
 }
 
-// Key returns the statement that adds a UNIQUE constraint over the new column, like that of index i, with
-// another name.
+// Key returns the statement that adds a UNIQUE constraint over the new column, like that of index i, with another name.
 func (r *Retyping) Key(i *ColumnIndex, name string) *Constraints {
 	a := Addition{Kind: Unique, Name: name, Keys: r.swapped(i.Keys), Including: r.swapped(i.Including), table: r.table, relation: r.relation}
 	switch {

@@ -27,9 +27,8 @@ type Likeness struct {
 	nullsNotDistinct bool     // NULLS NOT DISTINCT
 }
 
-// Like returns the index over the new column that corresponds to an index of the old one. shown is the index as
-// the catalog shows it, and from the old column's current name. The result is nil if DSQL cannot have the
-// index.
+// Like returns the index over the new column that corresponds to an index of the old one. shown is the index as the
+// catalog shows it, and from the old column's current name. The result is nil if DSQL cannot have the index.
 func (r *Retyping) Like(shown, from, name string) *Likeness {
 	if Defaults().guard([]byte(shown)) != parse.Fits {
 		return nil

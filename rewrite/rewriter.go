@@ -197,8 +197,7 @@ func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
 	return func(i int) bool { return bad[i] }
 }
 
-// unverified records the findings of a statement that passes unchanged because its rewritten text failed
-// verification.
+// unverified records the findings of a statement that passes unchanged because its rewritten text failed verification.
 func (r *rewriter) unverified(p *part) {
 	unchanged := *p.st
 	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: parse.Intents{}}
@@ -374,7 +373,6 @@ const Nothing = "SELECT 1"
 
 var sampleNothing = parse.Sample(Nothing)
 
-// errOverlap refuses a statement to which rules made overlapping edits, because the combined meaning is
-// undefined.
+// errOverlap refuses a statement to which rules made overlapping edits, because the combined meaning is undefined.
 var errOverlap = &Refusal{Unsent: true, Code: "0A000", Message: "cannot rewrite the statement: two changes to it overlap",
 	Detail: "Nothing of the statement was sent.", Hint: "Write it in a simpler way, or in several statements, and report it."}

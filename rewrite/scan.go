@@ -17,8 +17,7 @@ var (
 	updatePlan  = contendingPlan("update")
 	deletePlan  = contendingPlan("delete")
 	guardedPlan = &Plan{Kind: Unknown, Pin: PinUnparsed}
-	// foreignPlan is the plan of a text that is not PostgreSQL's grammar and has no keyword of a lasting
-	// effect.
+	// foreignPlan is the plan of a text that is not PostgreSQL's grammar and has no keyword of a lasting effect.
 	foreignPlan = &Plan{Kind: Unknown}
 )
 

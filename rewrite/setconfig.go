@@ -42,8 +42,7 @@ func setsConfig(columns []Told) Does {
 	return SetsConfig
 }
 
-// WithValues returns the SELECT of set_config calls with constants instead of parameters. values[0] replaces
-// $1.
+// WithValues returns the SELECT of set_config calls with constants instead of parameters. values[0] replaces $1.
 func (st *Statement) WithValues(values []string) string {
 	var b strings.Builder
 	for i, t := range st.Told {
@@ -118,9 +117,8 @@ func (r *rewriter) named(p *part) {
 	*p.st = Statement{Kind: Setting, Does: setsConfig(columns), Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, Told: columns}
 }
 
-// restrictsKinds matches the query by which pg_dump sets restrict_nonsystem_relation_kind. The setting forbids
-// reads of views and foreign tables, and DSQL does not let clients set it. On servers without it the query has
-// no effect.
+// restrictsKinds matches the query by which pg_dump sets restrict_nonsystem_relation_kind. The setting forbids reads of
+// views and foreign tables, and DSQL does not let clients set it. On servers without it the query has no effect.
 var restrictsKinds = pattern("SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'",
 	"SELECT pg_catalog.set_config(name, 'view, foreign-table', false) FROM pg_catalog.pg_settings WHERE name = 'restrict_nonsystem_relation_kind'")
 

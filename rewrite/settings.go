@@ -45,8 +45,7 @@ func (st *Statement) set(m parse.Message) {
 	}
 }
 
-// transactional are settings of the current transaction. A SET of these ends with the transaction even without
-// LOCAL.
+// transactional are settings of the current transaction. A SET of these ends with the transaction even without LOCAL.
 var transactional = map[string]bool{
 	"transaction_isolation":  true,
 	"transaction_read_only":  true,

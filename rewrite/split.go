@@ -99,8 +99,7 @@ func (p *Planner) Refused(plan *Plan, sent *Split, code string, message []byte) 
 	return SplitNextHint, true
 }
 
-// InSplit returns the Split that replaces the plan's text since the cluster refused the text; nil for nearly
-// all plans.
+// InSplit returns the Split that replaces the plan's text since the cluster refused the text; nil for nearly all plans.
 func (p *Plan) InSplit() *Split { return p.split.used.Load() }
 
 // splittable reports whether a text is a single query with locking clauses at its top level only.
@@ -192,17 +191,15 @@ func lockedTable(query parse.Message) (table parse.Message, on []parse.Value) {
 	return table, equalities(query.Child("where_clause"), where[0], name)
 }
 
-// waitsForUpdate reports whether a query has exactly one locking clause, FOR UPDATE without NOWAIT or SKIP
-// LOCKED.
+// waitsForUpdate reports whether a query has exactly one locking clause, FOR UPDATE without NOWAIT or SKIP LOCKED.
 func waitsForUpdate(query parse.Message) bool {
 	clause := query.Child("locking_clause")
 	return len(query.Values("locking_clause")) == 1 && clause.Integer("strength") == forUpdate &&
 		clause.Integer("wait_policy") == int(parse.LockWaitBlock)
 }
 
-// leftmost returns the first table of a query's FROM. The result is absent if a join hides the table's name or
-// may return NULLs for its row. It is also absent for a single table, where a Split would be refused for the
-// same reason.
+// leftmost returns the first table of a query's FROM. The result is absent if a join hides the table's name or may
+// return NULLs for its row. It is also absent for a single table, where a Split would be refused for the same reason.
 func leftmost(query parse.Message) parse.Message {
 	item := query.Child("from_clause")
 	several := len(query.Values("from_clause")) > 1

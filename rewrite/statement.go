@@ -216,9 +216,8 @@ type Statement struct {
 	// Operation is the name of the statement in metrics, such as select_shards. The number of names is bounded.
 	Operation string
 
-	// Tag is the command tag of a statement that Sluice answers, otherwise "". Plan.Text has a query without
-	// effect at the statement's position. If the server runs this query, its rows are dropped and Tag replaces
-	// its tag.
+	// Tag is the command tag of a statement that Sluice answers, otherwise "". Plan.Text has a query without effect at
+	// the statement's position. If the server runs this query, its rows are dropped and Tag replaces its tag.
 	Tag string
 	// Weakened reports a SERIALIZABLE that runs as REPEATABLE READ (Rules.Weaken). The client gets a warning at
 	// each run.

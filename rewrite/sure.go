@@ -14,8 +14,7 @@ import (
 // Kind Read, for which the schema decides.
 func (p *Plan) SureRead() bool { return p.Kind <= Read && !p.unsure }
 
-// AsWrite returns the plan with all reads that may write as Write statements. It returns p itself if p has
-// none.
+// AsWrite returns the plan with all reads that may write as Write statements. It returns p itself if p has none.
 func (p *Plan) AsWrite() *Plan {
 	if !p.unsure {
 		return p

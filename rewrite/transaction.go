@@ -119,8 +119,7 @@ func (p *Plan) WholeHint() string {
 	return fmt.Sprintf("It is sent as one transaction since DSQL refuses statement %d of it, of which nothing is carried out. To that one: %s", n+1, p.Statements[n].Hint)
 }
 
-// alone plans a statement of a text as a separate text. With whole, an ALTER TABLE is not cut into its
-// commands.
+// alone plans a statement of a text as a separate text. With whole, an ALTER TABLE is not cut into its commands.
 func (p *Planner) alone(sql string, names *schema.Names, whole bool) *Plan {
 	if whole {
 		other := *p
@@ -238,8 +237,7 @@ func (r *rewriter) transactions() {
 	}
 }
 
-// block records what the current transaction contains. dropped reports a DROP before the statement observed
-// last.
+// block records what the current transaction contains. dropped reports a DROP before the statement observed last.
 type block struct{ ddl, dml, drops, dropped bool }
 
 // observe adds a statement to the transaction. It returns the feature that the transaction thereby uses and
