@@ -219,8 +219,9 @@ func TestStoppedWhileTheClientIsSlow(t *testing.T) {
 func TestCancelsOnTheirWayAreBounded(t *testing.T) {
 	t.Parallel()
 	const sessions, requests = proxy.CancelsAtOnce + 4, 40
+	pg := sharedPostgres(t)
 	var flying, most atomic.Int64
-	s := startSluice(t, sharedPostgres(t), maxOpen(sessions), func(s *setup) {
+	s := startSluice(t, pg, maxOpen(sessions), func(s *setup) {
 		s.wrap = func(dial reservoir.DialFunc) reservoir.DialFunc {
 			return func(ctx context.Context, start *reservoir.Startup) (*reservoir.Conn, error) {
 				c, err := dial(ctx, start)
@@ -242,13 +243,16 @@ func TestCancelsOnTheirWayAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range n {
 			conn := connect(t, s.addr)
+			text := fmt.Sprintf("SELECT pg_sleep(60) /* session %d of %d at %s */", i, n, s.addr)
 			wg.Go(func() {
-				if _, err := conn.Exec(t.Context(), "SELECT pg_sleep(60)"); code(err) != "57014" {
+				if _, err := conn.Exec(t.Context(), text); code(err) != "57014" {
 					t.Errorf("got %v", err)
 				}
 			})
-			waitFor(t, "the statement to run", func() bool { return s.backends.Stats().InUse > i })
-			time.Sleep(100 * time.Millisecond) // the session has it, and no statement of Sluice's own runs
+			// A cancel that comes in front of that ends the wait for a backend, and dials nothing.
+			waitFor(t, "the statement to run", func() bool {
+				return pg.SQL(t, "postgres", "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = '"+text+"'") == "1"
+			})
 			for range each {
 				wg.Go(func() { _ = conn.PgConn().CancelRequest(context.Background()) })
 			}
