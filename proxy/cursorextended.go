@@ -96,7 +96,7 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 	case !s.inBlock() && !p.declares.cursor.Hold:
 		return errDeclareOutside
 	}
-	p.done = true
+	p.done, s.t.ranLocal = true, true
 	s.keepPortal(name, p)
 	d := p.declares
 	cs := d.cs

@@ -70,6 +70,7 @@ func (s *session) executeLogged(name []byte, p portal, limit uint32) (done bool,
 	if savepoint {
 		return true, s.savepoint(st)
 	}
+	s.t.ranLocal = true
 	return true, s.executeCursor(st, p.formats, limit)
 }
 

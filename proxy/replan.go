@@ -66,13 +66,16 @@ func (s *session) replan() (done bool, err error) {
 }
 
 // meetPurity asks whether reads only read where nobody knows, as behind a change of the schema, and values that the
-// client was told may depend on it (surveyLog). It returns what asking returns.
+// client was told may depend on it (surveyLog). The error stops the turn (stops), or is a *lostError.
 func (s *session) meetPurity() error {
 	if s.srv.purityKnown() || !s.srv.purityDue(time.Now()) || !s.told() {
 		return nil
 	}
 	_, err := s.askReads(false)
-	return err
+	if err == nil || stops(err) {
+		return err
+	}
+	return &lostError{err: err}
 }
 
 // mayPlanAnew reports whether the statement of an entry, whose relation or column the server

@@ -102,7 +102,7 @@ func (s *session) tooLong(total int) *wire.Error {
 func (s *session) closeGroup(typ byte) error {
 	t := s.t
 	if why := t.notAlone(); why != nil {
-		return s.refuse(why)
+		return why
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
 	if (typ == wire.Parse || typ == wire.Bind) && s.unsettled() && !t.skip && !t.owed.empty() {
