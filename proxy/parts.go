@@ -206,7 +206,7 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 		return nil
 	}
 	if runs {
-		p.follow(at, plan, sql)
+		p.follow(at, plan, sql, s.srv.reads())
 	}
 	return nil
 }
@@ -237,8 +237,9 @@ func demandHere(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
 }
 
 // follow notes what a text that is sent where at stands asks of the part that is open: of each of its
-// transactions, up to the last, which stays open: a BEGIN takes in what a pipeline has in front of it.
-func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string) {
+// transactions, up to the last, which stays open: a BEGIN takes in what a pipeline has in front of it. reads says that
+// statements that look like reads change nothing (Server.reads).
+func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string, reads bool) {
 	ends := at.Ends()
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
@@ -250,7 +251,7 @@ func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string) {
 		if len(plan.Statements) > 1 {
 			text = sql[st.Start:st.End]
 		}
-		p.takes(st.Demand(), text)
+		p.takes(st.Demand(), text, !reads && st.MayWrite())
 	}
 }
 
@@ -260,10 +261,11 @@ func (p *parts) takesIn(want rewrite.Demand) bool {
 }
 
 // takes notes what a text asks of the part that is open. What fails is noted too: the block has
-// failed then, and no part of it is committed any more.
-func (p *parts) takes(want rewrite.Demand, sql string) {
+// failed then, and no part of it is committed any more. mayWrite: the text looks like a read, and may
+// change rows; it goes with DDL all the same, and is listed.
+func (p *parts) takes(want rewrite.Demand, sql string, mayWrite bool) {
 	p.open = p.open.And(want)
-	if want.DDL || want.Rows || want.Sets {
+	if want.DDL || want.Rows || want.Sets || mayWrite {
 		p.lists.add(sql)
 	}
 }

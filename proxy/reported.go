@@ -39,7 +39,7 @@ func (s *session) mayTell() bool {
 // of a ReadyForQuery, whoever makes that one. The truth is found in this order:
 //
 // - in a failed block in which a RESET was answered here, the values that it took back;
-// - in another one at a cluster, those that were in force before the block;
+// - in another one at a cluster, those of the newest savepoint, or those that were in force before the block;
 // - while a backend is kept, and in a block, its own reports;
 // - else the session's settings, as a backend that has them reports, or would.
 func (s *session) tellParameters() error {
@@ -68,14 +68,18 @@ func (s *session) tellParameters() error {
 	return nil
 }
 
-// blockUndone reports whether a block has failed at a cluster, with no savepoint to return to: all that it
-// has set is undone by then, whether the cluster reports it at once or behind the ROLLBACK.
+// blockUndone reports whether a block has failed at a cluster, with no savepoint of the server's: all that it
+// has set is undone there by then, whether the cluster reports it at once or behind the ROLLBACK.
 func (s *session) blockUndone() bool {
 	return s.srv.cfg.Kind == DSQL && s.b != nil && s.b.status == 'E' && s.status() == 'E' && !s.settings.Marked()
 }
 
-// beforeBlock are the reports of the backend as they were in front of the block that has failed.
+// beforeBlock are the reports of the backend as they were in front of the block that has failed, or those that a
+// savepoint which Sluice emulates returns to.
 func (s *session) beforeBlock() *settings.Reports {
+	if n := len(s.tx.marks); n > 0 && s.tx.marks[n-1].reports != nil {
+		return s.tx.marks[n-1].reports
+	}
 	if s.tx.stood == s.settings.InForce {
 		return s.srv.sharedReports.Share(s.b.idle)
 	}

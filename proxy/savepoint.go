@@ -42,6 +42,7 @@ type mark struct {
 	txParsing settings.Parsing
 	binds     uint64
 	cursors   bool
+	reports   *settings.Reports // what the client had been sent of parameters
 }
 
 // emulates reports whether a text has savepoint commands that are not for the server.
@@ -164,7 +165,7 @@ func (s *session) setSavepoint(name string) error {
 			Detail: l.Refused().Detail(retry.Difference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
 	s.tx.marks = append(s.tx.marks, mark{staged: s.settings.Staged.Snapshot(), parts: s.parts.mark(), stood: s.settings.Snapshot(), txParsing: s.txParsing,
-		binds: s.tx.binds, cursors: s.tx.cursors})
+		binds: s.tx.binds, cursors: s.tx.cursors, reports: s.settings.Reported})
 	return s.tell(wire.AppendCommand(nil, "SAVEPOINT"))
 }
 

@@ -14,6 +14,10 @@ import (
 // Kind Read, for which the schema decides.
 func (p *Plan) SureRead() bool { return p.Kind <= Read && !p.unsure }
 
+// MayWrite reports whether the statement looks like a read and may write, by a function that a view, an
+// operator or a cast runs.
+func (st *Statement) MayWrite() bool { return st.unsure }
+
 // AsWrite returns the plan with all reads that may write as Write statements. It returns p itself if p has none.
 func (p *Plan) AsWrite() *Plan {
 	if !p.unsure {

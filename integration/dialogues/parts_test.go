@@ -65,6 +65,9 @@ const (
 	staysMessage = "M=what was committed before stays"
 )
 
+// partCursors is the DETAIL and HINT of a cursor that has ended with a part of its transaction.
+var partCursors = regexp.MustCompile(` D=A part of the transaction is committed \(ddl\.in_transactions\), and its cursors have ended with it\. H=[^;]*$`)
+
 // ofParts reports whether a line of an answer is about parts that are committed.
 func ofParts(line string) bool {
 	return strings.HasPrefix(line, "N ") && (strings.Contains(line, partMessage) || strings.Contains(line, staysMessage))

@@ -26,9 +26,9 @@ func withSavepoints(r route) bool { return r.savepoints }
 func emulated(r route) bool       { return r.dsql && r.savepoints }
 
 const (
-	cutAtN   = `[{"at":"<answered~running~statement>","action":"cut","contains":"({N})"}]`
-	cutAtM   = `[{"at":"<answered~running~statement>","action":"cut","contains":"({M})"}]`
-	conflict = `[{"at":"statement","action":"fail","error":"conflict","contains":"({N})"}]`
+	cutAtN   = `[{"at":"<answered~running~statement>","action":"cut","contains":" ({N})"}]`
+	cutAtM   = `[{"at":"<answered~running~statement>","action":"cut","contains":" ({M})"}]`
+	conflict = `[{"at":"statement","action":"fail","error":"conflict","contains":" ({N})"}]`
 )
 
 var scenes = []scene{
