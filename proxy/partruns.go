@@ -72,7 +72,7 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feat
 		own.add(sql)
 		return errDropsEarly(&own)
 	}
-	lists := p.lists
+	lists := p.lists.written(s.srv.reads())
 	left, err := s.leaveBlock()
 	if err != nil {
 		return err

@@ -184,6 +184,7 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	if !s.commitsParts() || s.t.outside || s.state == failed && !beginsOrEnds(plan) { // or it is Sluice's own
 		return nil
 	}
+	p.lists = p.lists.written(s.srv.reads()) // by an answer of the server since, and before DDL makes it an old one
 	at := s.position()
 	if st := plan.Single(); st != nil && runs {
 		if err := s.comesToParts(st, &at); err != nil {
@@ -206,7 +207,7 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 		return nil
 	}
 	if runs {
-		p.follow(at, plan, sql, s.srv.reads())
+		p.follow(at, plan, sql)
 	}
 	return nil
 }
@@ -237,9 +238,8 @@ func demandHere(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
 }
 
 // follow notes what a text that is sent where at stands asks of the part that is open: of each of its
-// transactions, up to the last, which stays open: a BEGIN takes in what a pipeline has in front of it. reads says that
-// statements that look like reads change nothing (Server.reads).
-func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string, reads bool) {
+// transactions, up to the last, which stays open: a BEGIN takes in what a pipeline has in front of it.
+func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string) {
 	ends := at.Ends()
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
@@ -251,7 +251,7 @@ func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string, reads boo
 		if len(plan.Statements) > 1 {
 			text = sql[st.Start:st.End]
 		}
-		p.takes(st.Demand(), text, !reads && st.MayWrite())
+		p.takes(st.Demand(), text, st.MayWrite())
 	}
 }
 
@@ -261,12 +261,12 @@ func (p *parts) takesIn(want rewrite.Demand) bool {
 }
 
 // takes notes what a text asks of the part that is open. What fails is noted too: the block has
-// failed then, and no part of it is committed any more. mayWrite: the text looks like a read, and may
-// change rows; it goes with DDL all the same, and is listed.
+// failed then, and no part of it is committed any more. mayWrite: the text looks like a read, and changes
+// rows where functions of views do; it goes with DDL all the same.
 func (p *parts) takes(want rewrite.Demand, sql string, mayWrite bool) {
 	p.open = p.open.And(want)
-	if want.DDL || want.Rows || want.Sets || mayWrite {
-		p.lists.add(sql)
+	if changes := want.DDL || want.Rows || want.Sets; changes || mayWrite {
+		p.lists.take(sql, !changes)
 	}
 }
 
@@ -291,7 +291,8 @@ func (s *session) staysWhole() bool {
 func (s *session) mayLeave() error {
 	switch p := s.parts; {
 	case p.open.Drops && p.how != rewrite.CommitDrops:
-		return errDropsEarly(&p.lists)
+		lists := p.lists.written(s.srv.reads())
+		return errDropsEarly(&lists)
 	case p.open.Local:
 		return errLocalInParts
 	}
@@ -307,7 +308,7 @@ func (s *session) commitPart() error {
 	if err := s.mayLeave(); err != nil {
 		return err
 	}
-	lists, fresh := s.parts.lists, s.freshNames()
+	lists, fresh := s.parts.lists.written(s.srv.reads()), s.freshNames()
 	left, err := s.leaveBlock()
 	if err == nil {
 		err = s.beginAnew()
@@ -335,7 +336,7 @@ func (s *session) leaveBlock() (feature.Result, error) {
 	p.by = s.choices()
 	left, err := s.commitTimed()
 	if err == nil && left.Err == nil {
-		p.stays.join(p.lists)
+		p.stays.join(p.lists.written(s.srv.reads()))
 	}
 	p.open, p.lists, p.optedOut = rewrite.Demand{}, labels{}, optedOut
 	return left, err

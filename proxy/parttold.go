@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -14,20 +15,47 @@ import (
 
 // labels are statements as a message names them: so many, and how many more.
 type labels struct {
-	named []string
+	named []label
 	more  int
+}
+
+// label is a statement as a message names it. looks: the statement looks like a read.
+type label struct {
+	text  string
+	looks bool
 }
 
 // mostLabel bounds a statement in a message, in bytes.
 const mostLabel = 80
 
 // add takes a statement by its text.
-func (l *labels) add(sql string) {
-	if len(l.named) >= mostListed {
-		l.more++
-		return
+func (l *labels) add(sql string) { l.take(sql, false) }
+
+// take takes a statement by its text. looks: it looks like a read. A few of these are listed beside the others.
+func (l *labels) take(sql string, looks bool) {
+	same := 0
+	for _, one := range l.named {
+		if one.looks == looks {
+			same++
+		}
 	}
-	l.named = append(l.named, labelOf(sql))
+	switch {
+	case looks && same < mostLooks || !looks && same < mostListed:
+		l.named = append(l.named, label{labelOf(sql), looks})
+	case !looks:
+		l.more++
+	}
+}
+
+// mostLooks is how many statements that look like reads are listed.
+const mostLooks = 4
+
+// written returns the statements that change something. reads says that what looks like a read does not.
+func (l *labels) written(reads bool) labels {
+	if !reads || !slices.ContainsFunc(l.named, func(one label) bool { return one.looks }) {
+		return *l
+	}
+	return labels{slices.DeleteFunc(slices.Clone(l.named), func(one label) bool { return one.looks }), l.more}
 }
 
 // labelOf is a statement up to its first string constant, which may be a secret: clients log what
@@ -62,7 +90,11 @@ func (l *labels) empty() bool { return len(l.named) == 0 }
 
 // String lists the statements, as part of a sentence.
 func (l *labels) String() string {
-	all := strings.Join(l.named, "; ")
+	var texts []string
+	for _, one := range l.named {
+		texts = append(texts, one.text)
+	}
+	all := strings.Join(texts, "; ")
 	if l.more > 0 {
 		all += fmt.Sprintf("; and %d more", l.more)
 	}

@@ -35,7 +35,7 @@ func TestLabels(t *testing.T) {
 	if got := all.String(); len(all.named) != mostListed || all.more != 7 || !strings.HasSuffix(got, "S1; and 7 more") {
 		t.Errorf("%d named, %d more: %s", len(all.named), all.more, got)
 	}
-	if len(some.named) != 8 || some.named[7] != "S7" {
+	if len(some.named) != 8 || some.named[7].text != "S7" {
 		t.Errorf("what was joined has changed: %v", some.named)
 	}
 }
