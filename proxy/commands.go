@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -125,9 +126,9 @@ func (s *session) workOf(part *rewrite.Command) (work carried, notices func() []
 }
 
 // labels are commands as a message names them.
-func (c *commands) labels(from, to int) (l labels) {
+func (c *commands) labels(from, to int) (l listing.Statements) {
 	for i := from; i < to; i++ {
-		l.add(c.Parts[i].Text)
+		l.Add(c.Parts[i].Text)
 	}
 	return l
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -26,7 +27,7 @@ type nested struct {
 	// optsOut: the client's text has the comment that turns replay off.
 	optsOut bool
 	// done lists the earlier parts of the client's text that are committed, if no block is around; nil for none.
-	done *labels
+	done *listing.Statements
 	// shift is the number of characters of the client's text before this part.
 	shift int
 	// asksTime: the statement is a COMMIT, and the server is asked for the time of its transaction first.

@@ -4,6 +4,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -16,7 +17,7 @@ import (
 func (s *session) stepsOutside(st *rewrite.Statement) bool {
 	p := s.parts
 	return !s.staysWhole() && (st.Alters() && !(st.Numbered != nil && st.Numbered.MayStay()) ||
-		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.empty()))
+		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.Empty()))
 }
 
 // holdsBegin reports a BEGIN that is held back also where it comes by the extended protocol, so
@@ -68,17 +69,17 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feat
 	}
 	// What it drops itself is committed at once too: DROP COLUMN among several commands, for one.
 	if st.Demand().Drops && p.how != rewrite.CommitDrops {
-		var own labels
-		own.add(sql)
+		var own listing.Statements
+		own.Add(sql)
 		return errDropsEarly(&own)
 	}
-	lists := p.lists.written(s.srv.reads())
+	lists := p.listed(s.srv.reads())
 	left, err := s.leaveBlock()
 	if err != nil {
 		return err
 	}
 	stopped := left.Why()
-	if left.Err == nil && !lists.empty() {
+	if left.Err == nil && !lists.Empty() {
 		if err := s.tellPart(&lists); err != nil {
 			return err
 		}
@@ -102,9 +103,9 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feat
 		}
 		return s.ready()
 	}
-	var own labels
-	own.add(sql)
-	p.stays.join(own)
+	var own listing.Statements
+	own.Add(sql)
+	p.stays.Join(own)
 	if err := s.tellPart(&own); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 		return err
 	}
 	how := nested{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut([]byte(sql)), shift: s.t.shift}
-	var done labels // of the transactions that no block was around
+	var done listing.Statements // of the transactions that no block was around
 	begins := true
 	for i, g := range groups {
 		first := &plan.Statements[g[0]]
@@ -147,14 +148,14 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 			return s.stopGroups(&done)
 		}
 		if first.Tx.Verb == rewrite.Begin { // in PostgreSQL the block has what the string has done before
-			s.parts.stays.join(done)
-			done = labels{}
+			s.parts.stays.Join(done)
+			done = listing.Statements{}
 			s.takesTime(how.timed)
 		}
 		if !s.inBlock() && first.Tx.Verb == rewrite.NoVerb {
-			var group labels
-			group.add(sql[from:to])
-			done.join(group)
+			var group listing.Statements
+			group.Add(sql[from:to])
+			done.Join(group)
 			if i+1 < len(groups) {
 				err = s.tellPart(&group)
 			}
@@ -170,8 +171,8 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 }
 
 // stopGroups ends the turn of a string at a group that has failed.
-func (s *session) stopGroups(done *labels) error {
-	if !done.empty() && !s.inBlock() {
+func (s *session) stopGroups(done *listing.Statements) error {
+	if !done.Empty() && !s.inBlock() {
 		if err := s.tell(warnStays(done).AppendNotice(nil, "WARNING")); err != nil {
 			return err
 		}
@@ -209,8 +210,8 @@ func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error 
 			return errLocalInParts
 		case want.Drops && s.parts.policy() != rewrite.CommitDrops:
 			from, to := extent(plan, groups, i)
-			var name labels
-			name.add(sql[from:to])
+			var name listing.Statements
+			name.Add(sql[from:to])
 			return errDropsEarly(&name)
 		}
 	}

@@ -2,10 +2,10 @@ package proxy
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/feature"
+	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -45,8 +45,8 @@ type parts struct {
 	// open is what the part that has not been committed asks of its transaction, and lists its
 	// statements; stays are the statements of the parts before.
 	open  rewrite.Demand
-	lists labels
-	stays labels
+	lists listing.Statements
+	stays listing.Statements
 	// savepoints are those of the parts before, which nobody can return to; the last are the newest.
 	savepoints []string
 	// optedOut: the client wants no replay of the block.
@@ -72,13 +72,13 @@ func (p *parts) forget() { *p = parts{how: p.how} }
 // that block says nothing of the next. An end of Sluice's own, in front of the next part, is none.
 func partsEnded(s *session, _ bool) {
 	if p := s.parts; p != nil && !s.t.outside {
-		p.by, p.stays, p.savepoints, p.timed = nil, labels{}, nil, nil
+		p.by, p.stays, p.savepoints, p.timed = nil, listing.Statements{}, nil, nil
 	}
 }
 
 // partly reports whether a part of the block is committed. p may be nil.
 func (p *parts) partly() bool {
-	return p != nil && (p.by != nil || !p.stays.empty() || len(p.savepoints) > 0)
+	return p != nil && (p.by != nil || !p.stays.Empty() || len(p.savepoints) > 0)
 }
 
 // partsUnsettled reports whether the end of a block of which a part is committed was sent, and is not
@@ -89,20 +89,20 @@ func (s *session) partsUnsettled() bool { return s.parts.partly() && s.behindIts
 func (s *session) commitsParts() bool { return s.parts != nil }
 
 // partlyDone reports whether a part of the transaction is committed.
-func (s *session) partlyDone() bool { return s.parts != nil && !s.parts.stays.empty() }
+func (s *session) partlyDone() bool { return s.parts != nil && !s.parts.stays.Empty() }
 
 // mark is what a return to a savepoint brings back: the part that is open.
 func (p *parts) mark() *parts {
 	if p == nil {
 		return nil
 	}
-	return &parts{by: p.by, open: p.open, lists: labels{slices.Clip(p.lists.named), p.lists.more}}
+	return &parts{by: p.by, open: p.open, lists: p.lists.Snapshot()}
 }
 
 // returnTo brings it back.
 func (p *parts) returnTo(m *parts) {
 	if p != nil && m != nil {
-		p.by, p.open, p.lists = m.by, m.open, labels{slices.Clip(m.lists.named), m.lists.more}
+		p.by, p.open, p.lists = m.by, m.open, m.lists.Snapshot()
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	if !s.commitsParts() || s.t.outside || s.state == failed && !beginsOrEnds(plan) { // or it is Sluice's own
 		return nil
 	}
-	p.lists = p.lists.written(s.srv.reads()) // by an answer of the server since, and before DDL makes it an old one
+	p.lists = p.listed(s.srv.reads()) // by an answer of the server since, and before DDL makes it an old one
 	at := s.position()
 	if st := plan.Single(); st != nil && runs {
 		if err := s.comesToParts(st, &at); err != nil {
@@ -244,7 +244,7 @@ func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string) {
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
 		if at.Step(st); at.Ends() != ends {
-			ends, p.open, p.lists = at.Ends(), rewrite.Demand{}, labels{}
+			ends, p.open, p.lists = at.Ends(), rewrite.Demand{}, listing.Statements{}
 			continue
 		}
 		text := sql
@@ -265,15 +265,27 @@ func (p *parts) takesIn(want rewrite.Demand) bool {
 // rows where functions of views do; it goes with DDL all the same.
 func (p *parts) takes(want rewrite.Demand, sql string, mayWrite bool) {
 	p.open = p.open.And(want)
-	if changes := want.DDL || want.Rows || want.Sets; changes || mayWrite {
-		p.lists.take(sql, !changes)
+	switch {
+	case want.DDL || want.Rows || want.Sets:
+		p.lists.Add(sql)
+	case mayWrite:
+		p.lists.AddRead(sql)
 	}
+}
+
+// listed returns the statements of the open part that may have changed something. reads says that statements that
+// look like reads do not (Server.reads).
+func (p *parts) listed(reads bool) listing.Statements {
+	if reads {
+		return p.lists.WithoutReads()
+	}
+	return p.lists
 }
 
 // tellStays is told of an end of a block. Behind parts that are committed the client is told what a rollback leaves.
 func (s *session) tellStays(st *rewrite.Statement) error {
 	rollsBack := st.Tx.Verb == rewrite.Rollback || s.status() == 'E'
-	if stays := &s.parts.stays; rollsBack && !stays.empty() {
+	if stays := &s.parts.stays; rollsBack && !stays.Empty() {
 		return s.tell(warnStays(stays).AppendNotice(nil, "WARNING"))
 	}
 	return nil
@@ -291,7 +303,7 @@ func (s *session) staysWhole() bool {
 func (s *session) mayLeave() error {
 	switch p := s.parts; {
 	case p.open.Drops && p.how != rewrite.CommitDrops:
-		lists := p.lists.written(s.srv.reads())
+		lists := p.listed(s.srv.reads())
 		return errDropsEarly(&lists)
 	case p.open.Local:
 		return errLocalInParts
@@ -308,7 +320,7 @@ func (s *session) commitPart() error {
 	if err := s.mayLeave(); err != nil {
 		return err
 	}
-	lists, fresh := s.parts.lists.written(s.srv.reads()), s.freshNames()
+	lists, fresh := s.parts.listed(s.srv.reads()), s.freshNames()
 	left, err := s.leaveBlock()
 	if err == nil {
 		err = s.beginAnew()
@@ -322,7 +334,7 @@ func (s *session) commitPart() error {
 }
 
 // tellPart tells the client, and counts, that the statements are committed before it said so.
-func (s *session) tellPart(l *labels) error {
+func (s *session) tellPart(l *listing.Statements) error {
 	s.srv.metrics.EarlyCommit()
 	return s.tell(warnPart(l).AppendNotice(nil, "WARNING"))
 }
@@ -336,9 +348,9 @@ func (s *session) leaveBlock() (feature.Result, error) {
 	p.by = s.choices()
 	left, err := s.commitTimed()
 	if err == nil && left.Err == nil {
-		p.stays.join(p.lists.written(s.srv.reads()))
+		p.stays.Join(p.listed(s.srv.reads()))
 	}
-	p.open, p.lists, p.optedOut = rewrite.Demand{}, labels{}, optedOut
+	p.open, p.lists, p.optedOut = rewrite.Demand{}, listing.Statements{}, optedOut
 	return left, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -324,13 +325,10 @@ func (c *schemaDDL) errStays(why *wire.Error, detail string) *wire.Error {
 		Hint:   "Drop in the schema " + quoted(c.Schema) + " what stays, then the database again."}
 }
 
-// mostListed bounds the names in a message.
-const mostListed = 10
-
 // listed are names in a sentence.
 func listed(names []string) string {
-	if n := len(names) - mostListed; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), n)
+	if n := len(names) - listing.Most; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:listing.Most], ", "), n)
 	}
 	return strings.Join(names, ", ")
 }

@@ -21,7 +21,7 @@ var layers = map[string][]string{
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
 	"cmd/sluice/inject":            {},                               // nor anything of a third party
 
-	"proxy":              {"proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/database", "proxy/feature", "proxy/leftover", "proxy/outcome", "proxy/question", "proxy/remains", "proxy/result", "proxy/sequence", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/trip", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
+	"proxy":              {"proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/database", "proxy/feature", "proxy/leftover", "proxy/listing", "proxy/outcome", "proxy/question", "proxy/remains", "proxy/result", "proxy/sequence", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/trip", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
 	"proxy/admission":    {"proxy/startup", "proxy/rawconn"},
 	"proxy/advisory":     {"proxy/wire", "rewrite"},
 	"proxy/block":        {"rewrite"},
@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"proxy/stored":       {"proxy/wire", "rewrite"},
 	"proxy/feature":      {"proxy/silent", "proxy/wire", "rewrite", "rewrite/schema"},
 	"proxy/leftover":     {},
+	"proxy/listing":      {},
 	"proxy/question":     {},
 	"proxy/trip":         {},
 	"proxy/account":      {},

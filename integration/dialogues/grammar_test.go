@@ -602,12 +602,12 @@ func (g *drawer) leavingText() string {
 // wrong are startup parameters that a server refuses, and some that it only nearly refuses.
 var wrong = []string{"TimeZone=Nope", "TimeZone=", "TimeZone=EST5EDT", "DateStyle=Nope", "DateStyle=Nope, DMY", "DateStyle=ISO, SQL", "DateStyle=", "DateStyle=SQL, DMY, MDY",
 	"IntervalStyle=nope", "extra_float_digits=77", "extra_float_digits=x", "extra_float_digits= 3", "extra_float_digits=1.4", "search_path=s1 s2", "search_path=s1,,s2", `search_path="s1`, "search_path=nosuch",
-	"search_path=pg_temp", "statement_timeout=x", "statement_timeout=5 parsecs", "statement_timeout=90s", "application_name=", "DATESTYLE=SQL", "Extra_Float_Digits=1",
+	"statement_timeout=x", "statement_timeout=5 parsecs", "statement_timeout=90s", "application_name=", "DATESTYLE=SQL", "Extra_Float_Digits=1",
 	"enable_seqscan=maybe", "enable_seqscan=of"}
 
 // wrongOfPostgres are those of a server with all of PostgreSQL's settings.
 var wrongOfPostgres = []string{"nosuchguc=1", "no.such=1", "client_encoding=KLINGON", "client_encoding=latin-1", "client_encoding=", "client_encoding=utf-8", "work_mem=1", "work_mem=64 kB", "work_mem=lots", "log_statement=nope", "bytea_output=nope",
-	"default_transaction_isolation=nope", "lock_timeout=-1", "is_superuser=on", "port=1", "shared_buffers=1GB", "lc_time=nope", "role=other", "role=nosuch", "temp_tablespaces=a b", "seed=1", "options=-c nosuch=1", "options=-c work_mem=1"}
+	"default_transaction_isolation=nope", "search_path=pg_temp", "lock_timeout=-1", "is_superuser=on", "port=1", "shared_buffers=1GB", "lc_time=nope", "role=other", "role=nosuch", "temp_tablespaces=a b", "seed=1", "options=-c nosuch=1", "options=-c work_mem=1"}
 
 // setting draws a setting and a value for it, as SQL has it.
 func (g *drawer) setting() (name, value string) {

@@ -1,0 +1,111 @@
+// Package listing names statements in messages to clients: those that an early commit of a part of a transaction has
+// made permanent, and those that it has not. It is pure: a list belongs to one session, and has no lock.
+//
+// No list holds a string constant of a statement, which may be a secret, and the size of each is bounded.
+package listing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	// Most is how many statements a list names, besides those that look like reads.
+	Most = 10
+	// mostReads is how many statements that look like reads a list names.
+	mostReads = 4
+	// mostBytes bounds the text of a statement.
+	mostBytes = 80
+)
+
+// Statements is a list of statements: the first ones by their texts, and how many more there are.
+type Statements struct {
+	named []statement
+	more  int
+}
+
+// statement is one of a list. looksRead says that the statement looks like a read.
+type statement struct {
+	text      string
+	looksRead bool
+}
+
+// Add appends a statement by its text.
+func (l *Statements) Add(sql string) { l.add(sql, false) }
+
+// AddRead appends a statement that looks like a read by its text. A list names few of these, and does not count the
+// rest.
+func (l *Statements) AddRead(sql string) { l.add(sql, true) }
+
+func (l *Statements) add(sql string, looksRead bool) {
+	same := 0
+	for _, one := range l.named {
+		if one.looksRead == looksRead {
+			same++
+		}
+	}
+	switch {
+	case looksRead && same < mostReads || !looksRead && same < Most:
+		l.named = append(l.named, statement{shortened(sql), looksRead})
+	case !looksRead:
+		l.more++
+	}
+}
+
+// WithoutReads returns the statements that do not look like reads.
+func (l *Statements) WithoutReads() Statements {
+	looksRead := func(one statement) bool { return one.looksRead }
+	if !slices.ContainsFunc(l.named, looksRead) {
+		return *l
+	}
+	return Statements{slices.DeleteFunc(slices.Clone(l.named), looksRead), l.more}
+}
+
+// Snapshot returns the list as it is. Later additions to either list leave the other unchanged.
+func (l *Statements) Snapshot() Statements { return Statements{slices.Clip(l.named), l.more} }
+
+// Join appends the statements of another list.
+func (l *Statements) Join(other Statements) {
+	all := append(l.named, other.named...)
+	n := min(len(all), Most)
+	l.named, l.more = all[:n:n], l.more+other.more+len(all)-n
+}
+
+// Empty reports whether the list names no statement.
+func (l *Statements) Empty() bool { return len(l.named) == 0 }
+
+// String returns the list as part of a sentence: "DROP TABLE a; DROP TABLE b; and 7 more".
+func (l *Statements) String() string {
+	var all strings.Builder
+	for i, one := range l.named {
+		if i > 0 {
+			all.WriteString("; ")
+		}
+		all.WriteString(one.text)
+	}
+	if l.more > 0 {
+		fmt.Fprintf(&all, "; and %d more", l.more)
+	}
+	return all.String()
+}
+
+// shortened returns a statement up to its first string constant, which may be a secret: clients log messages. sql may
+// be in any encoding of a client. The result ends between two words.
+func shortened(sql string) string {
+	sql = strings.TrimRight(sql, "; \t\r\n")
+	if i := strings.IndexAny(sql, "'$"); i >= 0 {
+		sql = sql[:i] + "..."
+	}
+	text := ""
+	for word := range strings.FieldsSeq(sql) {
+		if text != "" {
+			word = " " + word
+		}
+		if len(text)+len(word) > mostBytes {
+			return text + "..."
+		}
+		text += word
+	}
+	return text
+}
