@@ -68,8 +68,8 @@ func (p *parts) policy() rewrite.InTransactions {
 // forget is told that no block is open.
 func (p *parts) forget() { *p = parts{how: p.how} }
 
-// partsEnded is told of the end of a block that the server, or Sluice, has answered: what is committed of
-// that block says nothing of the next. An end of Sluice's own, in front of the next part, is none.
+// partsEnded forgets what the block that has ended has committed in parts. The COMMIT that Sluice sends before the next
+// part does not end the client's block.
 func partsEnded(s *session, _ bool) {
 	if p := s.parts; p != nil && !s.t.outside {
 		p.by, p.stays, p.savepoints, p.timed = nil, listing.Statements{}, nil, nil
