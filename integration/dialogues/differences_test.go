@@ -28,6 +28,9 @@ func (w *world) plain(lines []string, f frame, loose bool) []string {
 		if w.dsql && strings.Contains(l, "M=skipping cleanup for portal") { // a row
 			continue
 		}
+		if w.dsql && strings.HasPrefix(l, "N S=NOTICE ") && strings.HasSuffix(l, "skipping") { // client_min_messages has no effect
+			continue
+		}
 		if w.dsql && len(f.parts) > 1 { // the stand-in runs the statements of a string one by one
 			l = position.ReplaceAllString(l, "")
 			if strings.Contains(l, "M=SET LOCAL can only be used in transaction blocks") || strings.Contains(l, "M=SET TRANSACTION can only be used in transaction blocks") {
