@@ -59,9 +59,8 @@ func (s *session) syncOutside(st *rewrite.Statement) error {
 	})
 }
 
-// runOutside runs a statement of a block outside of it: what the block holds is committed, the
-// statement, of that text, is run as if no block were open, and the block goes on. The turn is
-// over then. run does it.
+// runOutside runs a statement of a block outside of it: what the block holds is committed, the statement, of that
+// text, is run as if no block were open, and the block goes on. The turn is over then. run does it.
 func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feature.Result, error)) error {
 	p := s.parts
 	if err := s.mayLeave(); err != nil {
@@ -112,9 +111,8 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feat
 	return s.ready()
 }
 
-// runGroups runs a string in groups, until one fails or the client has it stopped. The turn is
-// over then. A comment between two groups goes with neither, but one that turns replay off counts
-// for all.
+// runGroups runs a string in groups, until one fails or the client has it stopped. The turn is over then. A comment
+// between two groups goes with neither, but one that turns replay off counts for all.
 func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) error {
 	if err := s.mayCut(plan, sql, groups); err != nil {
 		return err
@@ -185,9 +183,8 @@ func extent(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
 	return plan.Statements[groups[i][0]].Start, plan.Statements[groups[i][1]-1].End
 }
 
-// mayCut refuses a string, before anything of it runs, that would lose by being cut what its
-// client counts on: where no block is open, a string is a transaction. Within a block makeRoom
-// says so, of what the whole block holds.
+// mayCut refuses a string, before anything of it runs, that would lose by being cut what its client counts on: where
+// no block is open, a string is a transaction. Within a block makeRoom says so, of what the whole block holds.
 func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error {
 	at, local := s.position(), false
 	for i, g := range groups {

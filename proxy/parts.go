@@ -11,14 +11,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Transactions with DDL that are committed in parts (ddl.in_transactions). A transaction of
-// DSQL takes one statement of DDL and no change of rows beside it, while migration tools put a
-// whole migration in a transaction.
+// Transactions with DDL that are committed in parts (ddl.in_transactions). A transaction of DSQL takes one statement
+// of DDL and no change of rows beside it, while migration tools put a whole migration in a transaction.
 //
-// A part is committed as late as can be: in front of the statement that does not go with it.
-// So a transaction that holds one statement of DDL, or none, is run as it was asked, and what
-// the last part holds can be rolled back. Each part is a transaction of its own, with a log and
-// replays of its own.
+// A part is committed as late as can be: in front of the statement that does not go with it. So a transaction that
+// holds one statement of DDL, or none, is run as it was asked, and what the last part holds can be rolled back. Each
+// part is a transaction of its own, with a log and replays of its own.
 //
 //	in a block         a statement that does not go with the part: COMMIT and BEGIN in front
 //	of several steps   outside: Sluice carries such a statement out in transactions of its own
@@ -31,9 +29,8 @@ import (
 //
 // Savepoints end with their part, but for those behind which nothing was run (partsaves.go).
 //
-// The client is told of each early commit by a WARNING, and by another one what a ROLLBACK
-// leaves. Once a part is committed no conflict is told as one (partly): the client would send
-// the whole transaction again.
+// The client is told of each early commit by a WARNING, and by another one what a ROLLBACK leaves. Once a part is
+// committed no conflict is told as one (partly): the client would send the whole transaction again.
 
 // parts is what a session knows of the block that it is in, for as long as it may have to be committed in parts.
 type parts struct {
@@ -347,6 +344,12 @@ func (s *session) leaveBlock() (feature.Result, error) {
 	optedOut := s.tx.optedOut
 	p.by = s.choices()
 	left, err := s.commitTimed()
+	if err == nil && s.b != nil && s.b.status != 'I' { // the COMMIT was skipped
+		var ended feature.Result
+		if ended, err = s.command("ROLLBACK", silent.Rollback); err == nil && ended.Err != nil {
+			err = errNotBegun(ended.Err)
+		}
+	}
 	if err == nil && left.Err == nil {
 		p.stays.Join(p.listed(s.srv.reads()))
 	}

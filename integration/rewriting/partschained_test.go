@@ -2,7 +2,10 @@ package rewriting
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
@@ -35,5 +38,30 @@ func TestPartsBehindACommit(t *testing.T) {
 		say("BEGIN", false, "BEGIN", "T")
 		say("COMMIT; BEGIN; DROP VIEW s0", true, "COMMIT", "BEGIN", code, "E")
 		say("ROLLBACK", false, "ROLLBACK", "I")
+	}
+}
+
+// The first text of a part that cannot be committed fails, and its session goes on: where the schema has changed
+// meanwhile, the question for the time in front of the COMMIT fails, and the COMMIT is skipped.
+func TestPartWhoseTimeIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	r := startParts(t, "autocommit", nil)
+	c, _ := r.dial(t, r.sluice.DSN("postgres"))
+	other, _ := r.dial(t, r.sluice.DSN("postgres"))
+	say := func(c *pgconn.PgConn, sql, want string) {
+		t.Helper()
+		if got := strings.Join(answers(t.Context(), c, sql, false), " / "); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", sql, got, want)
+		}
+	}
+	say(c, "CREATE TABLE timed (a int)", "CREATE TABLE")
+	for range 3 {
+		say(c, "INSERT INTO timed VALUES (1); BEGIN /* sluice: no-retry */", "BEGIN")
+		say(other, "CREATE TABLE IF NOT EXISTS beside (a int)", "CREATE TABLE")
+		say(c, "CREATE TABLE made (a int)", "40001")
+		say(c, "SELECT 1", "25P02")
+		say(c, "ROLLBACK", "ROLLBACK")
+		say(c, "SELECT count(*) FROM timed", `row ["0"]`)
+		say(other, "DROP TABLE beside", "DROP TABLE")
 	}
 }
