@@ -18,68 +18,66 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A backend as its session sees it, attached to the reservoir's connection from lend to
-// lend, and the round trips that Sluice makes on its own account (exchange). The relay of
-// clients' turns is in uplink.go and downlink.go.
+// This file has the type backend, and exchange: the round trips in which Sluice itself asks the server something. The
+// relay of clients' turns is in uplink.go and downlink.go.
 
-// exchangeTimeout bounds a round trip that Sluice makes on its own account (settings, ROLLBACK,
-// the empty one after a cancel) where Config.AnswerTimeout does not.
+// exchangeTimeout bounds a round trip of Sluice itself when Config.AnswerTimeout is 0. Examples are settings, ROLLBACK,
+// and the empty round trip after a cancel.
 const exchangeTimeout = 5 * time.Second
 
-// backend is a lent reservoir.Conn with what is known of the server's session
-// behind it. It belongs to the session that holds it and stays attached to the
-// Conn between lends.
+// backend is a connection to the server, together with what Sluice has recorded about the server's session. One
+// client's session holds it at a time. It stays attached to its reservoir.Conn while no session holds it.
 type backend struct {
 	conn     *reservoir.Conn
 	src      wire.Reader
 	prepared serverStatements
-	// applied are the settings in force on the server; nil when unknown.
+	// applied holds the settings in force on the server; nil means unknown.
 	applied *settings.Values
-	// unsure: a function may have set what no statement and no report tells.
+	// unsure is set when a function may have changed a setting that the server does not report.
 	unsure bool
-	// left says whether functions may have left anything else here: leftbehind.go.
+	// left records whether functions may have left other state on the server (see leftbehind.go).
 	left remains.Trace
-	// reported are the parameters as the server has reported them, dialled at the
-	// start and idle where the last transaction ended.
+	// reported holds the server's parameters by its latest reports. dialled holds those at the start of the connection,
+	// and idle those at the end of the last transaction.
 	reported, dialled, idle *settings.Reports
-	// status is the byte of the last ReadyForQuery.
+	// status is the status byte of the last ReadyForQuery: 'I', 'T' or 'E'.
 	status byte
-	// reading is how the server reads texts now, as it reports; usual how it did
-	// when it was dialled.
+	// reading is how the server parses texts now, by the settings that it reports (standard_conforming_strings, say);
+	// usual is how the server parsed them when the connection was dialled.
 	reading, usual rewrite.Reading
-	// sequences is what clients may have drawn of sequences here.
+	// sequences records the sequences that clients may have used on this backend.
 	sequences sequence.Backend
-	// suspect: the server does not hold what we believe it holds.
+	// suspect is set when the server's state may differ from what Sluice has recorded.
 	suspect bool
-	// trips are Sluice's own: while one has not ended, the backend carries nothing.
+	// trips counts round trips of Sluice itself. While one has not ended, no client's frame is sent.
 	trips trip.Trips
-	// patience is for how long an answer to Sluice itself may take.
+	// patience bounds the server's answer to a request of Sluice itself.
 	patience time.Duration
-	// said is what the server gave as its reason to end the connection, while it owed nothing:
-	// it answers nothing more, whether or not it closes.
+	// said is the server's reason for closing the connection, if it came between turns. After it the server answers
+	// nothing, even if the connection stays open.
 	said error
-	// tag is the last that answered Sluice itself.
+	// tag is the command tag of the server's last answer to Sluice itself.
 	tag []byte
-	// news are the notifications that came beside answers to Sluice itself, whole frames: their
-	// client is sent them with what comes next (passNews).
+	// news holds whole NotificationResponse frames that arrived during a round trip of Sluice itself. The client gets
+	// them with the next output (passNews).
 	news []byte
-	// path is what looks in turns have found of the way to the server.
+	// path measures whether the server's host still acknowledges packets.
 	path path
-	// knows: what the backend knows of the schema is as new as this: it was lent for the first
-	// time, or was told then that its catalog was old. See meetSchema.
+	// knows is the time at which the backend's catalog was last known to be current: its first lending, or a schema
+	// conflict (OC001) in a round trip of Sluice itself. See meetSchema.
 	knows time.Time
-	// group: frames of a client are there, or on their way, outside a block: the next
-	// Sync or Query commits what they do, and must be the client's.
+	// group is set while frames of a client are on the backend outside a block. The next Sync or Query commits their
+	// effects, so that Sluice must not send one of its own.
 	group bool
 }
 
-// errOpenGroup ends an exchange that would commit what a client has sent: every exchange
-// ends in a Sync or Query. The caller takes it for a loss and gives the backend up, which
-// undoes the group.
+// errOpenGroup refuses an exchange while the client's Sync group is open: the exchange ends in a Sync or Query, which
+// would commit the client's statements. The caller treats it as a loss and discards the backend, which rolls the group
+// back.
 var errOpenGroup = errors.New("a Sync group of the client is open")
 
-// attached returns the backend that rides on c, and makes one at the first lend: idle, with
-// nothing set and nothing prepared.
+// attached returns the backend of a connection. At the first lending it makes one: idle, without settings or prepared
+// statements.
 func (srv *Server) attached(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
@@ -95,18 +93,18 @@ func (srv *Server) attached(c *reservoir.Conn) *backend {
 	return b
 }
 
-// mostNews bounds the notifications of a backend that wait for their client, in bytes. PostgreSQL
-// lets none have more than 8,000.
+// mostNews bounds, in bytes, the notifications of a backend that wait for their client. PostgreSQL allows a
+// notification at most 8,000 bytes.
 const mostNews = 1 << 20
 
 var errMuchNews = errors.New("more notifications came beside an answer to Sluice itself than are kept")
 
-// usableLooks bounds how often usable reads before it gives a backend up.
+// usableLooks bounds the reads of usable before it reports false.
 const usableLooks = 16
 
-// usable looks at an idle backend without blocking: false when the server closed it or said
-// something that ends it. TLS housekeeping, notices, and parameters that a reload of the
-// server's configuration changed do not. No buffer is held afterwards.
+// usable reports whether an idle backend can still serve: the server has neither closed the connection nor sent an
+// error. It does not block. TLS housekeeping, notices and changed parameters (after a reload of the server's
+// configuration) are read and do no harm. No read buffer is held afterwards.
 func (b *backend) usable() bool {
 	if b.trips.Err() != nil {
 		return false
@@ -140,13 +138,13 @@ func (b *backend) usable() bool {
 	return false
 }
 
-// partialRecordWait bounds the wait for the rest of a TLS record whose beginning has
-// arrived: TLS gives out whole records only.
+// partialRecordWait bounds the wait for the rest of a TLS record that has arrived in part. crypto/tls returns whole
+// records only.
 const partialRecordWait = 100 * time.Millisecond
 
-// poll reads what has arrived already; os.ErrDeadlineExceeded means nothing. Bytes may wait
-// inside TLS where the socket shows none; with a deadline in the past TLS gives those and
-// does not get to the socket. Any other error means that the backend is lost.
+// poll reads bytes that have already arrived, without waiting. It returns os.ErrDeadlineExceeded if there are none; any
+// other error means that the backend is lost. TLS may hold decrypted bytes while the socket is quiet: a read deadline
+// in the past makes TLS return them without touching the socket.
 func (b *backend) poll() error {
 	if err := b.trips.Err(); err != nil {
 		return err
@@ -165,32 +163,29 @@ func (b *backend) poll() error {
 	return b.src.Fill()
 }
 
-// exchange writes msg, which ends in one ReadyForQuery, and reads up to it. It returns the
-// payload of the first ErrorResponse, if any. An error means that the backend cannot be
-// used any more; it is a *lastWords where the server has said why. Nothing may be owed, and no group of the client's be open.
+// exchange sends msg, which must cause exactly one ReadyForQuery, and reads up to that frame. It returns the payload of
+// the first ErrorResponse, if any. After an error the backend is unusable; a *lastWords has the server's reason. No
+// reply may be pending, and no Sync group of the client open.
 func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 	return b.exchangeRows(msg, func([]byte) {})
 }
 
-// exchangeRows is exchange that gives each row's payload to row, which must not keep it.
+// exchangeRows does an exchange and passes each row's payload to row. The payload is valid only during the call.
 func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
 	return b.exchangeAll(msg, row, b.patience, time.Time{}, nil)
 }
 
-// exchangeUntil is exchange that asks stop whether it shall go on: before it begins, when
-// the read from the backend is woken, and at the given moment, unless that is zero. It
-// returns stop's error; the answer may still be to come then.
+// exchangeUntil does an exchange that stop can end early. It calls stop before sending, whenever the read from the
+// backend is woken, and at the time at (zero: never), and returns stop's error. The server's answer may then still be
+// on its way.
 func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
 	return b.exchangeAll(msg, func([]byte) {}, b.patience, at, stop)
 }
 
-// exchangeAll is what the others are: row is given the rows, stop may be nil, and patience is
-// for how long the answer may take, 0 without end. A deadline that somebody else has set for
-// the client's turn does not end the exchange: the clock tells the two apart, and the path is
-// looked at. Parameters are noted, notifications kept for the client, notices dropped. An answer that
-// is not that to msg is an error (silent.Exchange). An error
-// behind the first byte leaves the round trip without its end: then the backend is broken, whoever
-// looks at the error.
+// exchangeAll implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound); stop
+// may be nil. A read deadline that the client's turn has set does not end the exchange: only the clock and a dead path
+// do. Parameters are recorded, notifications saved for the client, notices dropped. An answer that does not fit msg is
+// an error (silent.Exchange). After an error the round trip has no end, and the backend is broken.
 func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.group {
 		return nil, errOpenGroup
@@ -219,7 +214,7 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 	return b.readAnswer(silent.NewExchange(msg, b.status), row, end, look)
 }
 
-// readAnswer reads what answers an exchange, up to its ReadyForQuery.
+// readAnswer reads the server's answer to an exchange, up to ReadyForQuery.
 func (b *backend) readAnswer(answer silent.Exchange, row func(payload []byte), end time.Time, look func() error) (refusal []byte, err error) {
 	for {
 		typ, frame, err := b.ownFrame(end, look)
@@ -247,7 +242,7 @@ func (b *backend) readAnswer(answer silent.Exchange, row func(payload []byte), e
 				refusal = append([]byte(nil), payload...)
 			}
 			if schemaConflict(refusal) {
-				b.knows = time.Now() // the client's next statement is not told any more
+				b.knows = time.Now() // the server reports a schema conflict once: the client's statement gets none
 			}
 		case wire.DataRow:
 			row(payload)
@@ -266,8 +261,8 @@ func (b *backend) readAnswer(answer silent.Exchange, row func(payload []byte), e
 	}
 }
 
-// ownFrame returns the next frame of an answer to Sluice itself, valid until the next read. A
-// read that is woken before end, unless that is zero, goes on where look has no error.
+// ownFrame returns the next frame of the server's answer to Sluice itself, valid until the next read. A read that is
+// woken before end (zero: no end) continues if look returns nil.
 func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
 	for {
 		typ, total, err := b.src.Header()
@@ -292,18 +287,17 @@ func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []
 		case b.path.look(b.src.Raw):
 			return 0, nil, errDeadPath
 		}
-		if err := look(); err != nil { // else it was somebody's nudge for an earlier turn
+		if err := look(); err != nil { // else the wake was meant for an earlier turn
 			return 0, nil, err
 		}
 	}
 }
 
-// broken reports whether the backend must be given up: what the server holds, or what it will
-// answer next, is not what is believed.
+// broken reports whether the backend must be discarded, because its state or its next answer is unknown.
 func (b *backend) broken() bool { return b.suspect || b.trips.Err() != nil }
 
-// release gives the backend, which is idle and nobody's, back to the reservoir. One that is
-// broken is discarded.
+// release returns an idle backend to the reservoir, and discards a broken one. The caller must have detached its
+// session.
 func (b *backend) release() {
 	if b.broken() {
 		b.src.Drop()
@@ -313,26 +307,25 @@ func (b *backend) release() {
 	b.conn.Release()
 }
 
-// lostError says that the backend's connection broke, or that what the backend sends cannot
-// be understood: either way nothing more is to be expected of it. A loss in a turn reaches
-// backendLost as one.
+// lostError reports that the backend's connection broke, or that the server sent frames that cannot be parsed. No more
+// answers are expected from the backend. During a turn it is passed to backendLost.
 type lostError struct {
 	err error
-	// silent: its connection may be whole, and the server still at work.
+	// silent is set if the server merely stopped answering: it may still be running the statement.
 	silent bool
 }
 
-// Error is for the log: no client is told it.
+// Error returns the text for the log. Clients never get it.
 func (e *lostError) Error() string { return "backend lost: " + e.err.Error() }
 
 // Unwrap returns what broke the connection.
 func (e *lostError) Unwrap() error { return e.err }
 
-// errClosed is why a connection was not asked a question.
+// errClosed reports that a question was not sent because its connection was closed.
 var errClosed = errors.New("the backend was closed")
 
-// forQuestion is a backend that Sluice puts a question of its own to, of a connection that nobody else has;
-// nil for one that was closed, which is discarded.
+// forQuestion returns the backend of an idle connection, for a question of Sluice itself. If the server has closed the
+// connection, forQuestion discards it and returns nil. The caller must own conn alone.
 func (srv *Server) forQuestion(conn *reservoir.Conn) *backend {
 	b := srv.attached(conn)
 	if !b.usable() {

@@ -9,29 +9,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Bind: the client's statement, by its own name, becomes a portal at the backend, of the
-// backend's statement by Sluice's name. handle calls bind with a frame that may be larger
-// than any buffer; resend.go has its own way for a Bind that is sent once more (rebind).
+// Bind opens a portal. The client names its own statement; Sluice sends the Bind under the name that the statement has
+// on the backend. The frame may be larger than any buffer, so that parameters are forwarded as they arrive. In a
+// replay, rebind in resend.go sends the Bind again.
 
-// binding is a Bind of the client's on its way. Until sendBind the frame is unread in the
-// client's buffer, unless whole says otherwise.
+// binding is one Bind of the client in progress. Until sendBind, the frame is unread in the client's buffer, unless
+// whole is set.
 type binding struct {
 	cs *clientStatement
-	// total is the frame's length. portal, stmt and rest are its parts, the last as far
-	// as it has arrived: they stay valid until more is read.
+	// total is the frame's length. portal, stmt and rest are its parts; rest may have arrived incompletely. They are
+	// valid until the next read from the client.
 	total              int
 	portal, stmt, rest []byte
-	// whole: the frame was taken off the client's stream, because something else is made of it;
-	// or there was none, and rest alone counts.
+	// whole is set if the frame was read from the client's stream as a whole, or if Sluice itself made the Bind. Then
+	// rest is complete.
 	whole bool
-	// cursor is the one that the portal is to be, whose Bind is Sluice's own; nil for any other.
+	// cursor is the cursor whose portal Sluice itself opens; nil for a Bind of the client.
 	cursor *cursor
 }
 
-// bind opens a portal. Its frame is rewritten in its head only: parameters pass as they
-// are, whatever their size. An error is for the client, and the frame may be unread still:
-// refuse has the frames up to a Sync skipped, and this one is the first of them. So it is
-// with nil where t.skip is set.
+// bind handles a Bind of total bytes. It changes only the names at the frame's head; parameters of any size pass
+// unchanged. An error is for the client. On an error, or nil with t.skip set, the frame may still be unread: then
+// refuse skips the frames up to the Sync, this Bind first.
 func (s *session) bind(total int) error {
 	if s.exceeds(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
@@ -46,10 +45,10 @@ func (s *session) bind(total int) error {
 	if err := s.findBound(&b); err != nil || s.t.skip {
 		return err
 	}
-	// The statement is answered here, or by the server, as things stand at its Bind.
+	// The schema and settings at the Bind decide whether Sluice or the server answers.
 	plan := b.cs.tmpl.plan
 	asks, local := plan.Sequence != "" && s.mayProve(), s.bindsHere(plan)
-	// The server must have answered what has run; and behind an error there would be no
+	// The server must first have answered the earlier frames of the group: after an error among them this Bind opens no
 	// portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
 		if err := s.makeAnswer(); err != nil || s.t.skip {
@@ -65,8 +64,8 @@ func (s *session) bind(total int) error {
 	if s.status() == 'E' && !s.endsFailed(plan) {
 		return s.bindInFailedBlock(&b)
 	}
-	// The comment counts from the Bind on: a statement that is only prepared runs in no
-	// transaction.
+	// A comment in the text that opts out of replay counts from the Bind on: a statement that is only prepared does not
+	// run.
 	s.optOut(b.cs.wantsNoReplay())
 	if local {
 		return s.bindHere(&b)
@@ -77,9 +76,9 @@ func (s *session) bind(total int) error {
 	return s.bindOnBackend(&b)
 }
 
-// findBound finds the statement of a Bind that is unread, as what its names stand for now
-// (asNamed), makes room for it in its transaction, and looks whether that transaction takes it.
-// A wait for the schema, or for a COMMIT, may move the client's buffer.
+// findBound sets b.cs to the statement of a Bind, and checks whether the transaction takes the statement. asNamed plans
+// it again if its names or options have changed; makeRoom may first commit an open part of a DDL transaction. Waiting
+// may move the client's buffer.
 func (s *session) findBound(b *binding) error {
 	if b.cs = s.statement(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
@@ -100,8 +99,8 @@ func (s *session) findBound(b *binding) error {
 	return s.mayBind(b)
 }
 
-// mayBind has constants in the place of the values of settings, which settles what the statement is, and
-// looks whether its transaction takes it. As bind says, t.skip may be set.
+// mayBind puts constants in place of settings' values (current_setting, say), and checks whether the transaction takes
+// the statement. As in bind, nil with t.skip set means that the statement was refused.
 func (s *session) mayBind(b *binding) error {
 	if err := s.bindValues(b); err != nil || s.t.skip {
 		return err
@@ -112,13 +111,13 @@ func (s *session) mayBind(b *binding) error {
 	return s.judgesMode(b.cs.tmpl.plan)
 }
 
-// bindsHere reports whether a portal of that plan is Sluice's to run, as things stand.
+// bindsHere reports whether Sluice itself runs a portal of the plan, rather than the server.
 func (s *session) bindsHere(plan *rewrite.Plan) bool {
 	return (s.status() != 'E' || s.endsFailed(plan)) && (s.state == failed || s.localNow(plan) || s.emulates(plan))
 }
 
-// bindInFailedBlock is the error of a Bind that no failed block takes. As at the server, a
-// wrong number of parameters is found out first, where the number is known.
+// bindInFailedBlock returns the error of a Bind in a failed block. As in PostgreSQL, a wrong number of parameters is
+// reported first, if the right number is known.
 func (s *session) bindInFailedBlock(b *binding) error {
 	n, err := bindCount(b.rest)
 	if err != nil {
@@ -130,8 +129,8 @@ func (s *session) bindInFailedBlock(b *binding) error {
 	return s.errInFailed(b.cs.tmpl.plan)
 }
 
-// bindHere opens a portal of a statement that Sluice answers, which has no parameters but where it
-// is about an advisory lock. No server hears of the portal.
+// bindHere opens a portal that Sluice itself runs; the server gets no Bind. Only calls of advisory lock functions have
+// parameters.
 func (s *session) bindHere(b *binding) error {
 	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
 	lock := p.plan.Single().Advisory
@@ -168,8 +167,8 @@ func (s *session) bindHere(b *binding) error {
 	return s.tell(wire.FrameBindComplete)
 }
 
-// takeWhole takes the frame off the client's stream, where its parameters are needed. A
-// frame beyond the bound of a text is refused, and stays unread.
+// takeWhole reads the whole frame from the client's stream, because its parameters are needed here. A frame longer than
+// MaxStatementBytes is refused and stays unread.
 func (s *session) takeWhole(b *binding) error {
 	if b.whole {
 		return nil
@@ -188,8 +187,8 @@ func (s *session) takeWhole(b *binding) error {
 	return nil
 }
 
-// takeNeeded takes the frame of a statement that goes out in two parts, or is a DECLARE. The
-// query of a cursor cannot go out in two parts: the cursor is one portal.
+// takeNeeded reads the whole frame of a DECLARE, or of a statement that Sluice sends as two. A cursor is one portal, so
+// that its query cannot be sent as two statements.
 func (s *session) takeNeeded(b *binding) error {
 	if b.cs.tmpl.split != nil && (b.cs.declares != nil || b.cursor != nil) {
 		return errCursorSplit
@@ -197,9 +196,8 @@ func (s *session) takeNeeded(b *binding) error {
 	return s.takeWhole(b)
 }
 
-// bindOnBackend opens a portal of the server's. The order is that of what may go wrong:
-// first what is known here, then the wait at the gate, which needs no backend, then the
-// backend, and then its statement, of which the server may have to be asked.
+// bindOnBackend opens a portal on the server. Cheap checks come first, then the wait at the gate (without a backend),
+// then acquiring the backend. Preparing the statement comes last, since it may need a round trip.
 func (s *session) bindOnBackend(b *binding) error {
 	cs := b.cs
 	plan := cs.tmpl.plan
@@ -232,8 +230,7 @@ func (s *session) bindOnBackend(b *binding) error {
 	if plan, err = s.judgeBind(b, bound); err != nil {
 		return err
 	}
-	// Without a statement and without an error the server has refused the text, and the
-	// rest is skipped.
+	// A nil statement without an error means that the server refused the text; the rest of the group is skipped.
 	st, err := s.onBackend(cs)
 	if err != nil || st == nil {
 		return err
@@ -254,8 +251,8 @@ func (s *session) bindOnBackend(b *binding) error {
 	return s.sendBind(b, st)
 }
 
-// judgeBind is the plan of a Bind's statement by the schema as its backend, which is lent, knows it, and as
-// what it turns out to be there (judged). bound is its portal, which gets that plan. Errors are those of bindAnew.
+// judgeBind returns the plan of a Bind's statement by the schema that its lent backend has (judged). The portal, bound,
+// gets that plan. While the schema is newer, bindAnew plans again; errors are as there.
 func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
 	again := s.outplanned() && !s.planStays(bound.plan)
 	for try := 0; ; try++ {
@@ -276,7 +273,7 @@ func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
 			return nil, err
 		}
 		if s.mapped.planned != nil && !s.planStays(bound.plan) {
-			if again = s.outplanned() && s.unsent(); again { // by a backend that has replaced the first
+			if again = s.outplanned() && s.unsent(); again { // the backend was replaced by another
 				continue
 			}
 			if again, err = s.overtaken(try); again {
@@ -290,8 +287,8 @@ func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
 	}
 }
 
-// bindAnew has the statement of a Bind mean what its names stand for by the schema as it was
-// read when the backend was lent, and its portal, which is bound, run that plan.
+// bindAnew plans a Bind's statement again, by the schema that was read when the backend was lent. The portal gets the
+// new plan. The error is errSchemaChanged if the frame was already split by the old plan.
 func (s *session) bindAnew(b *binding, bound portal) (*rewrite.Plan, error) {
 	if err := s.asNamed(b.cs); err != nil {
 		return nil, err
@@ -299,22 +296,21 @@ func (s *session) bindAnew(b *binding, bound portal) (*rewrite.Plan, error) {
 	if !b.whole {
 		b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
 	}
-	if b.cs.since == s.heard+1 { // its client has not heard of the Parse
+	if b.cs.since == s.heard+1 { // the client has no answer to the Parse yet
 		s.asNow(b.cs)
 	}
 	plan := b.cs.tmpl.plan
 	if plan != bound.plan {
 		if bound.split != nil || bound.bound != nil || plan.InSplit() != nil {
-			return nil, errSchemaChanged // it went to pieces by the plan that it had
+			return nil, errSchemaChanged // the frame was taken apart by the old plan
 		}
 		s.planPortal(b.portal, plan)
 	}
 	return plan, nil
 }
 
-// sendBind sends a Bind of the backend's statement in the place of the client's. A frame
-// that was not taken whole is forwarded as it arrives; the log is told its length first,
-// and its bytes as they pass.
+// sendBind sends the Bind under the backend's name for the statement. A frame that is not whole is forwarded as it
+// arrives: the log gets its length first, and its bytes as they pass.
 func (s *session) sendBind(b *binding, st *serverStatement) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1
@@ -350,8 +346,8 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	return s.forward(params)
 }
 
-// bindNames splits a Bind's payload after its two names. The payload may be cut short
-// behind them; ok is false when a name has no end.
+// bindNames splits a Bind's payload into its two names and the rest. The rest may be incomplete; ok is false if a name
+// has no terminating zero.
 func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
 	portalName, rest, ok = wire.CString(payload)
 	if !ok {
@@ -361,13 +357,13 @@ func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
 	return portalName, statement, rest, ok
 }
 
-// bindCount is how many parameters a Bind has, from what follows its names. The error is PostgreSQL's.
+// bindCount returns the number of parameters in rest, the part of a Bind after its names. The error is PostgreSQL's.
 func bindCount(rest []byte) (n int, err error) {
 	m := wire.NewMessage(rest)
 	return countOf(&m)
 }
 
-// countOf reads the format codes of a Bind and the number of its parameters.
+// countOf reads a Bind's format codes and the number of its parameters.
 func countOf(m *wire.Message) (n int, err error) {
 	codes := m.Uint16()
 	m.Bytes(2 * codes)
@@ -377,12 +373,12 @@ func countOf(m *wire.Message) (n int, err error) {
 	return n, m.Failed()
 }
 
-// declaredParams is how many types of parameters the client has named for a text that has none: to PostgreSQL it takes as
-// many.
+// declaredParams returns how many parameter types the client's Parse declared. A text that Sluice answers uses none,
+// but PostgreSQL then requires that many values.
 func declaredParams(tmpl *template) int { return max(0, len(tmpl.oids)-2) / 4 }
 
-// checkBind is PostgreSQL's error of what follows the names of a Bind, all of it, whose statement takes n parameters;
-// nil for none.
+// checkBind returns PostgreSQL's error for rest, the complete part of a Bind after its names, if the statement has n
+// parameters. It returns nil if there is no error.
 func checkBind(rest []byte, n int, statement []byte) error {
 	m := wire.NewMessage(rest)
 	given, err := countOf(&m)
@@ -410,8 +406,8 @@ func checkBind(rest []byte, n int, statement []byte) error {
 	return m.End()
 }
 
-// appendBindHead starts a Bind with a statement's name replaced; n is the length of what
-// follows the names, which the caller appends or forwards.
+// appendBindHead appends a Bind's head with the given statement name. n is the length of the part after the names,
+// which the caller appends or forwards.
 func appendBindHead(dst, portalName []byte, statement string, n int) []byte {
 	dst = append(dst, wire.Bind)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(4+len(portalName)+1+len(statement)+1+n))

@@ -14,52 +14,51 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Cancels. A CancelRequest comes on a connection of its own, whose goroutine calls
-// askCancel; the session's goroutine acts on the request, or drops it when the turn is
-// answered. Where the server takes cancels (ForwardCancel) it is the server that stops, and
-// Sluice acts only when the grace is over; DSQL does not, and there the backend is given
-// up. woken and giveUp are also how a statement timeout of Sluice's own ends a statement.
+// A CancelRequest arrives on a connection of its own, whose goroutine calls askCancel. The session's goroutine acts on
+// the request, or drops it if the turn has ended. With ForwardCancel (PostgreSQL) the server stops the statement, and
+// Sluice acts only after CancelGrace. DSQL ignores cancels, so that Sluice discards the backend there. Sluice's own
+// statement timeout ends a statement by the same functions, woken and giveUp.
 
-// cancelKey is the BackendKeyData that a client was given.
+// cancelKey is the BackendKeyData that Sluice sent to a client.
 type cancelKey struct {
 	pid    uint32
 	secret []byte
 }
 
-// cancelState is what a cancel connection and its session share, under the session's mu.
+// cancelState is shared by a session and the connections that cancel it, under the session's mu.
 type cancelState struct {
 	backend *backend // nil while the session has none
-	// questioned is one that is asked something before the session has it; else nil.
+	// questioned is a backend that answers a question of Sluice's before the session gets it; else nil.
 	questioned *backend
-	stop       context.CancelCauseFunc // ends a wait of ours; nil: there is none
-	place      *reservoir.Place        // in line for a backend; nil: the session does not wait there
-	asked      time.Time               // when the running turn was first asked to stop; see graceAnew
-	landed     chan struct{}           // closed when no cancel is flying any more
+	stop       context.CancelCauseFunc // ends a wait inside Sluice; nil: there is no such wait
+	place      *reservoir.Place        // in the queue for a backend; nil: the session is not queued
+	asked      time.Time               // time of the turn's first cancel, zero if none; see graceAnew
+	landed     chan struct{}           // closed when flying becomes false
 	flying     bool                    // a cancel connection to the backend is not yet at EOF
 	touched    bool                    // a cancel reached the backend since it was lent
 }
 
-// The share of unknown cancel keys for each source. Clients send some without meaning ill, since a
-// session may have ended; at ten a second a key of 4 bytes is found in years.
+// Unknown cancel keys are rate-limited for each source address. Well-meaning clients send some, since their session may
+// have ended. At ten a second, guessing a secret of 4 bytes takes years.
 const (
 	keyBurst = 100
 	keyEvery = 100 * time.Millisecond
 )
 
-// CancelsAtOnce is how many cancels are on their way to servers at once: each has a connection, and so a file descriptor.
-// The others wait, and where a server takes none, Sluice acts without it.
+// CancelsAtOnce bounds the cancels that are being sent to servers. Each needs a connection, hence a file descriptor.
+// Further ones wait; if the server accepts no connection, Sluice discards the backend instead.
 const CancelsAtOnce = 16
 
-// cancelKeys finds sessions by the key they were given. Process numbers are made up: they
-// are no backend's, since a session has many backends or none.
+// cancelKeys finds sessions by cancel key. The process numbers in keys are invented, because a session uses many
+// backends in turn, or none.
 type cancelKeys struct {
 	mu   sync.Mutex
 	next uint32
 	m    map[uint32]*session
 }
 
-// issue gives s a key; secrets of protocol 3.2 may be long. Numbers begin at a random place
-// and count up: one is not given again soon after its session has ended.
+// issue gives the session a key with a secret of secretLen bytes (protocol 3.2 allows long ones). Numbers start at
+// random and count up, so that the number of an ended session is not soon used again.
 func (k *cancelKeys) issue(s *session, secretLen int) {
 	secret := make([]byte, secretLen)
 	rand.Read(secret)
@@ -81,15 +80,15 @@ func (k *cancelKeys) issue(s *session, secretLen int) {
 	k.m[k.next] = s
 }
 
-// revoke takes the session's key back: a cancel with it finds nobody.
+// revoke removes the session's key. Later cancels with that key find no session.
 func (k *cancelKeys) revoke(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.m, s.key.pid)
 }
 
-// find returns the session with that key, or nil. The comparison takes the same time
-// however much of a guess is right.
+// find returns the session with the key, or nil. The comparison takes constant time, so that it reveals nothing about
+// the secret.
 func (k *cancelKeys) find(pid uint32, secret []byte) *session {
 	k.mu.Lock()
 	s := k.m[pid]
@@ -100,12 +99,12 @@ func (k *cancelKeys) find(pid uint32, secret []byte) *session {
 	return s
 }
 
-// attach gives the session a backend, which cancels reach from now on. It reports whether
-// one has come already, to this turn: that one found no backend, and was only noted.
+// attach assigns conn to the session. From then on cancel requests reach that backend. attach reports whether the turn
+// was cancelled earlier, while the session had no backend.
 func (s *session) attach(conn *reservoir.Conn) (asked bool) {
 	s.b = s.srv.attached(conn)
-	s.b.news = nil                                     // of a LISTEN that another client left behind
-	s.b.path = path{limit: s.srv.cfg.BackendPathLimit} // what was owed before was owed to others
+	s.b.news = nil                                     // notifications for the LISTEN of an earlier client
+	s.b.path = path{limit: s.srv.cfg.BackendPathLimit} // earlier acknowledgements were owed to other clients
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancel.backend = s.b
@@ -113,24 +112,22 @@ func (s *session) attach(conn *reservoir.Conn) (asked bool) {
 	return !s.cancel.asked.IsZero()
 }
 
-// cancelAsked reports whether the turn was asked to stop.
+// cancelAsked reports whether the client has asked to cancel the running turn.
 func (s *session) cancelAsked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.cancel.asked.IsZero()
 }
 
-// nothingRuns is said where a turn has failed, and no backend runs any of it: there is
-// nothing left to cancel, and a cancel that was asked for has found its end in that
-// failure.
+// nothingRuns clears the wait and the cancel of a turn that has failed and runs on no backend. The failure has answered
+// any cancel, and there is nothing left to stop.
 func (s *session) nothingRuns() {
 	s.stopWaiting()
 	s.heeded(errCanceled)
 }
 
-// answeredSoFar is said in a turn whose client is awaited and owed nothing: what a cancel
-// was asked for has been answered, and one that comes now has nothing to stop. again is
-// called when the client goes on.
+// answeredSoFar marks a turn as not cancellable while it waits for its client and owes no answer. It clears a cancel of
+// what was already answered, and drops new ones. The caller calls again when the client continues.
 func (s *session) answeredSoFar() (again func()) {
 	if s.tick.Load()&1 == 0 {
 		return func() {}
@@ -141,17 +138,16 @@ func (s *session) answeredSoFar() (again func()) {
 	if c := &s.cancel; !c.flying && !c.asked.IsZero() {
 		c.asked = time.Time{}
 		if c.backend != nil {
-			s.alarmLocked(time.Time{}) // not that of the grace any more
+			s.alarmLocked(time.Time{}) // clear the deadline of the cancel's grace
 		}
 	}
 	return func() { s.tick.Store(s.tick.Load() | 1) }
 }
 
-// askCancel serves a CancelRequest, on the canceller's goroutine. It returns what became of
-// it, for the metric: "dropped" when no turn waits, "waiting" when a wait of Sluice's own
-// was ended or will be, "noted" when the session acts on it after the grace, "forwarded" or
-// "failed" when the server was asked. The lock is not held while the server is asked, which
-// takes a connection and a round trip.
+// askCancel handles a CancelRequest, on the canceller's goroutine. It returns the outcome for the metric: "dropped" if
+// no turn runs; "waiting" if a wait inside Sluice ends, or its next one will; "noted" if the session acts after the
+// grace; "forwarded" or "failed" if the server was asked. The lock is released while the server is asked, since that
+// needs a connection and a round trip.
 func (s *session) askCancel(ctx context.Context) string {
 	s.mu.Lock()
 	c := &s.cancel
@@ -162,9 +158,9 @@ func (s *session) askCancel(ctx context.Context) string {
 	if c.asked.IsZero() {
 		c.asked = time.Now()
 	}
-	// The first request begins the grace: more of them do not prolong it.
+	// Only the first request starts the grace; further requests do not prolong it.
 	b := c.backend
-	if c.stop != nil || b == nil { // without both, the wait that comes next sees it
+	if c.stop != nil || b == nil { // without both, the session's next wait sees the request
 		if c.stop != nil {
 			c.stop(errCanceled)
 		}
@@ -175,7 +171,7 @@ func (s *session) askCancel(ctx context.Context) string {
 		return "waiting"
 	}
 	if !s.srv.cfg.ForwardCancel || c.flying {
-		// The server will not stop, or is asked already: wake the session once the grace is over.
+		// The server ignores cancels, or has one already: wake the session after the grace.
 		b.conn.Net.SetReadDeadline(c.asked.Add(s.srv.cfg.CancelGrace))
 		s.mu.Unlock()
 		return "noted"
@@ -192,7 +188,7 @@ func (s *session) askCancel(ctx context.Context) string {
 	close(c.landed)
 	switch {
 	case s.tick.Load()&1 == 0:
-		c.asked = time.Time{} // what ran has been answered
+		c.asked = time.Time{} // the turn has been answered meanwhile
 	case c.backend == b && !c.asked.IsZero():
 		b.conn.Net.SetReadDeadline(c.asked.Add(s.srv.cfg.CancelGrace))
 	}
@@ -202,7 +198,7 @@ func (s *session) askCancel(ctx context.Context) string {
 	return "forwarded"
 }
 
-// sendCancel asks a server to stop what a backend runs, when fewer than CancelsAtOnce do.
+// sendCancel asks the server to stop the statement on conn, once fewer than CancelsAtOnce are being sent.
 func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 	select {
 	case srv.cancelling <- struct{}{}:
@@ -213,18 +209,16 @@ func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 	return conn.Cancel(ctx)
 }
 
-// settleCancel runs at the end of a turn, with a backend that is answered in full. A
-// backend with a cancel in flight is not given on before the cancel has landed and an empty
-// round trip has come back: no other client's statement is ever hit. It reports whether the
-// turn was asked to stop. The backend may be gone afterwards, where the cancel did not land
-// in time or the round trip failed.
+// settleCancel ends the turn's cancel once the backend has answered everything, and reports whether there was one. A
+// forwarded cancel must not hit another client's statement. So the session waits until it has reached the server and an
+// empty round trip has returned. If either fails, the backend is discarded.
 func (s *session) settleCancel() (asked bool) {
 	s.mu.Lock()
 	c := &s.cancel
 	if asked = !c.asked.IsZero(); asked {
 		c.asked = time.Time{}
-		s.b.conn.Net.SetReadDeadline(time.Time{}) // that of the grace
-		if s.t != nil && s.t.nested.on {          // its client waits for more than this turn
+		s.b.conn.Net.SetReadDeadline(time.Time{}) // the deadline of the grace
+		if s.t != nil && s.t.nested.on {          // the client's own turn must still hear of the cancel
 			s.t.unheeded = errCanceled
 		}
 	}
@@ -240,8 +234,8 @@ func (s *session) settleCancel() (asked bool) {
 	return asked
 }
 
-// outlastsCancel waits for a cancel that is on its way to the backend, whose turn is answered, so that it does not hit what
-// comes next. It reports false where the backend cannot be used any more.
+// outlastsCancel waits until a forwarded cancel can no longer hit a later statement; the turn was answered already. It
+// reports false if the backend has become unusable.
 func (s *session) outlastsCancel() bool {
 	s.mu.Lock()
 	c := &s.cancel
@@ -255,14 +249,14 @@ func (s *session) outlastsCancel() bool {
 		return false
 	}
 	s.b.conn.Net.SetReadDeadline(time.Time{})
-	// The empty group is answered behind any cancel that has landed. The group changes no
-	// status: another one says that the backend is not where it is believed to be.
+	// The server answers this empty Sync after any cancel that has reached it. The Sync changes no status: a different
+	// status means that the recorded one is wrong.
 	status := s.b.status
 	_, err := s.b.exchange(wire.FrameSync)
 	return err == nil && s.b.status == status
 }
 
-// landsInTime waits for a cancel that is on its way to the server.
+// landsInTime reports whether the cancel reached the server within exchangeTimeout and before shutdown.
 func (s *session) landsInTime(landed <-chan struct{}) bool {
 	select {
 	case <-landed:
@@ -273,14 +267,13 @@ func (s *session) landsInTime(landed <-chan struct{}) bool {
 	return false
 }
 
-// stoppedBy is the frame of an error that ends a turn while no backend runs it. The error
-// is counted here.
+// stoppedBy returns the frame of an error that ends a turn without a backend, and counts the error in the metrics.
 func (s *session) stoppedBy(e *wire.Error) []byte {
 	s.srv.metrics.ErrorSent(e.Code)
 	return e.Append(nil)
 }
 
-// actAt is when Sluice acts on a cancel by itself; zero when none was asked for.
+// actAt returns when Sluice acts on a cancel itself; zero if the client has asked for none.
 func (s *session) actAt() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,11 +283,10 @@ func (s *session) actAt() time.Time {
 	return s.cancel.asked.Add(s.srv.cfg.CancelGrace)
 }
 
-// woken is called when a read from the backend ran into a deadline: somebody wants the
-// session to look up. Each of the possible reasons is looked at, and where none is due the
-// deadline is set to the next of them: who overwrote whose deadline does not matter. An
-// error ends the session, or is a lost backend. With nil the read goes on, or the backend
-// was given up and the client told (t.settled, t.skip).
+// woken handles a read from the backend that ended at its deadline. Each reason for one (hold_time, statement timeout,
+// cancel, path, cut) is checked, and the deadline set for the next. So overwriting a deadline does no harm. An error
+// ends the session or is a lost backend. After nil the read continues, or the turn was given up and the client has its
+// error (t.settled, t.skip).
 func (s *session) woken() error {
 	t := s.t
 	now := time.Now()
@@ -328,7 +320,7 @@ func (s *session) woken() error {
 	return nil
 }
 
-// putOffStop leaves a cancel or a timeout to the batches that begin behind ReadyForQuery.
+// putOffStop saves a cancel or timeout until the batches of a large DELETE or UPDATE, which run after ReadyForQuery.
 func (s *session) putOffStop(now time.Time) {
 	switch t := s.t; {
 	case !t.deadline.IsZero() && !now.Before(t.deadline):
@@ -341,8 +333,8 @@ func (s *session) putOffStop(now time.Time) {
 	s.forgetStops()
 }
 
-// forgetStops has nothing stop a statement that has ended: only the server's ReadyForQuery is
-// late, and an error behind the answer would be a second one.
+// forgetStops clears the cancel and timeout of a statement that was answered in full. Only ReadyForQuery is missing,
+// and an error now would be a second answer.
 func (s *session) forgetStops() {
 	s.mu.Lock()
 	s.cancel.asked = time.Time{}
@@ -351,16 +343,15 @@ func (s *session) forgetStops() {
 	s.alarmRead()
 }
 
-// giveUp stops a turn that the server will not stop: inside a transaction before a COMMIT
-// left, or for a statement that only reads, by discarding the backend; the client is told
-// e, and its connection lives on. A commit or an autocommit write is waited for, and so is
-// a backend that holds the session's own state: then nil is returned and the turn goes on.
-// In the middle of a frame that is being gathered all this is left to backendLost.
+// giveUp ends a turn whose statement the server does not stop: it discards the backend and sends the client e. It does
+// so only if the statement cannot have committed: it reads, or its transaction has sent no COMMIT. Otherwise, or if the
+// session keeps its backend, it returns nil and the turn continues. If the client has half a row, the turn ends after
+// that row.
 func (s *session) giveUp(e *wire.Error) error {
 	t := s.t
 	readable := s.b.src.Raw.Peek() == rawconn.Readable
-	// A cancel has the server stop: the client is slow to read what came before. Of a
-	// timeout of ours the server knows nothing.
+	// A forwarded cancel has stopped the server, and a slow client still reads the earlier rows. A timeout of Sluice is
+	// unknown to the server.
 	if e == errCanceled && s.srv.cfg.ForwardCancel && readable {
 		t.stop = nil
 		s.graceAnew()
@@ -375,8 +366,7 @@ func (s *session) giveUp(e *wire.Error) error {
 		s.alarmRead()
 		return nil
 	}
-	// Half a row cannot be taken back: the turn stops behind its end (pump), if that comes
-	// within another grace.
+	// The client cannot unread half a row: pump ends the turn after the row, if its rest arrives within another grace.
 	if t.rest > 0 && !t.restSwallow && (t.stop == nil || readable) { // not in the middle of a row
 		t.stop = e
 		s.alarmBy(time.Now().Add(s.srv.cfg.CancelGrace))
@@ -385,15 +375,14 @@ func (s *session) giveUp(e *wire.Error) error {
 	return s.discardStopped(e)
 }
 
-// discardStopped is the end of a turn that is given up.
+// discardStopped asks the server to stop, discards the backend and sends the client e.
 func (s *session) discardStopped(e *wire.Error) error {
 	s.srv.metrics.Cancel(metrics.CancelDiscarded)
 	s.stopBackend()
 	return s.abandon(e, reservoir.Cancelled)
 }
 
-// graceAnew lets a cancel have its grace once more. With the old one, which is over, each
-// read from the backend would end before it has begun.
+// graceAnew restarts the grace of a cancel. With the expired one, each read from the backend would end at once.
 func (s *session) graceAnew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
