@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file is the configuration of a Server as values, and the judgement over them.
-// Package cmd/sluice/config fills it in and calls Validate; so does New.
+// This file has the configuration of a Server and its validation. Package cmd/sluice/config fills it in and calls
+// Validate, as New does.
 
 // Pairing says for how long a client keeps a backend.
 type Pairing string
@@ -39,175 +39,165 @@ const (
 	Postgres BackendKind = "postgres"
 )
 
-// Reset says when a backend's settings are reset before its next transaction, beyond those
-// that clients are seen to set. Settings that only a function has set, and that no report
-// shows, are told by nothing else.
+// Reset says when all of a backend's settings are reset before its next transaction. Otherwise only settings that a
+// statement or the server's reports have named are reset. A function may change others, unseen.
 type Reset string
 
 const (
-	// ResetAuto resets them behind a text that calls functions which may change settings.
+	// ResetAuto resets after a text that calls functions which may change settings.
 	ResetAuto Reset = "auto"
-	// ResetAlways resets them behind every transaction.
+	// ResetAlways resets after every transaction.
 	ResetAlways Reset = "always"
-	// ResetNever resets only what was seen to be set.
+	// ResetNever resets only settings that were seen to change.
 	ResetNever Reset = "never"
 )
 
-// LogSessions says of which sessions the log has lines. Startups that are refused are logged
-// in any case, and the metrics count all.
+// LogSessions selects the sessions whose start and end are logged. Refused startups are always logged, and the metrics
+// count every session.
 type LogSessions string
 
 const (
 	// LogAll logs each start and each end.
 	LogAll LogSessions = "all"
-	// LogUnusual logs the ends that are not a client's that left of its own accord, between
-	// two transactions.
+	// LogUnusual logs only the end of sessions that a client has not ended itself between two transactions.
 	LogUnusual LogSessions = "unusual"
 	// LogNone logs neither.
 	LogNone LogSessions = "none"
 )
 
-// Terms of advisory locks where nobody says otherwise. A transaction of DSQL ends after 5 minutes;
-// a minute more is for what a broken network may still bring there.
+// Default terms of advisory locks. A transaction of DSQL ends after 5 minutes at the latest; the sixth minute allows
+// for packets that a broken network delivers late.
 const (
 	DefaultLockLease   = 30 * time.Second
 	DefaultLockLongest = 6 * time.Minute
 )
 
-// leastLockLease bounds the lease from below: it must be renewed several times, by round trips
-// that may take seconds.
+// leastLockLease is the shortest lease that Validate accepts. A lease is renewed several times by round trips that may
+// take seconds.
 const leastLockLease = time.Second
 
-// Config of a Server. The zero value is not valid; cmd/sluice/config fills it from its
-// table of keys, where each default stands.
+// Config configures a Server. The zero value is not valid. Package cmd/sluice/config has the table of keys and
+// defaults.
 type Config struct {
 	Kind    BackendKind
 	Pairing Pairing
-	// Database is the backend's database.
+	// Database is the name of the database on the server.
 	Database string
-	// Databases are the database names that clients may ask for: see database.New for the
-	// forms. Empty: any, and unless a backend is dialled for each client every one means
-	// Database.
+	// Databases lists the database names that clients may ask for; database.New documents the forms. If it is empty,
+	// clients may use any name. Every name then means Database, unless each client has a backend of its own.
 	Databases []string
 
-	// Startup is how connections begin: encryption, authentication. Server sets its Replication.
+	// Startup configures encryption and authentication of new connections. Server sets its field Replication.
 	Startup startup.Config
 
-	// MaxClients bounds open client connections; more get 53300.
+	// MaxClients bounds open client connections; further ones get error 53300.
 	MaxClients int
-	// ClientIdleTimeout closes a client idle outside a transaction; 0 never.
+	// ClientIdleTimeout closes a client that is idle outside a transaction; 0: never.
 	ClientIdleTimeout time.Duration
-	// IdleTransactionTimeout ends a session idle inside a transaction (25P03); 0 never.
+	// IdleTransactionTimeout ends a session that is idle inside a transaction, with error 25P03; 0: never.
 	IdleTransactionTimeout time.Duration
 
-	// BackendPathLimit is for how long the server's host may owe an acknowledgement, and
-	// ClientPathLimit for how long that of a client which holds a backend; 0 without end.
+	// BackendPathLimit bounds how long the server's host may leave packets unacknowledged, and ClientPathLimit how long
+	// a client may that has a backend; 0: no bound.
 	BackendPathLimit, ClientPathLimit time.Duration
 
-	// MaxMessageBytes is the longest message that the server takes; a longer one is refused
-	// before the server sees any of it. 0: any.
+	// MaxMessageBytes is the longest message that the server accepts. Sluice refuses a longer one before it sends any
+	// of it. 0: no bound.
 	MaxMessageBytes int
-	// AnswerTimeout is for how long the server's answer to a question of Sluice's own may take;
-	// 0: 5 s.
+	// AnswerTimeout bounds the server's answer to a request of Sluice itself; 0: 5 s.
 	AnswerTimeout time.Duration
-	// SilenceTimeout is for how long the server may send nothing while it owes an answer;
-	// 0 without end.
+	// SilenceTimeout bounds how long the server may send nothing while it owes an answer; 0: no bound.
 	SilenceTimeout time.Duration
 
-	// CommitGrace is for how long a turn that may commit goes on behind the goodbye of its
-	// client; 0: until it ends.
+	// CommitGrace is how long a turn that may commit continues after its client has disconnected; 0: until the turn
+	// ends.
 	CommitGrace time.Duration
 
-	// MaxPins bounds sessions that keep a backend; more get 53300.
+	// MaxPins bounds sessions that keep a backend; further ones get error 53300.
 	MaxPins int
-	// CancelGrace is how long a cancel may stay without effect before Sluice
-	// acts by discarding the backend.
+	// CancelGrace is how long a forwarded cancel may take to stop the statement. After it, Sluice discards the backend.
 	CancelGrace time.Duration
-	// ForwardCancel sends cancels on to the backend.
+	// ForwardCancel sends clients' cancel requests to the server.
 	ForwardCancel bool
 
-	// IgnoredSettings are answered locally and counted when the kind is DSQL:
-	// "name", or "name=value" where only that value does no harm.
+	// IgnoredSettings lists settings that Sluice answers and counts, but does not send to DSQL. "name=value" ignores
+	// only that harmless value.
 	IgnoredSettings []string
-	// ReapplyApplicationName carries application_name to each backend.
+	// ReapplyApplicationName sets the client's application_name on each backend that the client gets.
 	ReapplyApplicationName bool
-	// Reset says when a backend's settings are reset; empty: ResetAuto.
+	// Reset says when a backend's settings are reset; empty means ResetAuto.
 	Reset Reset
 
-	// PreparedPerBackend bounds server-side prepared statements of a backend.
+	// PreparedPerBackend bounds the prepared statements on one backend.
 	PreparedPerBackend int
-	// PreparedPerClient bounds named statements of a client.
+	// PreparedPerClient bounds the named prepared statements of one client.
 	PreparedPerClient int
-	// PreparedBytesPerClient bounds the texts of those, PreparedTotalBytes those of all
-	// clients and what is remembered of them: see textCost.
+	// PreparedBytesPerClient bounds the texts of one client's prepared statements, in bytes. PreparedTotalBytes bounds
+	// those of all clients, cached descriptions included: see textCost.
 	PreparedBytesPerClient, PreparedTotalBytes int
-	// StoredBytes bounds the rows of a session's cursors WITH HOLD, StoredTotalBytes those of
-	// all sessions; 0: there are no such cursors.
+	// StoredBytes bounds the rows of one session's cursors WITH HOLD, StoredTotalBytes those of all sessions; 0: WITH
+	// HOLD is refused.
 	StoredBytes, StoredTotalBytes int
-	// MemoryBytesPerClient bounds what one client has Sluice remember, MemoryTotalBytes what all have beside
-	// prepared texts and the rows of cursors WITH HOLD; of MemoryLimit it has a quarter at most.
+	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients,
+	// without prepared texts and rows of cursors WITH HOLD. It may be a quarter of MemoryLimit at most.
 	MemoryBytesPerClient, MemoryTotalBytes int
-	// MemoryLimit is the process's GOMEMLIMIT in bytes, above nine tenths of which nothing new
-	// is begun; 0: none.
+	// MemoryLimit is the process's GOMEMLIMIT in bytes. Above nine tenths of it no new work is begun. 0: no limit.
 	MemoryLimit int64
-	// PreparedTexts bounds the descriptions cached for all clients.
+	// PreparedTexts bounds the number of cached descriptions, which all clients share.
 	PreparedTexts int
-	// DescribeMemory is for how long Describe is answered from memory after the server
-	// has shown that the answer holds; 0: never. DDL of others is told of that much later.
+	// DescribeMemory is how long Sluice answers Describe from its cache after the server has confirmed the answer; 0:
+	// never. Clients may see a change of the schema that much later.
 	DescribeMemory time.Duration
-	// MaxStatementBytes bounds a Query or Parse frame that must be held in
-	// memory; a longer Query passes unread, a longer Parse is refused.
+	// MaxStatementBytes bounds a Query or Parse frame that Sluice parses. A longer Query passes to the server unparsed;
+	// a longer Parse is refused.
 	MaxStatementBytes int
 
-	// WatchMapped refuses texts that name a table with mapped columns, where the planner maps
-	// none.
+	// WatchMapped refuses texts that name a table with mapped columns, if the planner itself maps none.
 	WatchMapped bool
 
-	// MaySet are the configuration keys that clients may choose otherwise (rewrite.Choices), by
-	// their startup and by SET. Empty: none, and such a setting is refused.
+	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET (rewrite.Choices).
+	// Other keys are refused.
 	MaySet []string
-	// Users is what users have otherwise, by the name that a client logs in by. It does not ask
-	// MaySet, and stands under what the client chooses.
+	// Users holds the options of each login name. They need no entry in MaySet, and a client's own options override
+	// them.
 	Users map[string]rewrite.Choices
 
-	// Locks are the terms of advisory locks that are kept in a table, which the planner decides
-	// (rewrite.Rules.Advisory). LockClock is the clock that they are kept by, which goes on while the
-	// machine is suspended; nil: Go's.
+	// Locks has the lease terms of advisory locks, which are rows of a table; rewrite.Rules.Advisory turns such locks
+	// on. LockClock measures leases, and must run on while the machine is suspended; nil: Go's clock.
 	Locks     advisory.Terms
 	LockClock func() time.Duration
 
-	// Replay runs transactions that met a conflict again, by Retry's rules. It is
-	// without effect where each client has a backend of its own.
+	// Replay runs transactions again that met a conflict, by the rules in Retry. It has no effect if each client has a
+	// backend of its own.
 	Replay bool
 	Retry  retry.Config
-	// UsersWithoutReplay are clients' users that get their conflicts themselves.
+	// UsersWithoutReplay lists login names whose clients get the error of a conflict instead of a replay.
 	UsersWithoutReplay []string
-	// AlertConflictsPerMinute is how many conflicts in a minute are worth a line
-	// in the log; 0: none are.
+	// AlertConflictsPerMinute is the number of conflicts in a minute from which Sluice logs a warning; 0: never.
 	AlertConflictsPerMinute int
 
-	// LogSessions says which sessions have lines in the log. Empty: LogUnusual.
+	// LogSessions selects the sessions that are logged; empty means LogUnusual.
 	LogSessions LogSessions
 
-	// PlainConn turns the raw socket layer off.
+	// PlainConn uses net.Conn alone instead of the raw socket layer (package rawconn).
 	PlainConn bool
 }
 
-// dedicated reports whether each client has a backend of its own from the start. On DSQL
-// none has: with pairing session a client there keeps the first backend that it is lent
-// (session.keeps), and Sluice still answers for what the cluster lacks.
+// dedicated reports whether each client has a backend of its own from the start. On DSQL no client has. With pairing
+// session it keeps the first backend it gets there (session.keeps), but Sluice still emulates the features that the
+// cluster lacks.
 func (c *Config) dedicated() bool { return c.Kind == Postgres && c.Pairing == Session }
 
-// withoutReplay reports whether a user's clients want no replay.
+// withoutReplay reports whether transactions of a user's clients are never replayed.
 func (c *Config) withoutReplay(user string) bool { return slices.Contains(c.UsersWithoutReplay, user) }
 
-// databases is the table that Databases describe, or why they cannot be.
+// databases parses Databases. The error describes a malformed entry.
 func (c Config) databases() (database.Names, error) {
 	return database.New(c.Databases, c.Database, c.dedicated())
 }
 
-// SchemaOf is what the planner is to know of Databases (rewrite.Rules.SchemaOf): nil where
-// no name stands for a schema.
+// SchemaOf returns the planner's map from database names to schemas (rewrite.Rules.SchemaOf), or nil if Databases maps
+// none to a schema.
 func (c Config) SchemaOf() func(database string) (schema string, ok bool) {
 	if d, err := c.databases(); err == nil && d.HasSchemas() {
 		return d.SchemaOf
@@ -215,8 +205,8 @@ func (c Config) SchemaOf() func(database string) (schema string, ok bool) {
 	return nil
 }
 
-// Validate reports every bad value at once, each by the name of its configuration key and
-// with what is wanted. Bounds that concern other packages are theirs to check.
+// Validate reports all bad values at once. Each error names the configuration key, its value and the accepted ones.
+// Other packages validate their own parts.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key, format string, args ...any) {
@@ -270,10 +260,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// promises are settings by which a client asks for something that it then relies on, with
-// the values that ask for nothing. To ignore any other value of theirs would tell a client
-// that it has an isolation level, READ ONLY, another user or escaping strings, which it has
-// not.
+// promises lists settings by which clients ask for a guarantee, with the values that ask for none. Ignoring another
+// value would make the client believe that it has an isolation level, READ ONLY, another user or escapes in strings.
 var promises = map[string][]string{
 	"transaction_isolation":         {"read uncommitted", "read committed", "repeatable read"},
 	"default_transaction_isolation": {"read uncommitted", "read committed", "repeatable read"},
@@ -283,9 +271,8 @@ var promises = map[string][]string{
 	"standard_conforming_strings":   {"on"},
 }
 
-// weakening reports whether a setting, ignored as that entry says, would take a guarantee
-// from a client that asks for it; allowed are the entries that do not. Only for kind dsql
-// are settings ignored at all.
+// weakening reports whether an entry of IgnoredSettings would silently deny clients a guarantee (see promises). allowed
+// lists harmless entries for the same setting. It is false for kind postgres, which ignores no setting.
 func (c Config) weakening(entry string) (allowed string, weakens bool) {
 	name, value, _ := strings.Cut(entry, "=")
 	name = strings.ToLower(strings.TrimSpace(name))

@@ -10,18 +10,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Transaction control that Sluice answers itself: a BEGIN, which is sent only in front of the first statement that
-// needs a server; the end of a block that no server has seen; and everything in a block that failed without a server,
-// or whose backend was lost (state failed).
+// This file has transaction control that Sluice answers itself. A BEGIN is answered at once, and sent in front of the
+// first statement that needs a server. The end of a block that no server has seen is answered too. So is every
+// statement in a block that failed without a server, or whose backend was lost (state failed).
 
-// failedHere reports whether Sluice answers a text for the block being a failed one: no server knows of the block, or
-// none would say why it does not take the text.
+// failedHere reports whether Sluice itself answers a text in a failed block: no server has the block, or the server's
+// error would not explain the refusal.
 func (s *session) failedHere(plan *rewrite.Plan) bool {
 	return s.state == failed || s.chainsInFailed(plan)
 }
 
-// answerFailed answers a Query in a block whose backend was lost, or that failed before it
-// had one, or that begins with AND CHAIN on DSQL: the end of the block, or an error. With nil the turn is over.
+// answerFailed answers a Query in a block that failed on Sluice's side, and AND CHAIN in any failed block of DSQL. The
+// end of the block succeeds; other texts get an error. With nil the turn is over.
 func (s *session) answerFailed(plan *rewrite.Plan) error {
 	switch st := plan.Single(); {
 	case plan.Kind == rewrite.Empty:
@@ -40,9 +40,9 @@ func (s *session) answerFailed(plan *rewrite.Plan) error {
 	return s.ready()
 }
 
-// behindEnd is a string of statements whose first ends the block, without that one, where the block's backend was lost:
-// the others are run. nil for any other text. Spaces take the first one's place, so that positions in errors, which
-// count characters, are those in the client's text.
+// behindEnd returns the rest of a multi-statement query whose first statement ends a block of a lost backend (ROLLBACK;
+// SELECT 1). The rest is run. Spaces replace the first statement, so that positions in errors match the client's text.
+// For any other text it returns nil.
 func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 	if s.state != failed || len(plan.Statements) < 2 || s.emulates(plan) {
 		return nil
@@ -58,19 +58,19 @@ func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 	return append(behind, sql[st.End:]...)
 }
 
-// chains reports whether st, the end of a block that has failed here, can be what it says. Of a block whose backend was
-// lost nobody knows what AND CHAIN would begin; of one that never had a backend the BEGIN is known (unserved).
+// chains reports whether Sluice can carry out st, the end of a failed block, with or without AND CHAIN. AND CHAIN needs
+// the block's BEGIN, which is known only if no backend had the block (unserved).
 func (s *session) chains(st *rewrite.Statement) bool {
 	return !st.Tx.Chain || s.unserved != nil && s.srv.cfg.Kind != DSQL
 }
 
-// chainsInFailed reports whether a text begins with AND CHAIN in a failed block of DSQL, which takes AND NO CHAIN
-// only. A cluster may refuse the text there with 25P02, which does not say why the block stays open.
+// chainsInFailed reports whether a text begins with AND CHAIN in a failed block on DSQL, which supports AND NO CHAIN
+// only. The cluster's 25P02 would not say why the block stays open.
 func (s *session) chainsInFailed(plan *rewrite.Plan) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && s.status() == 'E' && len(plan.Statements) > 0 && plan.Statements[0].Tx.Chain
 }
 
-// errInFailed is the error of a text that a failed block does not take.
+// errInFailed returns the error of a text that is not allowed in a failed block.
 func (s *session) errInFailed(plan *rewrite.Plan) *wire.Error {
 	if s.chainsInFailed(plan) {
 		return errNoChain
@@ -78,8 +78,8 @@ func (s *session) errInFailed(plan *rewrite.Plan) *wire.Error {
 	return errAborted
 }
 
-// errReturnFailed is the error of ROLLBACK TO in such a block: a block that no backend has served has no savepoint
-// (3B001), and of those of a lost block nobody knows (25P02). Savepoints that Sluice emulates do not get here.
+// errReturnFailed returns the error of ROLLBACK TO in a block that failed on Sluice's side. A block without a backend
+// has no savepoint (3B001); those of a lost backend are unknown (25P02). Emulated savepoints are handled elsewhere.
 func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 	if s.unserved == nil {
 		return errAborted
@@ -87,9 +87,9 @@ func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 	return errNoSavepoint(st.Tx.Name)
 }
 
-// endFailed is COMMIT, ROLLBACK or PREPARE TRANSACTION of a block whose backend was lost, or that had none. Each is
-// answered ROLLBACK, as in any failed block, and takes back what Sluice has answered in the block. AND CHAIN begins the
-// same block again. The caller ends the turn.
+// endFailed answers COMMIT, ROLLBACK or PREPARE TRANSACTION of a block that failed on Sluice's side. As in PostgreSQL
+// the tag is ROLLBACK, and the block's settings are undone. AND CHAIN begins the same block again. The caller ends the
+// turn.
 func (s *session) endFailed(st *rewrite.Statement) error {
 	s.endTransaction(false)
 	s.settings.Staged.Rollback()
@@ -110,8 +110,8 @@ func (s *session) endFailed(st *rewrite.Statement) error {
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
-// controlLocally answers BEGIN, and the end of a block that no server has seen. Everything else goes to the server
-// (done is false): so does any command while a backend is held, since that one knows the block.
+// controlLocally answers BEGIN, and the end of a block that no server has seen. With done false the server must answer,
+// as it must for every command while the session has a backend.
 func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	st := plan.Single()
 	if st == nil || s.b != nil {
@@ -159,8 +159,8 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 	return true, s.ready()
 }
 
-// beginAgain answers a BEGIN behind one that is held back. PostgreSQL only warns of it, and the first
-// stays in force, but its modes count.
+// beginAgain answers a second BEGIN before the first was sent. As in PostgreSQL it draws a warning, and the first stays
+// in force. But READ WRITE in the second counts.
 func (s *session) beginAgain(st *rewrite.Statement, sql []byte) (err error) {
 	if err := s.tell(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *session) beginAgain(st *rewrite.Statement, sql []byte) (err error) {
 	return s.tellWeakened(st, beginTag(st, sql))
 }
 
-// beginHeldBack answers BEGIN, of that text, and keeps it for the first statement that needs a server.
+// beginHeldBack answers a BEGIN, and records it for the first statement that needs a server.
 func (s *session) beginHeldBack(st *rewrite.Statement, sql []byte) (err error) {
 	text := sql
 	if s.beginsReadOnly(&st.Tx) {
@@ -190,7 +190,7 @@ func (s *session) beginHeldBack(st *rewrite.Statement, sql []byte) (err error) {
 	return s.tellWeakened(st, beginTag(st, sql))
 }
 
-// tellWeakened tells the tag of a statement about transactions, behind the warning of a level that is taken for less.
+// tellWeakened answers with tag, after a warning if SERIALIZABLE was weakened to REPEATABLE READ.
 func (s *session) tellWeakened(st *rewrite.Statement, tag []byte) error {
 	if st.Weakened {
 		return s.tell(s.warnsWeakened(), tag)
@@ -198,8 +198,8 @@ func (s *session) tellWeakened(st *rewrite.Statement, tag []byte) error {
 	return s.tell(tag)
 }
 
-// warnsWeakened is the warning of a transaction that asks for SERIALIZABLE and gets REPEATABLE READ
-// (rewrite.serializable). Each is counted.
+// warnsWeakened returns the warning that a transaction asked for SERIALIZABLE and gets REPEATABLE READ
+// (rewrite.serializable), and counts the transaction.
 func (s *session) warnsWeakened() []byte {
 	s.srv.metrics.Weakened()
 	const level = "client_min_messages"
@@ -209,7 +209,7 @@ func (s *session) warnsWeakened() []byte {
 	return warnWeakened.AppendNotice(nil, "WARNING")
 }
 
-// beginTag repeats the word that the client has used.
+// beginTag returns the client's own word as a tag: BEGIN or START TRANSACTION.
 func beginTag(st *rewrite.Statement, sql []byte) []byte {
 	return wire.AppendCommand(nil, beginWord(st, sql))
 }
@@ -221,22 +221,22 @@ func beginWord(st *rewrite.Statement, sql []byte) string {
 	return "BEGIN"
 }
 
-// foldsModes reports a SET TRANSACTION whose modes can go into a BEGIN that is held back: DSQL has
-// them behind BEGIN only. Of levels there is one, so that nothing but READ ONLY and READ WRITE counts.
+// foldsModes reports whether Sluice can add the modes of a SET TRANSACTION to a BEGIN that was not sent yet. DSQL
+// accepts modes only in BEGIN, and has one isolation level: only READ ONLY and READ WRITE matter.
 func (s *session) foldsModes(st *rewrite.Statement) bool {
 	tx := &st.Tx
 	return s.srv.cfg.Kind == DSQL && tx.Verb == rewrite.SetTransaction && (tx.ReadOnly || tx.ReadWrite) &&
 		tx.Isolation != rewrite.Serializable && tx.Snapshot == "" && !tx.Deferrable
 }
 
-// foldsNow reports whether they go there now. Behind a savepoint they would end with the return to
-// it, and the server is asked.
+// foldsNow reports whether st's modes are added to the unsent BEGIN now. After a savepoint they must end with a return
+// to the savepoint, so that the server answers there.
 func (s *session) foldsNow(st *rewrite.Statement) bool {
 	return s.state == begun && s.tx.log == nil && s.foldsModes(st)
 }
 
-// foldModes answers such a statement: what is held back is another BEGIN from now on. What was in it is not lost, since
-// a BEGIN that is held back says no other mode, and no level that DSQL does not have anyway.
+// foldModes answers SET TRANSACTION READ ONLY or READ WRITE by replacing the unsent BEGIN. Nothing is lost: an unsent
+// BEGIN has no other mode, and only the level that DSQL has anyway.
 func (s *session) foldModes(st *rewrite.Statement) (err error) {
 	text := beginReadWrite
 	if st.Tx.ReadOnly {
@@ -251,8 +251,8 @@ func (s *session) foldModes(st *rewrite.Statement) (err error) {
 
 const beginReadWrite = "BEGIN READ WRITE"
 
-// modesOutside answers such a statement outside of a block, where it does nothing, as PostgreSQL
-// does: in a Query of its own.
+// modesOutside answers SET TRANSACTION outside a block, in a Query of its own. As in PostgreSQL it has no effect but a
+// warning.
 func (s *session) modesOutside() error {
 	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
 	return s.tell(warnModesOutside.AppendNotice(nil, "WARNING"), frameSet)
@@ -263,8 +263,8 @@ var (
 	frameRollback = wire.AppendCommand(nil, "ROLLBACK")
 )
 
-// endsFailed reports whether a failed transaction takes a statement: PostgreSQL takes those that end it, in whole or in
-// part. Where the block has failed here alone, AND CHAIN is taken only if it can be done.
+// endsFailed reports whether a failed block accepts the statement. As in PostgreSQL those are COMMIT, ROLLBACK and
+// ROLLBACK TO. If the block failed on Sluice's side, AND CHAIN must also be possible (chains).
 func (s *session) endsFailed(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	if st == nil || s.state == failed && !s.chains(st) || s.chainsInFailed(plan) {
@@ -273,7 +273,7 @@ func (s *session) endsFailed(plan *rewrite.Plan) bool {
 	return endsBlock(st.Tx.Verb) || st.Tx.Verb == rewrite.RollbackTo
 }
 
-// endsBlock reports a verb that ends the whole of a block. In a failed one each rolls back.
+// endsBlock reports whether a verb ends the whole block. In a failed block each of them rolls back.
 func endsBlock(v rewrite.Verb) bool {
 	return v == rewrite.Commit || v == rewrite.Rollback || v == rewrite.PrepareTransaction
 }

@@ -15,18 +15,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// COPY from the client, and the two waits in which client and server may both speak: in the
-// middle of a turn (fillEither), and between turns with a backend that is kept
-// (awaitEither). watching is how one goroutine waits for two connections.
+// This file relays COPY FROM STDIN. It also has the two waits in which client and server may both send: inside a turn
+// (fillEither), and between turns while the session keeps its backend (awaitEither). watching waits for two connections
+// on one goroutine.
 
-// isTimeout reports whether an error is that of a deadline: mostly a nudge, whose reason is
-// to be looked for.
+// isTimeout reports whether a read ended at its deadline. Usually another goroutine set that deadline to wake the
+// session.
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// startCopy is told that the server waits for COPY data, which are not kept: the
-// transaction is not run again. A Sync that the client sent along is ignored by the server
-// in that mode; the client sends another, so that no answer to the first is owed and the
-// turn has not ended.
+// startCopy begins the relay of COPY data after the server's CopyInResponse. The data is not logged, so that the
+// transaction cannot be replayed. The server ignores a Sync that arrives during COPY, and the client sends another one
+// later. A Sync already sent is therefore removed from the pending replies.
 func (s *session) startCopy() {
 	t := s.t
 	t.copying = true
@@ -41,10 +40,9 @@ func (s *session) startCopy() {
 	}
 }
 
-// copyIn relays COPY data until the client ends it or the server gave up. The client was
-// told to send: all output is let go first. With nil the COPY is over for the client, its
-// answer is still owed, or the turn has settled. The error ends the session or is a lost
-// backend.
+// copyIn relays COPY data until the client ends the COPY or the server fails it. It first flushes all output: the
+// client waits for CopyInResponse. After nil the COPY's answer is still pending, or the turn has settled. An error ends
+// the session or is a lost backend.
 func (s *session) copyIn() error {
 	t := s.t
 	if err := s.flushToClient(); err != nil {
@@ -58,8 +56,7 @@ func (s *session) copyIn() error {
 		if err != nil {
 			return err
 		}
-		// The server may have failed the COPY while the frame was awaited: the frame stays
-		// unread, and is handled behind the error.
+		// The server may have failed the COPY meanwhile. Then the frame stays unread until the error was sent.
 		if !t.copying {
 			break
 		}
@@ -94,9 +91,9 @@ func (s *session) copyIn() error {
 	return nil
 }
 
-// earlySync sends the first Sync of those that came behind the last data of a COPY that has failed by now. A server
-// ignores a Sync among data, but it has failed before it reads this one, which ends the turn of an extended
-// COPY. earlySync reports whether there was one.
+// earlySync sends the first Sync that came with the data of a COPY that has since failed. It reports whether there was
+// one. The server ignores a Sync among data, but after its error it reads this one. The Sync ends the turn of an
+// extended COPY.
 func (s *session) earlySync() bool {
 	t := s.t
 	if t.early == 0 || t.ended {
@@ -110,8 +107,8 @@ func (s *session) earlySync() bool {
 	return true
 }
 
-// readyAgain answers each further Sync that came behind the last data of a failed COPY with a ReadyForQuery, as the
-// server would. The turn of the COPY is over.
+// readyAgain answers each further Sync after the data of a failed COPY with ReadyForQuery, as the server would. The
+// COPY's own turn is over.
 func (s *session) readyAgain() error {
 	t := s.t
 	for ; t.settled && t.early > 0; t.early-- {
@@ -122,14 +119,14 @@ func (s *session) readyAgain() error {
 	return nil
 }
 
-// takesData reports a COPY FROM STDIN: what follows it in its group is its data, or an error.
+// takesData reports whether a plan is COPY FROM STDIN. Frames after it in its group are its data, or an error.
 func takesData(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	return st != nil && st.Copy == rewrite.CopyFromClient
 }
 
-// strayData deals with a frame of a COPY where none runs. An Execute in front of it in the same group may begin one:
-// the server is asked to answer that first. Otherwise the frame is the rest of a COPY that has failed.
+// strayData handles a COPY frame while no COPY runs. An earlier Execute in the same group may start one, so that its
+// answer is awaited first. Otherwise the frame belongs to a failed COPY, and is dropped.
 func (s *session) strayData(total int) error {
 	if s.t.touched && !s.t.skip && !s.t.owed.empty() {
 		if err := s.makeAnswer(); err != nil || s.t.copying || s.t.settled {
@@ -139,19 +136,19 @@ func (s *session) strayData(total int) error {
 	return s.discard(total)
 }
 
-// readsData reports whether data of a COPY are awaited, by the server or by a feature.
+// readsData reports whether the server or a feature expects COPY data.
 func (s *session) readsData() bool { return s.t.copying || s.t.featureReads }
 
-// errNotData is the error of a frame that no COPY takes.
+// errNotData returns the error of a frame that is not allowed during COPY.
 func errNotData(typ byte) *wire.Error {
 	return &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ)}
 }
 
-// errNotInStep ends a session whose client has sent a frame that no COPY takes, behind the error of that.
+// errNotInStep ends the session of a client that has sent such a frame, after the error errNotData.
 var errNotInStep = &wire.Error{Fatal: true, Code: "08P01", Message: "terminating connection because protocol synchronization was lost"}
 
-// notData tells the error of such a frame. As at PostgreSQL it ends the session: the server has read the type of the
-// frame, and does not know where the next one begins.
+// notData sends e, the error of a frame that is not allowed during COPY, and ends the session. PostgreSQL ends it too,
+// since it cannot find the start of the next frame.
 func (s *session) notData(e *wire.Error) error {
 	s.say(e)
 	if err := s.flushDown(); err != nil {
@@ -160,10 +157,9 @@ func (s *session) notData(e *wire.Error) error {
 	return errNotInStep
 }
 
-// fillEither waits for the client, and relays what the backend says meanwhile. It returns
-// when more of the client has come, or when the turn has settled without it (a COPY that
-// failed). A look for the client, while a write is waited for, may read ahead: that is what
-// is waited for.
+// fillEither waits for bytes of the client, and relays the backend's frames meanwhile. It returns when the client has
+// sent more, or when the turn has settled (its COPY failed). Bytes that were read while a write to the client waited
+// count too.
 func (s *session) fillEither() error {
 	c := &s.client
 	had := c.Buffered()
@@ -172,7 +168,7 @@ func (s *session) fillEither() error {
 			return err
 		}
 	}
-	// Nothing of the client is there: what was gathered for the backend waits no longer.
+	// The client has sent nothing more: send the backend what was gathered.
 	if err := s.flushUp(); err != nil {
 		return err
 	}
@@ -194,8 +190,7 @@ func (s *session) fillEither() error {
 		if err == nil || !isTimeout(err) {
 			return err
 		}
-		// The nudge of a drain is not for a session in a turn: left there, it would end
-		// every read.
+		// A drain wakes sessions between turns by this deadline. Within a turn it would end every read.
 		c.Conn.SetReadDeadline(time.Time{})
 		if s.cutOff.Load() {
 			return errCut
@@ -206,9 +201,8 @@ func (s *session) fillEither() error {
 	}
 }
 
-// fillClientAlone is fillClient once nothing is owed any more. A cancel that comes
-// meanwhile finds nothing that runs. Nudges of others are not for a session in the middle
-// of a turn, save the cut.
+// fillClientAlone waits for the client once no reply is pending. A cancel has nothing to stop then. Wake-ups are
+// ignored within a turn, except that of the cut at the end of a drain.
 func (s *session) fillClientAlone() error {
 	if !s.t.featureReads {
 		defer s.answeredSoFar()()
@@ -225,7 +219,7 @@ func (s *session) fillClientAlone() error {
 	}
 }
 
-// relayArrived relays what the backend has sent already, without waiting.
+// relayArrived relays frames that have already arrived from the backend, without waiting.
 func (s *session) relayArrived() error {
 	for s.b != nil {
 		err := s.b.poll()
@@ -237,16 +231,15 @@ func (s *session) relayArrived() error {
 			return &lostError{err: err}
 		}
 		if err := s.relay(); err != nil || s.t.owed.empty() && !s.t.copying {
-			return err // behind the last answer a loss is told of what comes next
+			return err // after the last answer, a loss belongs to the client's next request
 		}
 	}
 	return nil
 }
 
-// awaitEither waits for the client of a kept, idle backend, and passes on what the server
-// says by itself: notifications, parameters, its farewell. With nil the client has sent
-// something. An error of time says that the server has spoken, or what await makes of it.
-// The backend may be gone afterwards, where the session can do without it.
+// awaitEither waits for the client between turns, and relays frames that the server sends unasked: notifications,
+// parameters, its farewell. After nil the client has sent something. A timeout means that the server has sent
+// something, or that the session was woken. The backend may be gone afterwards if the session does not need it.
 func (s *session) awaitEither() error {
 	if err := s.relayIdle(); err != nil {
 		return err
@@ -257,9 +250,8 @@ func (s *session) awaitEither() error {
 	return s.watching(s.client.Idle)
 }
 
-// relayIdle passes on what an idle backend has said. Parameters are noted instead where
-// Sluice tells them itself. An error ends the session; a backend that only the pairing kept
-// is given up without one.
+// relayIdle relays frames that an idle backend has sent. Parameters are only recorded, unless each client has a backend
+// of its own. An error ends the session. The loss of a backend without state of the session is no error.
 func (s *session) relayIdle() error {
 	if news := s.takeNews(); len(news) > 0 {
 		if err := s.writeClient(news); err != nil {
@@ -298,7 +290,7 @@ func (s *session) relayIdle() error {
 				}
 			}
 			if typ == wire.ParameterStatus && !s.dedicated {
-				s.b.noteParameter(frame) // it is told with the next answer
+				s.b.noteParameter(frame) // the client gets it with its next answer
 				continue
 			}
 			if err := s.writeClient(frame); err != nil {
@@ -309,7 +301,7 @@ func (s *session) relayIdle() error {
 	}
 }
 
-// serverGone ends a session whose own connection the server has closed between two turns.
+// serverGone returns the error that ends a session whose dedicated backend was closed between turns.
 func (s *session) serverGone() error {
 	if s.b.said == nil {
 		return errServerGone
@@ -318,7 +310,7 @@ func (s *session) serverGone() error {
 	return fmt.Errorf("%w: %w", errServerGone, s.b.said)
 }
 
-// idleLostBy is idleLost of a backend whose server has said why; nil where it has not.
+// idleLostBy handles the loss of an idle backend, with the server's reason, or nil if it gave none.
 func (s *session) idleLostBy(said *lastWords) error {
 	if said == nil {
 		return s.idleLost()
@@ -331,8 +323,8 @@ func (s *session) idleLostBy(said *lastWords) error {
 	return err
 }
 
-// idleLost is the loss of a kept backend between transactions. Where nothing but the
-// pairing kept it, the session goes on with another; else errPinLost ends the session.
+// idleLost handles the loss of a backend between transactions. A session whose state is on the backend ends with
+// errPinLost. Any other session continues with a new backend.
 func (s *session) idleLost() error {
 	if s.pinned || s.dedicated {
 		return errPinLost
@@ -342,11 +334,10 @@ func (s *session) idleLost() error {
 	return s.move(lost)
 }
 
-// watching runs a read from the client while a goroutine watches the backend's socket and
-// ends the read, as by a timeout, when the server speaks first; in a turn also when
-// somebody wakes the session by the backend's deadline (woken). Nothing is read from the
-// backend. When it returns the goroutine has ended, and the backend has no read deadline;
-// neither has the client, if it was the goroutine that ended the read.
+// watching runs read, which reads from the client, and ends it early if the backend's socket becomes readable. A
+// goroutine watches the socket without reading. Within a turn, the backend's read deadline ends the read too (woken).
+// On return the goroutine has ended, and the backend has no read deadline; nor has the client, if its read was ended
+// early.
 func (s *session) watching(read func() error) error {
 	client, raw := s.client.Conn, s.b.src.Raw
 	inTurn := s.t != nil
@@ -356,7 +347,7 @@ func (s *session) watching(read func() error) error {
 		for {
 			err := raw.WaitReadable()
 			if isTimeout(err) && !inTurn && !stopping.Load() {
-				raw.SetReadDeadline(time.Time{}) // a nudge meant for a turn
+				raw.SetReadDeadline(time.Time{}) // the wake-up was meant for a turn
 				if !stopping.Load() {
 					continue
 				}
@@ -370,8 +361,7 @@ func (s *session) watching(read func() error) error {
 		}
 	}()
 	err := read()
-	// The watcher has to be woken, unless it has ended; its own nudge to the client may
-	// come after the read.
+	// Wake the watcher, unless it has ended. It may still set the client's deadline after the read.
 	stopping.Store(true)
 	raw.SetReadDeadline(time.Unix(1, 0))
 	if <-ended {
