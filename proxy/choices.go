@@ -12,34 +12,34 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What a client has otherwise than the configuration says (rewrite.Choices): its user's values (Config.Users), over
-// these what its startup gave, over these what it has SET. They are settings of Sluice's own, sluice.<key>, which no
-// server sees: package settings keeps them, with the transactions, savepoints and resets that settings have. Of most
-// sessions there are none, which costs them the comparison of two pointers.
+// A choice is a configuration key that one client has changed for itself, as by SET sluice.ddl.in_transactions =
+// 'commit' (rewrite.Choices). SET overrides the startup packet, which overrides the user's values (Config.Users). No
+// server gets these settings. Package settings stores them, with transactions, savepoints and resets as of any setting.
+// Most sessions have none.
 //
-// A text is planned by the choices that are in force when it comes, and a prepared statement anew where others are in
-// force at its Bind. A string is planned as a whole: with choices in it, it is run in pieces, each planned when what
-// stands in front has run; the rest of one that begins with all of its choices is one piece (choosesFirst), of others
-// see choicestring.go. Behind a COMMIT whose answer is still owed, what is in force is waited for (closeGroup).
+// Sluice plans a text by the current choices. A prepared statement is planned again if they differ at its Bind. A
+// multi-statement query that contains choices is run in pieces, each planned when the pieces before it have run.
+// choosesFirst runs those that begin with all of their choices, choicestring.go the others. While a COMMIT is
+// unanswered, a session waits for the choices after it (closeGroup).
 //
-// How a block is committed (ddl.in_transactions) is settled with its first statement: no later one can change it, and a
-// RESET ALL or the end of a SET LOCAL does so for the next block. What is chosen in the block for its duration outlives
-// the parts that are committed (parts.by).
+// A block's first statement settles how the block is committed (ddl.in_transactions). A later RESET ALL or the end of a
+// SET LOCAL applies to the next block. Choices for the duration of a block survive an early commit of its first part
+// (parts.by).
 
-// chosen is how a session has its statements carried out. planner (the method) keeps it up to date.
+// chosen has the planner of a session, and the choices that it was made for. Method planner updates it.
 type chosen struct {
-	// planner plans its texts; never nil.
+	// planner plans the session's texts; never nil.
 	planner *rewrite.Planner
-	// by are the client's choices that it was made for; nil for none.
+	// by has the client's choices at the time the planner was made; nil for none.
 	by *rewrite.Choices
-	// user is what the client's user has, under all that the client chooses; never nil, and of all sessions.
+	// user has the choices in Config.Users for the client's user; never nil. Sessions share it.
 	user *rewrite.Choices
 }
 
-// noChoices are those of a user who has none.
+// noChoices is chosen.user of a user who is not in Config.Users.
 var noChoices rewrite.Choices
 
-// choices are the client's as they stand; nil: it has chosen nothing. They are compared by pointer.
+// choices returns the client's current choices, nil for none. Callers compare the pointers.
 func (s *session) choices() *rewrite.Choices {
 	if s.parts != nil && s.parts.by != nil {
 		if s.inBlock() || s.t != nil && s.t.outside {
@@ -49,8 +49,8 @@ func (s *session) choices() *rewrite.Choices {
 	return s.settings.Chosen()
 }
 
-// planner is what plans the session's next text. The way of most is two comparisons. While a block
-// goes on by another policy than is chosen by now, each text asks adopt, which leaves it so.
+// planner returns the planner for the session's next text, usually after two comparisons. If ddl.in_transactions has
+// changed during a block, each text calls adopt, which leaves the block as it is.
 func (s *session) planner() *rewrite.Planner {
 	if by := s.choices(); by != s.chosen.by || s.chosen.planner.InTransactions() != s.parts.policy() {
 		s.adopt(by)
@@ -58,7 +58,7 @@ func (s *session) planner() *rewrite.Planner {
 	return s.chosen.planner
 }
 
-// adopt has the session go by other choices.
+// adopt changes the session's planner to the choices by, and its parts too if mayAdopt allows.
 func (s *session) adopt(by *rewrite.Choices) {
 	c := &s.chosen
 	if by != c.by || c.planner == nil {
@@ -69,7 +69,7 @@ func (s *session) adopt(by *rewrite.Choices) {
 	}
 }
 
-// plannerFor is the planner under choices of the client.
+// plannerFor returns the planner for a client's choices over those of its user.
 func (s *session) plannerFor(by *rewrite.Choices) *rewrite.Planner {
 	all := *s.chosen.user
 	if by != nil {
@@ -78,13 +78,13 @@ func (s *session) plannerFor(by *rewrite.Choices) *rewrite.Planner {
 	return s.srv.planner.Under(all)
 }
 
-// mayAdopt reports whether it may change now how transactions with DDL are committed: no block is
-// open, or one that has run nothing.
+// mayAdopt reports whether the session may now change how transactions with DDL are committed. It may outside a block,
+// and in a block that has run nothing.
 func (s *session) mayAdopt() bool {
 	return !s.dedicated && (s.t == nil || !s.t.outside) && (!s.inBlock() || s.freshBlock())
 }
 
-// freshBlock reports a block of which there is nothing but a BEGIN, held back or at the server.
+// freshBlock reports whether the block has run nothing but BEGIN, which may be unsent or at the server.
 func (s *session) freshBlock() bool {
 	switch {
 	case len(s.tx.marks) > 0, s.partlyDone():
@@ -95,9 +95,9 @@ func (s *session) freshBlock() bool {
 	return s.b != nil && !s.tx.ran && s.status() != 'E'
 }
 
-// notesRun is told for every session: what can be chosen is not looked up, and two branches cost less.
-// It is told of a text that is about to be sent, as its client wrote it. A choice may have a
-// place in the server's order: it is none of what the block has run. Behind an end another block begins.
+// notesRun records whether the block has run anything, by the plan of a text that is about to be sent. Setting a choice
+// does not count. After COMMIT or ROLLBACK the next block has run nothing. All sessions call it, even where clients may
+// choose nothing: two branches cost less than a lookup.
 func (tx *transaction) notesRun(plan *rewrite.Plan) {
 	if len(plan.Statements) == 0 {
 		tx.ran = true
@@ -112,8 +112,7 @@ func (tx *transaction) notesRun(plan *rewrite.Plan) {
 	}
 }
 
-// partsOf is what a session knows of the block that it may begin, or has just begun; nil where it is
-// not committed in parts.
+// partsOf returns the state for a block that may be committed in parts; nil if how refuses DDL in blocks.
 func (s *session) partsOf(how rewrite.InTransactions) *parts {
 	if how == rewrite.RefuseDDL || s.srv.cfg.dedicated() {
 		return nil
@@ -121,12 +120,12 @@ func (s *session) partsOf(how rewrite.InTransactions) *parts {
 	return &parts{how: how}
 }
 
-// outchosen reports whether a statement was planned under other choices, on which its plan may
-// depend. It is asked for each Bind, and allocates nothing.
+// outchosen reports whether the statement was planned under other choices, and its plan may depend on them. Each Bind
+// calls it, so that it allocates nothing.
 func (s *session) outchosen(t *template) bool { return t.by != t.plan.Choosable(s.planner()) }
 
-// chooses runs a string that has choices, at its beginning or elsewhere (choicestring.go). Of any other
-// text it does nothing, and costs no more than a look at the first statement and the changes of others.
+// chooses runs a multi-statement query that contains choices (choosesFirst, choosesInString). With done false it has
+// done nothing, at the cost of a look at the statements.
 func (s *session) chooses(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if done, err := s.choosesFirst(plan, sql); done || err != nil {
 		return done, err
@@ -134,10 +133,10 @@ func (s *session) chooses(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	return s.choosesInString(plan, sql)
 }
 
-// choosesFirst runs a string that begins with choices, as a migration in a file may: each by itself,
-// and then what is behind them, planned by what is in force. Outside of a block a string is a
-// transaction: where it fails the choices are taken back. The turn is over then. done: false for any
-// other text, and outside of a block for one with BEGINs and ends of its own.
+// choosesFirst runs a multi-statement query that begins with choices, as a migration file may: SET sluice.x = 'y';
+// CREATE TABLE ...; The choices run first, and the rest is planned by them. Outside a block a failure takes the choices
+// back. With done true the turn is over. It is false for other texts, and outside a block for those with BEGIN or
+// COMMIT.
 func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err error) {
 	n, ends := leadingChoices(plan)
 	if n == 0 || ends && !s.inBlock() || s.dedicated || s.t.touched || s.state == failed || s.status() == 'E' {
@@ -145,8 +144,8 @@ func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err 
 	}
 	sql, block, before := string(text), s.inBlock(), s.settings.Snapshot()
 	how := nested{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(text), shift: s.t.shift}
-	// Each choice is a turn, and all that is behind them is one, as if the client had sent it by itself:
-	// positions in its errors are those of the whole text.
+	// Each choice is a turn. The rest is one turn, as if the client had sent it alone, except that positions in errors
+	// count from the whole text's start.
 	at := 0
 	for i := 0; i <= n; i++ {
 		from, to := plan.Statements[i].Start, plan.Statements[i].End
@@ -160,7 +159,7 @@ func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err 
 			return true, err
 		}
 		stopped := ran.Stopped != nil && i < n
-		// In a block the client's ROLLBACK takes them back, as it does what it has SET otherwise.
+		// In a block the client's ROLLBACK takes the choices back, as it does other settings.
 		if (ran.Failed || stopped) && !block {
 			s.settings.Restore(before)
 		}
@@ -175,11 +174,11 @@ func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err 
 	return true, s.ready()
 }
 
-// leadingChoices counts the statements at the beginning of a string that are choices for the session,
-// with others behind them of which none is one; ends: among these some begin or end a transaction.
-// SET LOCAL is for a transaction, and set_config has a row to answer with: neither is such a choice.
+// leadingChoices counts the choices at the beginning of a multi-statement query; 0 if the statements after them contain
+// another. ends reports whether a later statement begins or ends a transaction. SET LOCAL and set_config do not count:
+// the former needs a transaction, the latter returns a row.
 func leadingChoices(plan *rewrite.Plan) (n int, ends bool) {
-	// Of a text that nobody has read no statement is known.
+	// Sluice has no statements of a text that it could not parse.
 	if len(plan.Statements) < 2 || plan.Kind == rewrite.Unknown || !isChoice(&plan.Statements[0]) {
 		return 0, false
 	}
@@ -193,25 +192,25 @@ func leadingChoices(plan *rewrite.Plan) (n int, ends bool) {
 		}
 	}
 	if n == len(plan.Statements) {
-		n-- // the last stands for what is behind the others
+		n-- // the last choice takes the place of the rest
 	}
 	return n, ends
 }
 
-// isChoice reports a SET or RESET of a setting of Sluice's own that lasts.
+// isChoice reports whether a statement is SET or RESET of a setting of Sluice (sluice.*), other than SET LOCAL.
 func isChoice(st *rewrite.Statement) bool {
 	return st.Told == nil && len(st.Changes) == 1 && settings.IsOwn(st.Changes[0].Name) && (st.Changes[0].Action == rewrite.Set || st.Changes[0].Action == rewrite.Reset)
 }
 
-// choosesAsAtStart reports whether a RESET ALL would leave the client's choices as they are.
+// choosesAsAtStart reports whether RESET ALL would leave the client's choices unchanged.
 func (s *session) choosesAsAtStart() bool {
 	return sameChoices(s.choices(), s.settings.ChosenAtStart())
 }
 
-// sameChoices compares by value, and nil is the configuration's.
+// sameChoices compares choices by value. nil means the configuration's values.
 func sameChoices(a, b *rewrite.Choices) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// optionsRan records a RESET ALL in a block whose parts have options of their own.
+// optionsRan records a RESET ALL or DISCARD ALL in a block that has choices of its own (parts.by).
 func optionsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
 	if tag == nil || st == nil || !hasChange(st, rewrite.ResetAll, rewrite.DiscardAll) {
 		return
@@ -224,9 +223,9 @@ func optionsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
 	}
 }
 
-// choose is SET, RESET and SET TO DEFAULT of a setting of Sluice's own; frame goes in front of the
-// tag: a warning of a SET LOCAL without a block, and the notice of what is given up. The next text is
-// planned by it. An error is for the client, and nothing is changed.
+// choose carries out SET, RESET or SET TO DEFAULT of a setting of Sluice, which the next text is planned by. frame goes
+// before the command tag: a warning of SET LOCAL without a block, or the notice of a weaker guarantee. After an error,
+// which is for the client, nothing has changed.
 func (s *session) choose(c *rewrite.Change, several bool) (frame []byte, err error) {
 	value, err := s.mayChoose(c)
 	if err != nil {
@@ -250,12 +249,12 @@ func (s *session) choose(c *rewrite.Change, several bool) (frame []byte, err err
 	return frame, err
 }
 
-// resets reports a change that returns to what the startup gave.
+// resets reports whether a change restores the value from the startup packet.
 func resets(c *rewrite.Change) bool { return c.Action == rewrite.Reset || c.Default }
 
-// mayChoose is the value that a change gives a setting of Sluice's own, as it is kept; "" where
-// nothing is said then. Nothing is changed by asking: strings of one statement ask before the
-// statement's turn has come (division), and must find the same then. An error is for the client.
+// mayChoose returns the value that a change gives a setting of Sluice, in normal form; "" means the default. It changes
+// nothing. division calls it before the statement's turn, and must get the same result then. An error is for the
+// client.
 func (s *session) mayChoose(c *rewrite.Change) (value string, err error) {
 	key, _ := settings.OwnKey(c.Name)
 	text := c.Text
@@ -289,8 +288,8 @@ func (s *session) mayChoose(c *rewrite.Change) (value string, err error) {
 	return text, nil
 }
 
-// chooses is a value of a setting of Sluice's own, as it is kept, where a client may choose it: by its startup, and by
-// SET. The error is for the client: first of the name, then of the right, as PostgreSQL has it, and then of the value.
+// chooses returns a client's value for a setting of Sluice, in normal form. The error is for the client. As in
+// PostgreSQL it is of the name first, then of the permission, then of the value.
 func (srv *Server) chooses(name, value string) (string, error) {
 	if err := srv.mayChoose(name); err != nil {
 		return "", err
@@ -304,7 +303,7 @@ func (srv *Server) chooses(name, value string) (string, error) {
 	return normal, nil
 }
 
-// mayChoose is the error of a setting of Sluice's own that a client may not SET; nil for any other.
+// mayChoose returns the error of a setting of Sluice that clients may not SET, or nil.
 func (srv *Server) mayChoose(name string) *wire.Error {
 	key, _ := settings.OwnKey(name)
 	switch {
@@ -320,8 +319,8 @@ func (srv *Server) mayChoose(name string) *wire.Error {
 	return nil
 }
 
-// chosenAt is what SHOW of a setting of Sluice's own tells: what is in force, whoever has said so, and
-// whether the client may change it or not. The error is for the client.
+// chosenAt returns the value that SHOW answers for a setting of Sluice. The value may be the client's, its user's or
+// the configuration's. An error is for the client.
 func (s *session) chosenAt(name string) (string, *wire.Error) {
 	key, _ := settings.OwnKey(name)
 	switch {
@@ -339,7 +338,7 @@ func (s *session) chosenAt(name string) (string, *wire.Error) {
 	return s.srv.planner.Shown(key, all), nil
 }
 
-// shown is what SHOW of a setting that Sluice answers for tells. The error is for the client.
+// shown returns the value that SHOW answers for a setting without a server. An error is for the client.
 func (s *session) shown(name string) (string, *wire.Error) {
 	if settings.IsOwn(name) {
 		return s.chosenAt(name)
@@ -350,8 +349,8 @@ func (s *session) shown(name string) (string, *wire.Error) {
 	return s.settings.Shown(name), nil
 }
 
-// tellChoice counts a choice, and appends what the client is told of what it gives up, unless it wants
-// no notices. A choice of the stronger guarantee is counted too, and nothing is told.
+// tellChoice counts a choice in the metrics. If it weakens a guarantee, tellChoice appends a NOTICE, unless the
+// client's client_min_messages excludes notices.
 func (s *session) tellChoice(frames []byte, key, value string) []byte {
 	s.srv.metrics.Choice(key)
 	if gives := rewrite.GivenUp(key, value); gives != "" && s.hearsNotices() {
@@ -361,7 +360,7 @@ func (s *session) tellChoice(frames []byte, key, value string) []byte {
 	return frames
 }
 
-// tellStartupChoices is tellChoice for all that the startup gave, and counts those of the user.
+// tellStartupChoices appends one NOTICE per weaker choice in the startup packet, and counts those of Config.Users too.
 func (s *session) tellStartupChoices(frames []byte) []byte {
 	by := s.settings.Chosen()
 	if by == nil && s.chosen.user == &noChoices {
@@ -377,13 +376,13 @@ func (s *session) tellStartupChoices(frames []byte) []byte {
 	return frames
 }
 
-// errNoChoice is a setting of Sluice's own that there is not.
+// errNoChoice is the error of an unknown setting sluice.*.
 func errNoChoice(name string) *wire.Error {
 	return &wire.Error{Code: "42704", Message: "unrecognized configuration parameter \"" + name + "\"",
 		Hint: "Clients may choose, where client.may_set lists the key: sluice." + strings.Join(rewrite.ChoiceKeys(), ", sluice.") + "."}
 }
 
-// errChosenLate refuses to change how a block is committed that has run something.
+// errChosenLate refuses to change how a block is committed after the block has run a statement.
 func errChosenLate(name string) *wire.Error {
 	return &wire.Error{Code: "25001", Message: "\"" + name + "\" must be set before any other statement of the transaction",
 		Detail: "It would change how the transaction is committed that is under way.", Hint: "Set it behind BEGIN, or outside of a transaction."}

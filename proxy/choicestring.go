@@ -15,39 +15,36 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Strings with choices (choices.go) in their midst. What stands behind a choice is planned when it
-// is in force: so a string is run in pieces, each in a nested turn, cut at each choice
-// and at each command about transactions, whose end may take choices back.
+// This file runs multi-statement queries with choices (choices.go) in their midst. Statements after a choice are
+// planned by it, so that the query is run in pieces, each in a nested turn. It is cut at each choice and at each BEGIN,
+// COMMIT or ROLLBACK, which may take choices back.
 //
-// To PostgreSQL such a string is one transaction, and a SET in it is undone where it fails. So
-// Sluice opens a block around the pieces that the client has opened none for, in silence, and ends
-// it with the string, or with the error; a BEGIN or COMMIT of the client's in there does to it what
-// it does to that transaction:
+// To PostgreSQL such a query is one transaction, and its failure undoes a SET. So Sluice silently opens a block around
+// pieces outside a client's block. The end of the query or an error ends the block. The client's own commands in the
+// query have PostgreSQL's effect:
 //
-//	BEGIN              makes the transaction the client's block, with all that it has done
-//	COMMIT, ROLLBACK   end it, with PostgreSQL's warning that nobody has begun it
+//	BEGIN              makes the block the client's, with all that it has done
+//	COMMIT, ROLLBACK   end the block, with the warning that there is no transaction in progress
 //
-// In the client's own block nothing is opened: its pieces are what they would be one by one. What
-// cannot be done so is refused before anything is run (mayChooseInside). The error of the COMMIT at
-// the end comes behind the last statement's tag, where PostgreSQL has it in the place of that.
+// In the client's own block Sluice opens none. A query that cannot be run so is refused before any of it
+// (mayChooseInside). An error of the final COMMIT follows the last statement's tag; PostgreSQL sends it in place of the
+// tag.
 
-// choiceString is a string that is run so.
+// choiceString is a multi-statement query that is run in pieces.
 type choiceString struct {
 	s      *session
 	plan   *rewrite.Plan
 	sql    string
 	groups [][2]int
 	how    nested
-	at     int // how far the string is run, in bytes
-	// around: the block that is open is Sluice's, around what the client has opened none for. It
-	// is open to the whole of the session, in which a block has no owner: hence the turn must not
-	// be over before it is ended, or is the client's (leaves, takesOver).
+	at     int // bytes of sql that have run
+	// around is set while the open block is Sluice's, around pieces outside a client's block. Other code takes it for
+	// the client's. So the turn must not end before the block has ended or has become the client's (leaves, takesOver).
 	around bool
 }
 
-// choosesInString runs a string with a choice beside other statements, or refuses it before any of
-// it is run; done is false for any other text. In a failed block the server's own error comes
-// first.
+// choosesInString runs a multi-statement query with a choice in it, or refuses it before any of it has run. done is
+// false for any other text. In a failed block the server's error comes first.
 func (s *session) choosesInString(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if len(plan.Statements) < 2 || s.status() == 'E' || !slices.ContainsFunc(plan.Statements, s.changesChoices) {
 		return false, nil
@@ -57,8 +54,7 @@ func (s *session) choosesInString(plan *rewrite.Plan, sql []byte) (done bool, er
 	}
 	c := choiceString{s: s, plan: plan, sql: string(sql)}
 	c.how = nested{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(sql), shift: s.t.shift}
-	// Statements that are about neither choices nor transactions stay together: to the server they
-	// are one string, as in the client's text.
+	// Adjacent statements other than choices and transaction commands stay one multi-statement query for the server.
 	joins := false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
@@ -76,24 +72,23 @@ func (s *session) choosesInString(plan *rewrite.Plan, sql []byte) (done bool, er
 	return true, c.run()
 }
 
-// changesChoices reports whether a statement changes what the client has chosen.
+// changesChoices reports whether a statement changes the client's choices.
 func (s *session) changesChoices(st rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
 		return settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll && !s.choosesAsAtStart()
 	})
 }
 
-// namesChoices reports a statement that is about choices, or may be behind one.
+// namesChoices reports whether a statement sets a choice, or may reset one (RESET ALL).
 func namesChoices(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll })
 }
 
-// mayChooseInside reports whether the commands about transactions in a string are such as a block
-// around it can follow. at is how the session stands in front of it; free: it has no backend, so that a BEGIN is
-// held back. Outside of its blocks PostgreSQL takes no savepoint and no AND CHAIN, and behind a
-// query it refuses modes.
+// mayChooseInside reports whether Sluice's block can follow the transaction commands in a multi-statement query. at is
+// the session's block before the query; free says that the session has no backend, so that a BEGIN is not sent at once.
+// As PostgreSQL does, it refuses savepoints and AND CHAIN outside a client's block, and modes in BEGIN after a query.
 func mayChooseInside(plan *rewrite.Plan, at block.Block, free bool) bool {
-	fresh := true // nothing but choices is in front in the same transaction
+	fresh := true // the transaction has only choices so far
 	for i := range plan.Statements {
 		switch st, tx := &plan.Statements[i], &plan.Statements[i].Tx; {
 		case tx.Verb == rewrite.NoVerb:
@@ -111,8 +106,7 @@ func mayChooseInside(plan *rewrite.Plan, at block.Block, free bool) bool {
 	return true
 }
 
-// run runs the pieces until one fails or the client has it stopped. The turn is over then. An error
-// is for the client.
+// run runs the pieces until one fails or the client cancels. With nil the turn is over. An error is for the client.
 func (c *choiceString) run() error {
 	s := c.s
 	for i := range c.groups {
@@ -129,15 +123,15 @@ func (c *choiceString) run() error {
 		}
 		ran, err := c.piece(i)
 		stopped := ran.Stopped
-		if last && !c.around { // it has come too late
+		if last && !c.around { // the cancel came too late
 			stopped = nil
 		}
 		switch {
 		case err != nil:
 			return err
 		case ran.Failed, stopped != nil:
-			// What was done in the block around is undone, and with it what was chosen there. In a
-			// block of the client's own that is left to the client.
+			// ROLLBACK of Sluice's block undoes its statements and choices. A block of the client's is left to the
+			// client.
 			if err := c.leaves("ROLLBACK"); err != nil {
 				return err
 			}
@@ -147,7 +141,7 @@ func (c *choiceString) run() error {
 			s.t.errorTold = true
 			return s.ready()
 		}
-		// The pieces behind it are of another transaction, which begins as the settings say by now.
+		// The next pieces are of a new transaction, which starts with the current settings.
 		if endsBlock(c.first(i).Tx.Verb) {
 			s.startsAnew()
 		}
@@ -158,11 +152,10 @@ func (c *choiceString) run() error {
 	return s.ready()
 }
 
-// first is the first statement of a piece; of a choice and of a command about transactions the only
-// one.
+// first returns the first statement of a piece. A choice or transaction command is a piece of its own.
 func (c *choiceString) first(i int) *rewrite.Statement { return &c.plan.Statements[c.groups[i][0]] }
 
-// piece runs a piece as a turn of its own. Positions in its errors are those of the whole text.
+// piece runs a piece as a nested turn. Positions in its errors count from the start of the whole text.
 func (c *choiceString) piece(i int) (feature.Result, error) {
 	from, to := extent(c.plan, c.groups, i)
 	c.how.shift += utf8.RuneCountInString(c.sql[c.at:from])
@@ -170,8 +163,8 @@ func (c *choiceString) piece(i int) (feature.Result, error) {
 	return c.s.nest(c.sql[from:to], c.how)
 }
 
-// opens opens the block around a piece that no block is around. The last piece needs none: it is a
-// transaction by itself, but for a SET LOCAL, of which PostgreSQL does not warn in a string.
+// opens opens Sluice's block if the piece needs one. The last piece is a transaction by itself and needs none. SET
+// LOCAL is the exception: alone it would draw a warning that PostgreSQL does not send here.
 func (c *choiceString) opens(i int, last bool) error {
 	st := c.first(i)
 	if c.s.inBlock() || st.Tx.Verb != rewrite.NoVerb || last && (!namesChoices(st) || isChoice(st)) {
@@ -188,8 +181,8 @@ func (c *choiceString) opens(i int, last bool) error {
 	return nil
 }
 
-// stands does what a BEGIN does to the block around, and tells what an end of it is told. done:
-// there is nothing to run.
+// stands handles BEGIN, COMMIT or ROLLBACK of the client inside Sluice's block. BEGIN makes the block the client's, and
+// done is true; COMMIT and ROLLBACK draw a warning, and are still to be run.
 func (c *choiceString) stands(i int) (done bool, err error) {
 	st := c.first(i)
 	switch {
@@ -204,8 +197,8 @@ func (c *choiceString) stands(i int) (done bool, err error) {
 	return false, nil
 }
 
-// takesOver answers a BEGIN of the client's in a block that Sluice has opened for it. Its modes
-// count where the block has run nothing, so that its BEGIN is held back (mayChooseInside).
+// takesOver answers a BEGIN of the client by giving it the block that Sluice has opened. The BEGIN's modes apply if the
+// block has run nothing yet (mayChooseInside).
 func (s *session) takesOver(st *rewrite.Statement, sql []byte) (err error) {
 	if tx := &st.Tx; (tx.ReadOnly || tx.ReadWrite) && s.state == begun {
 		text := beginReadWrite
@@ -220,8 +213,7 @@ func (s *session) takesOver(st *rewrite.Statement, sql []byte) (err error) {
 	return s.tellWeakened(st, beginTag(st, sql))
 }
 
-// leaves ends the block around, if it is open. An error is that of its COMMIT, and is for the
-// client.
+// leaves ends Sluice's block with COMMIT or ROLLBACK, if it is open. An error is for the client.
 func (c *choiceString) leaves(sql string) error {
 	if !c.around {
 		return nil
@@ -238,8 +230,7 @@ func (c *choiceString) leaves(sql string) error {
 	return err
 }
 
-// silently runs a command about the block around, as if the client had sent it, and tells it
-// nothing but warnings.
+// silently runs BEGIN, COMMIT or ROLLBACK of Sluice's block. The client gets only warnings.
 func (c *choiceString) silently(sql string, want silent.Want) (feature.Result, error) {
 	c.s.startClock()
 	return c.s.nest(sql, nested{own: silent.New(want), optsOut: c.how.optsOut})

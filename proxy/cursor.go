@@ -12,49 +12,44 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Cursors in SQL, for a server that has none (rewrite.Cursor): a cursor is a portal of the
-// cursor's query, under the cursor's name, which the server knows only as a portal. DECLARE
-// becomes a Bind, FETCH and MOVE an Execute with a limit on rows, CLOSE a Close; so clients may
-// describe and close a cursor by the protocol too, and the server itself says which names are
-// taken. The frames are part of the log like a client's own. What the server answers that a
-// client of PostgreSQL would not see is swallowed (silent), and tags become those of cursors
-// (cursorEnd).
+// DSQL has no cursors in SQL (rewrite.Cursor). Sluice makes one from a portal of the cursor's query, under the cursor's
+// name: DECLARE becomes a Bind, FETCH and MOVE an Execute with a row limit, CLOSE a Close. So clients can also describe
+// and close cursors by the protocol, and the server checks that names are unique. A replay's log has these frames too.
+// Replies that PostgreSQL would not send are swallowed, and tags rewritten (cursorReply.end).
 //
-// A statement comes by a simple Query (cursorQuery), or in frames of the extended protocol
-// (cursorextended.go). Cursors are among the portals of the session (openPortals), which end
-// with their transaction, at the server too. They see the transaction as it was at the DECLARE:
-// the server takes the snapshot of a portal at its Bind.
+// A statement arrives by a simple Query (cursorQuery) or by the extended protocol (cursorextended.go). A cursor is one
+// of the session's portals (openPortals), which end with their transaction. It shows the transaction's rows as of its
+// DECLARE, since the server takes a portal's snapshot at the Bind.
 //
-// What differs from PostgreSQL's own: rows are sent as they come, as those of a SELECT are, not
-// when FETCH has ended well. So there may be rows in front of an error.
+// One difference remains: PostgreSQL sends a FETCH's rows after it has succeeded, Sluice as they arrive. So the client
+// may get rows before an error.
 
-// cursor is one that is open. It is immutable: the portal that has it gets another one where
-// something changes, so that a copy of a portal stays what it was.
+// cursor is an open cursor, and immutable. A change replaces the pointer in its portal, so that copies of the portal
+// keep the old state.
 type cursor struct {
 	noScroll bool
-	// hold: it was declared WITH HOLD, and what is left of its rows is stored in front of the COMMIT
-	// (storing.go).
+	// hold is set for WITH HOLD: the remaining rows are stored before the COMMIT (storing.go).
 	hold    bool
-	cs      *clientStatement // of its query
-	values  []byte           // of its Bind, in front of the result formats
+	cs      *clientStatement // the cursor's query
+	values  []byte           // the Bind's format codes and values of parameters
 	formats []byte           // the result formats, two bytes each; nil: text
-	// changes is that of the transaction at its DECLARE: what was written since it does not see.
+	// changes is the transaction's count of writes at the DECLARE. Later writes are invisible to the cursor.
 	changes uint64
-	ran     bool   // some of it was read
-	seq     uint64 // as in portal, of one that is bound anew
+	ran     bool   // a FETCH or MOVE has run
+	seq     uint64 // portal.seq of the first Bind, if the cursor was bound again
 }
 
-// cursorRun is how far FETCH or MOVE goes; limit 0: to the end. into, where it is not nil, gets the
-// rows, and nobody is told anything. It is part of the log: each attempt fills it anew.
+// cursorRun is one FETCH or MOVE of at most limit rows; 0: all. If into is not nil, the rows are stored there and the
+// client gets none. It is part of the log: a replay stores the rows again.
 type cursorRun struct {
 	move  bool
 	limit uint32
 	into  *stored.Cursor
 }
 
-// runsCursor reports whether a statement, which may be nil, is about cursors, and Sluice's to
-// carry out as things stand. CLOSE ALL is so as long as something is open; without that it is
-// answered as what resets a session (local.go). In a failed block the server refuses it.
+// runsCursor reports whether Sluice carries out a statement as one about cursors; st may be nil. CLOSE ALL counts only
+// while a portal or stored cursor is open; otherwise local.go answers it. In a failed block the server refuses CLOSE
+// ALL.
 func (s *session) runsCursor(st *rewrite.Statement) bool {
 	switch {
 	case st == nil || st.Refusal != nil:
@@ -65,12 +60,11 @@ func (s *session) runsCursor(st *rewrite.Statement) bool {
 	return st.Does == rewrite.ClosesAll && (len(s.portals) > 0 || len(s.stored) > 0) && s.status() != 'E'
 }
 
-// cursorQuery is a simple Query of one such statement. With nil the turn is over. What fails on
-// the way fails as in a group, whose Sync is still to come: so the turn is not said to have
-// ended before.
+// cursorQuery runs a simple Query of one statement about cursors. With nil the turn is over. t.ended is false
+// meanwhile: as in a Sync group, an error skips to a Sync, which endQuery sends.
 func (s *session) cursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	t := s.t
-	if t.ownTx.on { // its tag would come in front of the COMMIT of the write
+	if t.ownTx.on { // the tag would precede the COMMIT of the write
 		return errHeldCursor
 	}
 	t.plan, t.ended = plan, false
@@ -78,19 +72,19 @@ func (s *session) cursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	if t.ended = true; err != nil {
 		return err
 	}
-	// Behind an error the server skips to the Sync that endQuery sends. Where the backend was
-	// given up over it, nothing is sent, and the turn ends here.
+	// After an error the server skips to the Sync of endQuery. If the error has cost the session its backend, endQuery
+	// sends nothing.
 	t.skip = false
 	return s.endQuery()
 }
 
-// cursorStatement does one statement of a simple Query. An error is for the client; with nil
-// the rest of the turn may have to be skipped.
+// cursorStatement runs one statement about cursors from a simple Query. An error is for the client. After nil, t.skip
+// may be set.
 func (s *session) cursorStatement(st *rewrite.Statement) error {
 	c := st.Cursor
 	switch {
-	// The order of errors is PostgreSQL's: that of the block comes first, then those of the
-	// query, of the place of the DECLARE, and of the name, which the server finds at the Bind.
+	// As in PostgreSQL, a failed block is reported first, then an error of the query, then a DECLARE outside a block.
+	// The server reports a duplicate name at the Bind.
 	case s.status() == 'E':
 		return errAborted
 	case c == nil:
@@ -109,8 +103,8 @@ func (s *session) cursorStatement(st *rewrite.Statement) error {
 	return s.declare(c, &cs, noParameters, true)
 }
 
-// declaredInVain is the error of a DECLARE that cannot be; the server's, where it does not take the
-// query: it looks at that first.
+// declaredInVain returns the error why of a DECLARE, unless the server refuses its query, which PostgreSQL reports
+// first.
 func (s *session) declaredInVain(cs *clientStatement, why *wire.Error) error {
 	if err := s.admit(cs.tmpl.plan); err != nil {
 		return err
@@ -124,14 +118,12 @@ func (s *session) declaredInVain(cs *clientStatement, why *wire.Error) error {
 	return why
 }
 
-// noParameters is what a Bind without parameters has behind its names, in front of the result
-// formats.
+// noParameters is the part of a Bind between its names and its result formats, without parameters.
 var noParameters = []byte{0, 0, 0, 0}
 
-// declare opens a cursor of a query, in a block, or one WITH HOLD outside of it: cs is its statement,
-// values are as in cursor, and simple says that it came by a simple Query. An error is for the
-// client; with t.skip the server's was told. Of names that cursors in memory have the server knows
-// nothing, and all else that is wrong with a DECLARE comes first.
+// declare opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is as in
+// cursor, and simple means a simple Query. An error is for the client; with t.skip set the client has the server's.
+// Only Sluice has the names of stored cursors, so it reports a duplicate itself, after all other errors.
 func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte, simple bool) error {
 	switch {
 	case s.stored[c.Name] != nil:
@@ -144,7 +136,7 @@ func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte,
 		return err
 	}
 	if s.t.logs {
-		s.tx.log.Wrote() // a return to a savepoint closes it
+		s.tx.log.Wrote() // a return to an earlier savepoint closes the cursor
 	}
 	if c.Hold && !s.inBlock() && (simple || !c.NoScroll) {
 		return s.declareStored(c, simple)
@@ -154,16 +146,15 @@ func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte,
 
 var frameDeclared = wire.AppendCommand(nil, "DECLARE CURSOR")
 
-// bindCursor binds a cursor's portal, which nobody is told. It goes the way of a Bind of the
-// client's (bindOnBackend): the gate, the backend, its statement, the log. That its query may
-// write, or be sent otherwise by now, is found there.
+// bindCursor binds a cursor's portal. The client gets no BindComplete. bindOnBackend does the rest as for a client's
+// Bind: gate, backend, preparing, logging. It also finds out that the query may write.
 func (s *session) bindCursor(name string, c *cursor) error {
 	rest := binary.BigEndian.AppendUint16(slices.Clone(c.values), uint16(len(c.formats)/2))
 	return s.bindOnBackend(&binding{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
 }
 
-// queryTemplate is the template of a cursor's query. Some queries are not for cursors: those
-// whose answer is not the portal's alone.
+// queryTemplate returns the template of a cursor's query. It refuses queries that Sluice cannot run as one portal
+// alone.
 func (s *session) queryTemplate(c *rewrite.Cursor, oids []byte) (*template, error) {
 	tmpl, err := s.template([]byte(c.Query), oids)
 	if err == nil {
@@ -182,7 +173,7 @@ func (s *session) queryTemplate(c *rewrite.Cursor, oids []byte) (*template, erro
 	return tmpl, nil
 }
 
-// openCursor is the cursor that FETCH, MOVE or CLOSE names. An error is for the client.
+// openCursor returns the portal of the cursor that FETCH, MOVE or CLOSE names. An error is for the client.
 func (s *session) openCursor(c *rewrite.Cursor) (portal, error) {
 	p := s.portals[c.Name]
 	switch {
@@ -198,15 +189,15 @@ func (s *session) openCursor(c *rewrite.Cursor) (portal, error) {
 	return p, nil
 }
 
-// fetchElsewhere is the error of a FETCH or MOVE that does not go forward. In PostgreSQL a
-// portal that fails can be run no more, also behind the return to a savepoint; here it knows
-// nothing of the error, and so the return is refused.
+// fetchElsewhere returns the error of a FETCH or MOVE that does not go forward. In PostgreSQL the failed portal stays
+// unusable even after a return to a savepoint. Here the server's portal has not failed, so that Sluice refuses such a
+// return.
 func (s *session) fetchElsewhere(c *rewrite.Cursor, p portal) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	if s.notePortal(p); s.t.logs && s.tx.moved == s.tx.log.Turns()+1 {
-		s.tx.moved++ // the log's turn is cut in front of the refusal
+		s.tx.moved++ // cut the log's turn before the refusal
 	}
 	if c.Backward && p.cursor.noScroll {
 		return errForwardOnly
@@ -214,9 +205,8 @@ func (s *session) fetchElsewhere(c *rewrite.Cursor, p portal) error {
 	return errFetchElsewhere
 }
 
-// useCursor is FETCH, MOVE or CLOSE. describe has the rows described, which come in formats (as
-// in cursor). An error is for the client; with nil the frames are on their way, or the rest is
-// to be skipped.
+// useCursor runs FETCH, MOVE or CLOSE. With describe set, the rows' description is sent too; formats is as in cursor.
+// An error is for the client. After nil the frames are on their way, or t.skip is set.
 func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) error {
 	if s.stored[c.Name] != nil {
 		return s.useStored(c, formats, describe)
@@ -225,15 +215,15 @@ func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) er
 	if err != nil {
 		return err
 	}
-	// Nothing is looked up at the server: a cursor that is known here is one there, unless what
-	// is still owed fails, and then all of this is skipped.
+	// No round trip is needed. A cursor open here is open at the server, unless a pending reply is an error. Then the
+	// server skips these frames too.
 	switch c.Verb {
 	case rewrite.CloseCursor:
 		if err := s.closeCursor(c.Name); err != nil {
 			return err
 		}
 		return s.tell(wire.AppendCommand(nil, "CLOSE CURSOR"))
-	case rewrite.FetchCursor: // MOVE sends no rows: any format will do
+	case rewrite.FetchCursor: // MOVE returns no rows: any format will do
 		if err := s.inFormats(c.Name, formats); err != nil || s.t.skip || s.t.settled {
 			return err
 		}
@@ -252,7 +242,7 @@ func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) er
 		p.cursor = &ran
 		s.keepPortal([]byte(c.Name), p)
 	}
-	// From here on it is the Execute of a portal (execute), with its rows counted.
+	// The rest is as for the Execute of a portal (execute), with its rows counted.
 	frame := wire.AppendHeader(nil, wire.Execute, len(c.Name)+5)
 	frame = append(append(frame, c.Name...), 0)
 	frame = binary.BigEndian.AppendUint32(frame, c.Rows)
@@ -267,8 +257,8 @@ func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) er
 	return nil
 }
 
-// runs marks the answer to an Execute as that of FETCH or MOVE; run is nil for any other. Rows
-// that nobody gets are looked at one by one.
+// runs marks a pending reply as the answer to FETCH or MOVE; nil for any other Execute. Rows that the client does not
+// get are read one by one.
 func (s *session) runs(o *owed, run *cursorRun) {
 	if run == nil {
 		return
@@ -277,7 +267,7 @@ func (s *session) runs(o *owed, run *cursorRun) {
 	s.t.looks = s.t.looks || run.move || run.into != nil
 }
 
-// describeCursor has the server describe a cursor to the client. It needs the backend.
+// describeCursor has the server describe a cursor's portal to the client. The session must have its backend.
 func (s *session) describeCursor(name string, p portal) {
 	frame := wire.AppendNamed(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan}, frame[wire.HeaderLen:])
@@ -285,9 +275,9 @@ func (s *session) describeCursor(name string, p portal) {
 	s.add(frame)
 }
 
-// inFormats has the rows of an open cursor come in these formats. A cursor is bound in text: as
-// long as nothing of it was read, and nothing was written that it must not see, it can be bound
-// anew. An error is for the client; with t.skip the server's was told.
+// inFormats changes the result formats of an open cursor, which was bound for text. It binds the portal again, if no
+// row was read and the transaction has written nothing since. Otherwise the error is errCursorFormats. An error is for
+// the client; with t.skip set the client has the server's.
 func (s *session) inFormats(name string, formats []byte) error {
 	p := s.portals[name]
 	switch c := p.cursor; {
@@ -297,15 +287,15 @@ func (s *session) inFormats(name string, formats []byte) error {
 		return errCursorFormats
 	}
 	again := *p.cursor
-	again.formats, again.seq = formats, p.seq // for savepoints it is as old as it was
+	again.formats, again.seq = formats, p.seq // keep its age for savepoints
 	if err := s.closeCursor(name); err != nil {
 		return err
 	}
 	return s.bindCursor(name, &again)
 }
 
-// closeCursor closes the portal of a cursor, which nobody is told. A return to a savepoint
-// would open one from before again.
+// closeCursor closes a cursor's portal. The client gets no CloseComplete. A return to a savepoint would open an older
+// cursor again, so the portal is noted first.
 func (s *session) closeCursor(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -319,15 +309,15 @@ func (s *session) closeCursor(name string) error {
 	return nil
 }
 
-// closeCursors is CLOSE ALL, where a portal is open. It would close the client's own portals
-// too, and is refused where there are some.
+// closeCursors runs CLOSE ALL while a portal or stored cursor is open. It is refused if the client itself has bound
+// portals, which it would close too.
 func (s *session) closeCursors() error {
 	for _, p := range s.portals {
 		if p.cursor == nil && !p.local {
 			return errPortalsOpen
 		}
 	}
-	if len(s.stored) > 0 && !s.t.owed.empty() { // what went before in the group may fail
+	if len(s.stored) > 0 && !s.t.owed.empty() { // an earlier frame of the group may fail
 		if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
 			return err
 		}
@@ -343,13 +333,12 @@ func (s *session) closeCursors() error {
 	return s.tell(wire.AppendCommand(nil, "CLOSE CURSOR ALL"))
 }
 
-// cursorReply is the answer to FETCH or MOVE, or to what stores the rows of a cursor.
+// cursorReply handles the server's answer to FETCH, MOVE, or the storing of a cursor's rows.
 type cursorReply struct {
 	run *cursorRun
 }
 
-// frame takes rows for a stored cursor, drops those that MOVE passes by, and has the tag be that of the
-// statement.
+// frame stores rows for a stored cursor, drops those of MOVE, and replaces the tag at the end.
 func (c cursorReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	row := f.Row()
 	switch {
@@ -365,8 +354,8 @@ func (c cursorReply) frame(s *session, o *owed, f answer.Frame) (verdict, error)
 	return swallow, nil
 }
 
-// end is the end of FETCH or MOVE, with the server's frame: the client gets the number of rows. A server
-// that sends more than it was asked for has passed by what the client would fetch next.
+// end completes FETCH or MOVE at the server's last frame: the client gets the count of rows. More rows than the limit
+// mean an error of the server, since the next FETCH would miss them.
 func (c cursorReply) end(s *session, o *owed, typ byte, frame []byte) error {
 	run, rows := c.run, s.t.rows
 	if run.limit > 0 && rows > int(run.limit) || typ == wire.PortalSuspended && rows != int(run.limit) {
@@ -380,8 +369,7 @@ func (c cursorReply) end(s *session, o *owed, typ byte, frame []byte) error {
 	if s.t.owed.pop(); run.into != nil {
 		return nil
 	}
-	// The log compares the tag that the client gets, in the place of the server's: of rows that
-	// were passed by their number is all that a client knows.
+	// The log compares the rewritten tag: of a MOVE the client sees only the number of rows.
 	verb := "FETCH "
 	if run.move {
 		verb = "MOVE "

@@ -11,15 +11,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Describe of a statement or portal. The server is asked, unless it has shown the answer a
-// moment ago (Config.DescribeMemory); statements that Sluice answers, Sluice describes.
-// handle calls describe. Descriptions that come in are noted in schema.go.
+// describe handles the Describe of a statement or portal. The server answers it, unless it has confirmed the cached
+// answer recently (Config.DescribeMemory). Sluice describes the statements that it answers itself. schema.go records
+// the server's descriptions.
 //
-// What a client is told of a statement, it counts on: drivers read rows by it. So an answer
-// from memory must be the one that the server would give at this moment, and an execution
-// whose columns would differ is refused, as PostgreSQL refuses it.
+// Drivers decode rows by the description. So a cached answer must equal the server's current one. An execution whose
+// columns would differ is refused, as in PostgreSQL.
 
-// describe answers what a statement or portal returns. An error is for the client.
+// describe answers a Describe frame. An error is for the client.
 func (s *session) describe(frame []byte) error {
 	what, name, err := namedTarget(frame, "DESCRIBE")
 	if err != nil {
@@ -35,7 +34,7 @@ func (s *session) describe(frame []byte) error {
 	if err := s.asNamed(cs); err != nil {
 		return err
 	}
-	// A query that is sent in two parts from now on is described in that form.
+	// A query that is now sent as two statements is described in that form.
 	cs.tmpl = cs.tmpl.inForce()
 	plan := cs.tmpl.plan
 	here := s.state == failed || s.localNow(plan) || s.emulates(plan)
@@ -66,8 +65,8 @@ func (s *session) describe(frame []byte) error {
 	return s.describeStatement(cs)
 }
 
-// describePortal answers what a portal returns. A portal that Sluice does not know may be
-// one of the server's, a cursor made in SQL for one: the server is asked.
+// describePortal describes a portal. A portal that Sluice has not recorded may exist on the server, as that of a cursor
+// in SQL: the server is asked.
 func (s *session) describePortal(name, frame []byte) error {
 	p := s.portalOf(name)
 	switch {
@@ -97,9 +96,9 @@ func (s *session) describePortal(name, frame []byte) error {
 	return nil
 }
 
-// describeInFailedBlock answers as PostgreSQL, which describes there what returns no rows.
-// Nothing can be prepared in a failed block: where the server does not hold the statement,
-// what is remembered of its text decides, and else its kind.
+// describeInFailedBlock answers as PostgreSQL does: only statements without rows can be described in a failed block.
+// Nothing can be prepared there. Without the statement on the server, the cached description decides, or else the kind
+// of the text.
 func (s *session) describeInFailedBlock(cs *clientStatement) error {
 	if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, wire.FrameNoData) {
 		return s.tell(d.frames)
@@ -117,11 +116,11 @@ func (s *session) describeInFailedBlock(cs *clientStatement) error {
 		}
 		return errAborted
 	}
-	return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl)) // the server knows
+	return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl)) // the server has the statement
 }
 
-// rowlessParams is the ParameterDescription of a text that surely returns no rows, where its client has named the type
-// of each parameter, or there are none; nil for any other.
+// rowlessParams returns the ParameterDescription of a text that certainly returns no rows, if the client has declared
+// each parameter's type. For any other text it returns nil.
 func rowlessParams(tmpl *template) []byte {
 	n, ok := rewrite.ReturnsNothing([]byte(tmpl.sql))
 	oids := tmpl.oids[min(2, len(tmpl.oids)):]
@@ -136,7 +135,7 @@ func rowlessParams(tmpl *template) []byte {
 	return declared(tmpl)
 }
 
-// declared is the ParameterDescription of the types that the client has named for a text.
+// declared returns a ParameterDescription of the types that the client's Parse declared.
 func declared(tmpl *template) []byte {
 	n := declaredParams(tmpl)
 	if n == 0 {
@@ -146,10 +145,9 @@ func declared(tmpl *template) []byte {
 	return append(b, tmpl.oids[2:]...)
 }
 
-// describeStatement answers what a statement of the server's returns. The server is asked
-// unless it has shown a moment ago that what is remembered holds: somebody may have changed
-// the schema whom nobody here has seen. From now on the client counts on the answer
-// (clientStatement.described).
+// describeStatement describes a statement of the server. It asks the server, unless that has confirmed the cached
+// description recently: another client of the cluster may have changed the schema. From then on the statement must
+// match the answer (clientStatement.described).
 func (s *session) describeStatement(cs *clientStatement) error {
 	if d := s.described(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsing() && s.srv.holds(d) {
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
@@ -172,7 +170,7 @@ func (s *session) describeStatement(cs *clientStatement) error {
 	}
 	s.asNow(cs)
 	st, err := s.onBackend(cs)
-	if err == errPlanChanged && cs.described != nil { // PostgreSQL finds out after the parameters
+	if err == errPlanChanged && cs.described != nil { // PostgreSQL reports this after the parameters
 		if params, _ := cs.described.parts(); params != nil {
 			if terr := s.tell(params); terr != nil {
 				return terr
@@ -188,8 +186,8 @@ func (s *session) describeStatement(cs *clientStatement) error {
 	return s.describeOnBackend(cs, st)
 }
 
-// describeOnBackend passes on a Describe of a statement that is st there. The answer goes
-// to the client, and to noteDescription.
+// describeOnBackend sends the server a Describe of st, which is the client's statement cs on that backend. The client
+// and noteDescription get the answer.
 func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -211,17 +209,16 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	return nil
 }
 
-// parsed is a Parse that is answered together with the Describe behind it, from memory or by the server:
-// drivers prepare a statement by both, and do not have its name where the latter fails. Until the
-// description is there, ParseComplete is not sent; behind an error prev has the name again.
+// parsed is a Parse whose ParseComplete waits for the Describe after it. Drivers prepare by both frames, and drop the
+// name if Describe fails. Then the client gets one error for both, and the name has its earlier statement, prev, again.
 type parsed struct {
 	on   bool
 	name string
 	prev *clientStatement
 }
 
-// parsedFirst is the answer to such a Describe. The parameters wait for the other half as well, so that a
-// client has all three or none; but not where no buffer holds them.
+// parsedFirst is the answer to a Describe that follows a waiting Parse. The ParameterDescription waits too, so that the
+// client gets three frames or none. One too long for a buffer does not wait.
 type parsedFirst struct{ asSent }
 
 func (parsedFirst) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
@@ -245,8 +242,8 @@ func (parsedFirst) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	return undecided, s.passSpan(half[has:])
 }
 
-// describedNext reports whether the client's next frame, which has come with its Parse of a statement
-// with that name, describes the statement.
+// describedNext reports whether the client's next frame has arrived and describes the statement name, which its last
+// Parse made.
 func (s *session) describedNext(name []byte) bool {
 	c := &s.client
 	typ, total, err := c.Header()
@@ -257,7 +254,7 @@ func (s *session) describedNext(name []byte) bool {
 	return err == nil && what == 'S' && bytes.Equal(of, name)
 }
 
-// tellParsed sends the ParseComplete that waits for a description, which follows.
+// tellParsed sends a waiting ParseComplete. The description follows.
 func (s *session) tellParsed() error {
 	if !s.t.parsed.on {
 		return nil
@@ -269,8 +266,8 @@ func (s *session) tellParsed() error {
 	return err
 }
 
-// dropParsed takes the name back of a statement that was not described: its client is told an error
-// in place of both answers.
+// dropParsed undoes a Parse whose Describe failed: the name has its earlier statement again. The client gets one error
+// for both frames.
 func (s *session) dropParsed() {
 	if s.t.parsed.on {
 		s.setStatement(s.t.parsed.name, s.t.parsed.prev)

@@ -11,13 +11,11 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// The way from the backend to the client: read (pump), go through the frames in the buffer
-// (relay), have reply.go judge those that matter, and send on what passes (output.go), in spans of
-// the buffer where that is possible.
+// This file relays from the backend to the client. pump reads, relay goes through the frames in the buffer, and
+// reply.go judges those that matter. output.go sends the rest on, in spans of the buffer where possible.
 
-// finish sends what is left of the turn and relays until it has settled. It returns before
-// that with an error, and behind a COPY in the extended protocol, whose Sync is still to
-// come. A transaction that has failed on the way is run again here.
+// finish sends the rest of the turn and relays until the turn has settled, replaying a transaction that fails
+// meanwhile. It returns early with an error, or after a COPY in the extended protocol, whose Sync is still to come.
 func (s *session) finish() error {
 	if err := s.flushUp(); err != nil {
 		return err
@@ -48,8 +46,8 @@ func (s *session) finish() error {
 	return nil
 }
 
-// unsentLost ends a turn of which the backend owes nothing: an earlier one was lost before the last
-// frame of the turn was sent, and its successor does not know of that frame.
+// unsentLost fails a turn that has no pending reply but has not settled. Its backend was lost before the turn's last
+// frame was sent, and the new backend never got that frame.
 func (s *session) unsentLost() error {
 	if s.inBlock() {
 		return s.abandon(errBackendLost, reservoir.Unclean)
@@ -57,9 +55,8 @@ func (s *session) unsentLost() error {
 	return s.abandon(errUnsent, reservoir.Unclean)
 }
 
-// flushReplies relays until the backend owes nothing, in the middle of a turn. A loss that
-// the transaction survives is mended here, and its successor owes the rest; any other is
-// the error.
+// flushReplies relays until no reply is pending, in the middle of a turn. If the backend is lost and the transaction
+// can be replayed, it goes on with a new backend. Any other loss is the error.
 func (s *session) flushReplies() error {
 	for {
 		err := s.drained()
@@ -73,8 +70,7 @@ func (s *session) flushReplies() error {
 	}
 }
 
-// drained is flushReplies for one backend. A transaction that has to be run again is run
-// again in its course.
+// drained relays until this backend owes no reply. It replays a transaction that fails meanwhile.
 func (s *session) drained() error {
 	t := s.t
 	if t.phase == aborting {
@@ -98,11 +94,10 @@ func (s *session) drained() error {
 	return s.flushDown()
 }
 
-// pump reads once from the backend and relays what came. Where the read was woken it looks
-// for the reason, and for the client. An error is a lost backend, or the session's end.
+// pump reads once from the backend and relays the frames. If the read was woken it looks for the reason, and at the
+// client. An error is a lost backend, or ends the session.
 func (s *session) pump() error {
-	// A server that has said goodbye answers nothing more, even if its connection stays
-	// open.
+	// After its farewell a server answers nothing, even while its connection stays open.
 	if s.b.said != nil {
 		return &lostError{err: s.b.said}
 	}
@@ -132,25 +127,24 @@ func (s *session) pump() error {
 	return &lostError{err: err}
 }
 
-// verdict is what becomes of one frame of the backend: the client gets it as it is, or not.
+// verdict says whether the client gets a frame of the backend as it is.
 type verdict uint8
 
 const (
 	pass verdict = iota
 	swallow
-	undecided // of a reply: the frame means what it means without one
+	undecided // by a reply's handler: the frame is treated as without one
 )
 
-// stretch is what relay has gone through of the backend's buffer, by positions in it.
+// stretch is the part of the backend's buffer that relay has gone through, by positions.
 type stretch struct {
 	span  int // start of the bytes to pass that are not yet in the batch
-	noted int // end of those that the log was told of
+	noted int // end of the bytes that the log has
 }
 
-// relay handles the frames in the backend's buffer. Runs of frames that pass are written
-// from that buffer as one; the rest is gathered in the down batch. It stops where the turn
-// has settled, where the server waits for COPY data, and in front of a frame of which too
-// little has arrived. An error is a lost backend, or the session's end.
+// relay handles the frames in the backend's buffer. Adjacent frames that pass are written from the buffer at once;
+// others are gathered in the down batch. It stops when the turn has settled, when the server waits for COPY data, and
+// at an incomplete frame. An error is a lost backend, or ends the session.
 func (s *session) relay() error {
 	t := s.t
 	src := &s.b.src
@@ -171,8 +165,8 @@ func (s *session) relay() error {
 		if total == 0 {
 			break
 		}
-		// Rows are most of all bytes: they are neither matched with the queue nor awaited
-		// whole, only counted off.
+		// Rows are most of the bytes. They are only counted: neither matched with pending replies nor awaited as a
+		// whole.
 		if (typ == wire.DataRow || typ == wire.CopyData) && !t.looks && !t.fenceRow() { // the hot path
 			t.rows++
 			n := min(total, src.Buffered())
@@ -199,8 +193,8 @@ func (s *session) relay() error {
 	return s.relayed(r.span)
 }
 
-// arrived reports whether as much of a frame is buffered as must be seen of it: all, or
-// what counts of one that no buffer holds.
+// arrived reports whether enough of a frame is buffered to judge it: the whole frame, or the head of one longer than a
+// buffer.
 func arrived(src *wire.Reader, typ byte, total int) bool {
 	if total <= wire.BufferSize {
 		return src.Buffered() >= total
@@ -208,8 +202,7 @@ func arrived(src *wire.Reader, typ byte, total int) bool {
 	return typ != wire.ErrorResponse && typ != wire.NoticeResponse || src.Buffered() >= errorHead
 }
 
-// relayRest goes on with a frame that no buffer holds: its bytes pass, or are dropped, as
-// its beginning was.
+// relayRest continues a frame longer than a buffer. Its bytes pass or are dropped, as its head was.
 func (s *session) relayRest(r *stretch) error {
 	t := s.t
 	src := &s.b.src
@@ -236,7 +229,7 @@ func (s *session) relayRest(r *stretch) error {
 	return nil
 }
 
-// passStretch passes what has been gone through, in front of what is sent from elsewhere.
+// passStretch passes the bytes up to the read position, before output from elsewhere.
 func (s *session) passStretch(r *stretch) error {
 	if err := s.passSpan(s.b.src.Since(r.span)); err != nil {
 		return err
@@ -245,8 +238,8 @@ func (s *session) passStretch(r *stretch) error {
 	return nil
 }
 
-// passFirst sends the client the frames in front of one that failed with err, where err is a lost backend: they
-// are counted as answered already. The frame that failed is not sent. It returns err, or why it could not send.
+// passFirst sends the client the frames before one that failed with err, if err is a lost backend: they count as
+// answered. It returns err, or the error of sending.
 func (s *session) passFirst(r *stretch, err error) error {
 	var gone *lostError
 	if s.b == nil || !errors.As(err, &gone) {
@@ -255,10 +248,9 @@ func (s *session) passFirst(r *stretch, err error) error {
 	return cmp.Or(s.noteRows(r), s.passStretch(r), err)
 }
 
-// relayFrame deals with one frame, which has arrived, but for the end of one that no buffer
-// holds. The log is told of the rows before it, then the frame is judged, then the log is
-// told of a frame that passes, and may say that the client has that frame already. Answers
-// of Sluice's own that come next in the queue are made up behind it.
+// relayFrame handles one frame, complete or longer than a buffer. The log first gets the rows before the frame. If the
+// frame passes, the log gets it too; in a replay the client may have it already. Then Sluice's own answers that are
+// next in the queue are sent.
 func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 	t := s.t
 	src := &s.b.src
@@ -266,8 +258,7 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 		return err
 	}
 	frame := src.Peek(min(total, src.Buffered()))
-	// Anything that Sluice says because of the reply goes behind what came before the
-	// reply.
+	// Output that the reply causes must follow the frames before the reply.
 	if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && s.hasNews() {
 		if err := s.passStretch(r); err != nil {
 			return err
@@ -303,12 +294,11 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 	return nil
 }
 
-// errorHead is how much of an error or notice too long for a buffer must be
-// there before it is looked at.
+// errorHead is the number of bytes of a long ErrorResponse or NoticeResponse that must arrive before it is judged.
 const errorHead = 1 << 10
 
-// plainReply reports whether a frame of this type, when it passes, changes nothing but the
-// owed queue: then nothing is sent in front of the frame, and the span before it can go on.
+// plainReply reports whether a frame of this type only advances the pending replies. Then no output precedes the frame,
+// and the span before it continues.
 func plainReply(typ byte) bool {
 	switch typ {
 	case wire.CommandComplete, wire.BindComplete, wire.RowDescription, wire.ReadyForQuery, wire.ParseComplete, wire.NoData:
@@ -317,29 +307,27 @@ func plainReply(typ byte) bool {
 	return false
 }
 
-// hasNews reports whether the client may have to be sent something in front of a ReadyForQuery.
+// hasNews reports whether other frames may have to precede a ReadyForQuery (notifications, parameters).
 func (s *session) hasNews() bool {
 	return len(s.b.news) > 0 || !s.dedicated && (s.tx.resets || s.mayTell())
 }
 
-// gathers reports whether the head's reply does not simply pass: something else may be sent
-// in its place.
+// gathers reports whether the first pending reply may be replaced or dropped instead of passed.
 func (s *session) gathers() bool {
 	q := &s.t.owed
 	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.Open() || s.t.chunks != nil || s.t.ownTx.on
 }
 
-// relayed sends on what relay left: the span that ends at the buffer's read position. When
-// the turn has settled, the backend is given back first, so that it serves the next client
-// while this one is written to; its buffer, which holds the answer, is detached for that.
-// An error is the session's end, or that of a job's backend.
+// relayed sends the span that relay has left, up to the read position. If the turn has settled, the backend is first
+// returned to serve the next client during this write. Its buffer, which holds the answer, is detached for that. An
+// error ends the session, or is that of a job's backend.
 func (s *session) relayed(span int) error {
 	t := s.t
 	src := &s.b.src
 	data := src.Since(span)
 	switch {
 	case t.settled && t.phase != live:
-		t.settled, t.stand = false, atReady // not the end of the client's turn
+		t.settled, t.stand = false, atReady // an attempt of the replay has ended, not the client's turn
 		return nil
 	case t.settled && s.tx.job.Waits():
 		if err := s.passSpan(data); err != nil {
