@@ -182,6 +182,9 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 		if err := <-served; err != proxy.ErrServerClosed {
 			t.Errorf("Serve: %v", err)
 		}
+		// The prober may have some, which it gives back when they have answered.
+		for end := time.Now().Add(10 * time.Second); backends.Stats().InUse > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		}
 		if n := backends.Stats().InUse; n != 0 {
 			t.Errorf("%d backends still lent after Close", n)
 		}
