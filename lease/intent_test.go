@@ -279,8 +279,11 @@ func TestOperatorsOvertakeEachOther(t *testing.T) {
 				direct := newTable(t, cfg)
 				cfg.Cluster = strings.TrimPrefix(direct.cluster, "L#")
 				s := &sidecar{table: direct, text: map[int]string{}, held: map[int]int{}}
+				ctx, giveUp := context.WithCancel(shortly(t))
+				defer giveUp()
 				second, _ := through(t, cfg, func(write int) fault {
 					if write == cut {
+						time.AfterFunc(200*time.Millisecond, giveUp)
 						return lost
 					}
 					return passes
@@ -288,8 +291,6 @@ func TestOperatorsOvertakeEachOther(t *testing.T) {
 				first, _ := through(t, cfg, func(write int) fault {
 					if write == at {
 						s.take(t, 0, 7)
-						ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-						defer cancel()
 						if _, err := second.Init(ctx, configured(cfg, 440)); (err != nil) != (cut < 4) {
 							t.Errorf("the second operator: %v", err)
 						}
