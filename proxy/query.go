@@ -9,23 +9,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The simple Query of a client, from its text to the frame that the server gets: plan,
-// answer it here or refuse it (readQuery, queryRefused), wait and get a backend
-// (admitQuery), send (sendQuery). handle calls query.
+// How a simple Query travels from its text to the frame that the server gets. readQuery plans the text and may answer
+// it locally. queryRefused refuses, admitQuery waits and gets a backend, sendQuery sends. handle calls query.
 
-// simple is a Query of the client's on its way. The plan and the frame change on it: what
-// the server gets may be another form.
+// simple is a client's simple Query while Sluice works on it. Each step may replace the plan and the frame, because
+// the server may get other SQL than the client wrote.
 type simple struct {
 	total int
-	// frame is the whole of it as the server will get it; nil: it is too long to be
-	// read, and passes as it is.
+	// frame is the whole Query message as the server will get it. nil means that the message is too long to read and
+	// is forwarded unchanged.
 	frame []byte
 	plan  *rewrite.Plan
-	asked *rewrite.Plan // of all its statements, also of those that are answered here
+	asked *rewrite.Plan // the plan of all statements of the text, including those that Sluice answers locally
 }
 
-// sql is the text as the server will get it, unless its plan has another form; nil when it
-// is not known.
+// sql returns the SQL text in the frame, which the server gets unless plan.Text replaces it. It returns nil if the
+// message was too long to read.
 func (q *simple) sql() []byte {
 	if q.frame == nil {
 		return nil
@@ -33,9 +32,9 @@ func (q *simple) sql() []byte {
 	return q.frame[wire.HeaderLen : len(q.frame)-1]
 }
 
-// query is a simple Query of total bytes with its header. It ends a turn: with nil the turn
-// has settled, or its error has been told and the answer is complete. A frame too long to
-// be held is forwarded unread.
+// query handles a simple Query message of total bytes, header included, and ends the turn. With nil the turn has
+// settled, or the client has its error and the complete answer. A message longer than MaxStatementBytes is forwarded
+// unread.
 func (s *session) query(total int) error {
 	q := simple{total: total, plan: unread}
 	if total <= s.srv.cfg.MaxStatementBytes && !s.exceeds(total) {
@@ -57,8 +56,7 @@ func (s *session) query(total int) error {
 			return err
 		}
 	}
-	// As at the server, a Query that is well-formed destroys the unnamed statement and portal, also where it
-	// fails.
+	// As in PostgreSQL, a well-formed Query destroys the unnamed statement and portal even if the Query fails.
 	s.dropUnnamed()
 	if s.exceeds(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
@@ -74,16 +72,15 @@ func (s *session) query(total int) error {
 	return s.runQuery(&q)
 }
 
-// dropUnnamed forgets the unnamed statement and portal.
 func (s *session) dropUnnamed() {
 	s.unnamed = nil
 	s.portal = portal{}
 }
 
-// runQuery has a server run a text that was read; it ends the turn as query does.
+// runQuery gets a backend for a planned text and sends the text. Like query, it ends the turn.
 func (s *session) runQuery(q *simple) error {
 	err := s.queryRefused(q)
-	// lasts asks for the plan while the session waits for a backend.
+	// lasts needs the plan while the session waits for a backend.
 	s.t.plan = q.plan
 	if err == nil {
 		err = s.admitQuery(q)
@@ -102,25 +99,26 @@ func (s *session) runQuery(q *simple) error {
 	return s.sendQuery(q)
 }
 
-// readQuery plans the text. It is done when Sluice has answered it: then the turn is over, save for an error for
-// the client. Else q has the plan of the text to send. Each step sees the text and plan that those before it left:
+// readQuery plans the text. done reports that Sluice has answered the Query, so that the turn is over. Otherwise q
+// holds the plan of the text to send. An error is for the client. The steps run in this order, each on the text and
+// plan that the steps before it left:
 //
-//	own schema     ofOwnSchema    names of databases that stand for schemas
-//	plan           plan
-//	end of block   queryBehindEnd ends a failed block in front of the other statements
-//	options        chooses        settings of Sluice's own, which plan what is behind them
-//	time           queryAtTime    the time of a transaction that may be replayed
-//	findings       note           counts what the rules say of the text
-//	memory         mayRemember    bounds what a replay has to hold
-//	opt-out        optOut         the comment that turns replay off, also of a statement that is answered here
-//	read only      judgesMode     a transaction that begins READ ONLY
-//	early          doesEarly      what the table of handlers has in front of parts
-//	parts          inParts        a block with DDL, and partAtTime
-//	cursors        storeRest      rows that a COMMIT would end
-//	local answers  answerLocally  the table of handlers
-//	form           inMode         what the server gets of several statements
+//	own schema     ofOwnSchema    replaces database names that map to schemas
+//	plan           plan           parses the text and applies the rewrite rules
+//	end of block   queryBehindEnd ends a failed block before the statements behind its COMMIT or ROLLBACK
+//	options        chooses        applies Sluice's own settings, which the plan of later statements depends on
+//	time           queryAtTime    fixes now() for a transaction that may be replayed
+//	findings       note           counts the findings of the rewrite rules
+//	memory         mayRemember    bounds the memory that a replay needs
+//	opt-out        optOut         looks for the comment that turns replay off
+//	read only      judgesMode     checks a transaction that begins READ ONLY
+//	early          doesEarly      calls handlers that must run before inParts
+//	parts          inParts        runs a block with DDL in parts; partAtTime fixes now() again
+//	cursors        storeRest      stores rows of cursors that a COMMIT would end
+//	local answers  answerLocally  calls the handlers of SET, SHOW, BEGIN and the like
+//	form           inMode         chooses the SQL that the server gets for a multi-statement query
 //
-// The steps are calls: a table of functions would move q to the heap, for each Query.
+// The steps are calls because a table of functions would allocate q on the heap for each Query.
 func (s *session) readQuery(q *simple) (done bool, err error) {
 	sql := q.frame[wire.HeaderLen : len(q.frame)-1]
 	if own, changed := s.ofOwnSchema(sql); changed {
@@ -143,7 +141,7 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if err := s.mayRemember(q.plan); err != nil {
 		return false, err
 	}
-	// The comment counts also in a statement that is answered here, a BEGIN for one.
+	// The opt-out comment also counts in a statement that Sluice answers locally, such as BEGIN.
 	s.optOut(s.srv.replays != nil && (s.t.optsOut || retry.OptsOut(sql)))
 	if err := s.judgesMode(q.plan); err != nil {
 		return false, err
@@ -168,9 +166,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	return false, err
 }
 
-// queryBehindEnd has a string that begins with the end of a failed block, and goes on behind it, end
-// the block first: what is behind is a text of its own then, which q has and which is returned. Any other
-// text stays as it is. An error is for the client.
+// queryBehindEnd handles a multi-statement query such as "ROLLBACK; SELECT 1" in a failed block. It ends the block
+// and returns the rest, which q then holds as a text of its own. Any other text is returned unchanged. An error is
+// for the client.
 func (s *session) queryBehindEnd(q *simple, sql []byte) ([]byte, error) {
 	behind := s.behindEnd(q.plan, sql)
 	if behind == nil {
@@ -191,11 +189,11 @@ func (s *session) queryBehindEnd(q *simple, sql []byte) ([]byte, error) {
 	return behind, err
 }
 
-// queryRefused is the error of a text that the server must not see as it is; nil for any
-// other. Nothing has been sent of it.
+// queryRefused returns the error for a text that must not reach the server, and nil for any other text. The server
+// has seen nothing of the text yet.
 func (s *session) queryRefused(q *simple) error {
 	var err error
-	if s.status() != 'E' { // else the server says what a failed block says
+	if s.status() != 'E' { // in a failed block the server itself returns the error 25P02
 		if err = s.refusal(q.plan); err == nil {
 			err = s.notAsked(q.plan)
 		}
@@ -220,9 +218,8 @@ func (s *session) queryRefused(q *simple) error {
 	return err
 }
 
-// admitQuery waits for what the text must wait for, and then gets a backend: a transaction
-// that begins holds none while it waits at the gate. With an error the text must not be
-// sent: see admit.
+// admitQuery waits at the gate and then gets a backend for the text. A transaction that begins holds no backend while
+// it waits at the gate. With an error the text must not be sent; admit lists the errors.
 func (s *session) admitQuery(q *simple) error {
 	s.nameOperation(q.plan)
 	if q.frame != nil && s.srv.replays != nil {
@@ -252,9 +249,9 @@ func (s *session) admitQuery(q *simple) error {
 	return s.queryAnew(q)
 }
 
-// planAgain plans a text that was planned before its backend was lent. Where that backend is lost while the
-// schema is read by it, nothing of the text was sent, and the client is told so: the turn has settled. An
-// error is for the client, or the session's end.
+// planAgain plans the text again after the session got its backend, because the schema may have changed. If the
+// backend is lost while Sluice reads the schema, the client gets an error and the turn has settled. An error is for
+// the client, or ends the session.
 func (s *session) planAgain(q *simple) (err error) {
 	if q.plan, err = s.plan(q.sql()); err == nil {
 		return refusal(q.plan)
@@ -266,8 +263,8 @@ func (s *session) planAgain(q *simple) (err error) {
 	return err
 }
 
-// queryAnew has a text mean what its names stand for by the schema as it was read when the backend was
-// lent, or is read now. Errors, and a turn that has settled, are those of planAgain.
+// queryAnew plans the text again by the newest schema and gets a backend for the new plan. A table name may now mean
+// another table. Errors, and a turn that has settled, are as for planAgain.
 func (s *session) queryAnew(q *simple) error {
 	if err := s.planAgain(q); err != nil || s.t.settled {
 		return err
@@ -280,8 +277,9 @@ func (s *session) queryAnew(q *simple) error {
 	return s.admitAgain(q.plan)
 }
 
-// judgeQuery is what the text turns out to be on its backend (judged), planned by the schema as that backend
-// knows it. A text that was not read has no names. Errors, and a turn that has settled, are those of planAgain.
+// judgeQuery returns the plan of the text as judged on its backend. It plans again while the schema on that backend
+// is newer than the plan. A text too long to read has no names, so the schema does not matter. Errors, and a turn
+// that has settled, are as for planAgain.
 func (s *session) judgeQuery(q *simple) (*rewrite.Plan, error) {
 	for try := 0; ; try++ {
 		plan, err := s.judged(q.plan)
@@ -291,7 +289,7 @@ func (s *session) judgeQuery(q *simple) (*rewrite.Plan, error) {
 		if err := s.judgedRead(q.plan, plan); err != nil || q.frame == nil {
 			return plan, err
 		}
-		again := s.outplanned() && s.unsent() // by a backend that has replaced the first
+		again := s.outplanned() && s.unsent() // a replaced backend may know a newer schema
 		if !again {
 			if again, err = s.overtaken(try); !again {
 				return plan, err
@@ -303,10 +301,9 @@ func (s *session) judgeQuery(q *simple) (*rewrite.Plan, error) {
 	}
 }
 
-// sendQuery sends the text, as it is or in another form, and relays the answer: with nil
-// the turn has settled. The backend is lent. The entry is owed and logged, and the outcome
-// told, before anything is written: whatever becomes of the write, what may have happened
-// is known.
+// sendQuery sends the text, rewritten if the plan says so, and relays the answer. With nil the turn has settled. The
+// caller has assigned a backend. The pending reply, the log entry and the outcome are recorded before the write. So
+// even a failed write leaves a record of what may have happened.
 func (s *session) sendQuery(q *simple) error {
 	t := s.t
 	plan, err := s.judgeQuery(q)
@@ -322,7 +319,7 @@ func (s *session) sendQuery(q *simple) error {
 	o := s.pushRun(wire.Query, plan)
 	s.strings(o, t.strung)
 	o.shift = t.shift
-	// In a block the text is recorded for currval and lastval after it.
+	// After a statement in a block, currval and lastval depend on the block's texts, so that the text is recorded.
 	if h := &s.b.sequences.History; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
 		h.Query(q.sql())
 	} else {

@@ -10,25 +10,22 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Errors of Sluice's own, where they are in the client's stream: refuse for a turn, refuseFrame and refuseParse for a frame
-// that is dropped, skipFrame for what follows one.
+// Errors of Sluice's own in the client's stream: refuse for a turn, refuseFrame and refuseParse for a frame that is
+// dropped, skipFrame for the frames after one.
 
-// nobodysName is that of a statement that no server has. It is another one in each process,
-// so that no client can PREPARE it.
+// nobodysName is the name of a prepared statement that no server has. It is random, so that no client can PREPARE it.
 var nobodysName = "sluice_refused_" + rand.Text()
 
-// refuse tells the client an error of ours, e, where it stands in the stream: behind the
-// answers that are still owed. Afterwards the turn has ended, or its frames are skipped up
-// to a Sync; a block has failed.
+// refuse sends the client Sluice's own error e, after the answers that are still pending. Afterwards the turn has
+// ended, or its frames are skipped up to a Sync. A block has failed.
 //
-// The server's part of the turn must fail too: the server is sent something that does (a
-// Bind of a statement that does not exist), and its error is replaced. So a block at the
-// server fails, and a group outside one is undone.
+// The server's part of the turn must fail too. So Sluice sends a Bind of a statement that does not exist, and
+// replaces its error. In this way a block fails at the server, and a group outside a block is rolled back.
 func (s *session) refuse(e *wire.Error) error {
 	t := s.t
 	s.dropParsed()
-	// What its group was told before counts for a return to a savepoint: the log's turn ends in
-	// front of the refusal. Where something has failed there, the server would have skipped this.
+	// With a savepoint, what the client was sent before counts for a ROLLBACK TO: the logged turn ends before the
+	// refusal. If an earlier frame failed, the server would have skipped this one.
 	if len(s.tx.marks) > 0 {
 		if err := s.cutTurn(); err != nil || t.skip || t.settled {
 			return err
@@ -36,14 +33,14 @@ func (s *session) refuse(e *wire.Error) error {
 	}
 	e = s.partlyRefused(e)
 	s.srv.metrics.ErrorSent(e.Code)
-	t.deadline = time.Time{} // it has failed as it is
+	t.deadline = time.Time{} // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
-		// In a block between two turns the server has to be told as well. It may have
-		// failed the block already, over a startup value: one error is enough.
+		// In a block between two turns the server's block must fail too. A startup value may have failed it already:
+		// one error is enough.
 		if err := s.ensureBackend(); err != nil && !isRefusal(err) {
 			return err
 		}
-		// A transaction with a failed statement is not run again.
+		// A transaction with a failed statement is not replayed.
 		if t.logs {
 			s.tx.log.Refuse(retry.Failed)
 		}
@@ -64,8 +61,7 @@ func (s *session) refuse(e *wire.Error) error {
 		if err := s.move(refusedInBlock); err != nil {
 			return err
 		}
-		// The server knows nothing of the block: it fails here alone, and its BEGIN is kept
-		// for AND CHAIN.
+		// The server has not seen the block, which fails in Sluice alone. Its BEGIN is recorded for AND CHAIN.
 		s.unserved, s.deferredBegin = s.deferredBegin, nil
 		s.tx.log.Refuse(retry.Failed)
 	}
@@ -80,7 +76,7 @@ func (s *session) refuse(e *wire.Error) error {
 	return s.ready()
 }
 
-// forced is the answer to what was sent only to make the server fail.
+// forced is the pending reply to the Bind that makes the server fail; the client gets err.
 type forced struct {
 	asSent
 	err *wire.Error
@@ -90,16 +86,15 @@ func (r *forced) fails(*session, *owed, []byte) *answer.Error {
 	return &answer.Error{Instead: r.err.Append(nil), Forced: true}
 }
 
-// say tells an error that stands outside the owed queue. The caller sees to what follows.
+// say sends the client an error outside the order of pending replies. The caller handles what follows.
 func (s *session) say(e *wire.Error) {
 	s.srv.metrics.ErrorSent(e.Code)
-	s.passSpan(e.Append(nil)) // a write error shows again at the next write
+	s.passSpan(e.Append(nil)) // the next write reports a write error again
 }
 
-// refuseFrame drops a frame of the client's and returns why, or the error that dropping it
-// met. While the frame comes, an error of what was before it may come too: then the frame is
-// skipped like the rest. A loss that the transaction survives is mended here: who mends it
-// later knows nothing of the frame.
+// refuseFrame reads and drops a client's frame, and returns why or the error of the drop. An error of an earlier
+// frame may arrive meanwhile: then this frame is only skipped. A lost backend that the transaction survives is
+// replaced here, because later code does not know of the frame.
 func (s *session) refuseFrame(total int, why *wire.Error) error {
 	err := s.discard(total)
 	var gone *lostError
@@ -112,7 +107,7 @@ func (s *session) refuseFrame(total int, why *wire.Error) error {
 	return why
 }
 
-// refuseParse is refuseFrame for a Parse that is not looked at.
+// refuseParse does the same as refuseFrame for a Parse that is not read.
 func (s *session) refuseParse(total int, why *wire.Error) error {
 	if s.client.Peek(wire.HeaderLen + 1)[wire.HeaderLen] == 0 {
 		s.destroyUnnamed()
@@ -120,8 +115,8 @@ func (s *session) refuseParse(total int, why *wire.Error) error {
 	return s.refuseFrame(total, why)
 }
 
-// skipFrame drops a frame behind an error, up to a Sync. A Flush has no effect at a server
-// that skips, but the client may wait for what Sluice has not sent yet.
+// skipFrame drops a frame between an error and its Sync. A Flush still sends what Sluice withholds, since the client
+// may wait for that.
 func (s *session) skipFrame(typ byte, total int) error {
 	if err := s.discard(total); err != nil || typ != wire.Flush {
 		return err

@@ -7,13 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Frames of the backend, as answers to what is owed: reply matches each with the head of
-// the queue, takes note of what it means for the session, and says whether it passes. relay
-// calls reply for all frames but plain rows; errors go on in replyerror.go.
+// reply matches each frame of the backend with the first pending reply. It updates the session and decides whether
+// the client gets the frame. relay calls reply for all frames but plain rows; replyerror.go handles errors.
 
-// reply matches one frame of the backend with what it owes. frame may be cut short when it
-// is longer than a buffer; total is its whole length. An error is a lost backend, or the
-// session's end; the verdict counts without one.
+// reply matches one backend frame with the pending replies and returns whether the client gets the frame. frame may
+// be cut if it exceeds a buffer; total is its whole length. An error means a lost backend or the session's end.
 func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
 	if !wire.Sound(frame, len(frame) == total) {
@@ -34,7 +32,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	if t.owed.empty() || typ >= 128 {
 		return swallow, s.desync(typ)
 	}
-	if t.looks && typ != wire.ReadyForQuery { // a Sync group or text goes on behind CREATE INDEX
+	if t.looks && typ != wire.ReadyForQuery { // CREATE INDEX has more statements behind it in its group or text
 		if err := s.tellTag(); err != nil {
 			return swallow, err
 		}
@@ -53,15 +51,14 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 			return v, err
 		}
 	}
-	if row { // where others are masked
+	if row { // the digest and the statement at hand do not need rows
 		t.rows++
 		return o.hidden(), nil
 	}
 	return s.answered(a, typ, frame, total)
 }
 
-// answered deals with a frame that means a for the entry at the head of the queue, which is
-// popped when it is answered.
+// answered handles a frame that means a for the first pending reply, and removes that reply once it is complete.
 func (s *session) answered(a answer.Meaning, typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
 	o, v := t.owed.first(), t.owed.first().hidden()
@@ -74,7 +71,7 @@ func (s *session) answered(a answer.Meaning, typ byte, frame []byte, total int) 
 	case answer.Prepares:
 		s.accepted(o)
 	case answer.Binds:
-		if o.clientStmt != nil && o.clientStmt.described != nil { // the server would have refused other columns
+		if o.clientStmt != nil && o.clientStmt.described != nil { // the server refuses a Bind whose result columns have changed
 			s.confirm(o, o.clientStmt.described)
 		}
 	case answer.Parameters:
@@ -89,7 +86,7 @@ func (s *session) answered(a answer.Meaning, typ byte, frame []byte, total int) 
 		if v, stays, err = s.statementEnds(o, a, typ, frame, v); stays || err != nil {
 			return v, err
 		}
-	// The entry stays: the answer to the COPY is its tag.
+	// The pending reply stays until CommandComplete ends the COPY.
 	case answer.Copies:
 		s.startCopy()
 		return v, nil
@@ -106,7 +103,7 @@ func (s *session) answered(a answer.Meaning, typ byte, frame []byte, total int) 
 	return v, nil
 }
 
-// settles deals with a ReadyForQuery that ends what is owed.
+// settles handles the ReadyForQuery that completes the turn's pending replies.
 func (s *session) settles(v verdict, frame []byte) (verdict, error) {
 	if err := s.jobAtReady(frame[wire.HeaderLen]); err != nil {
 		return v, err
@@ -115,9 +112,8 @@ func (s *session) settles(v verdict, frame []byte) (verdict, error) {
 	return s.waitsForJob(v), err
 }
 
-// unasked is a frame that a backend sends of its own accord. Parameters are noted, and told
-// at the turn's end. A notice passes, unless it is about something that Sluice has sent by
-// itself.
+// unasked handles a frame that a backend sends unrequested. ParameterStatus is recorded, and the client gets its
+// change at the end of the turn. A notice passes unless a statement of Sluice's own caused it.
 func (s *session) unasked(typ byte, frame []byte) verdict {
 	hidden := false
 	switch typ {
@@ -127,7 +123,7 @@ func (s *session) unasked(typ byte, frame []byte) verdict {
 		}
 	case wire.NotificationResponse:
 		if !s.pinned && !s.dedicated {
-			return swallow // of a LISTEN that another client left behind
+			return swallow // from a LISTEN of an earlier client
 		}
 		s.passNews() // a write error shows again at the next write
 		return pass
@@ -138,17 +134,17 @@ func (s *session) unasked(typ byte, frame []byte) verdict {
 	return pass
 }
 
-// accepted is told that the server has taken a text: in this epoch of the schema its Parse
-// is answered from memory, for all. A session that is apart, or one that may have changed the
-// schema, speaks for itself only.
+// accepted records that the server has parsed the text of o. From then on Sluice answers a Parse of that text itself,
+// for all clients, until the schema changes. A pinned session and a session that may have changed the schema record
+// nothing.
 func (s *session) accepted(o *owed) {
 	if o.tmpl != nil && !s.pinned && !o.apart && o.stmt.epoch&private == 0 { // nil when frames pass unseen
 		o.tmpl.accepted.Store(o.stmt.epoch + 1)
 	}
 }
 
-// passNews sends the client the notifications that came beside answers to Sluice itself. An error is
-// the session's end.
+// passNews sends the client the notifications that arrived among answers to Sluice's own statements. An error ends
+// the session.
 func (s *session) passNews() error {
 	if len(s.b.news) == 0 || s.t.phase == aborting {
 		return nil
@@ -156,8 +152,8 @@ func (s *session) passNews() error {
 	return s.passSpan(s.takeNews())
 }
 
-// takeNews takes those notifications from the backend; none where they are of a LISTEN that another
-// client left behind.
+// takeNews takes the recorded notifications from the backend. It returns none if they are from a LISTEN of an earlier
+// client.
 func (s *session) takeNews() (news []byte) {
 	news, s.b.news = s.b.news, nil
 	if !s.pinned && !s.dedicated {
@@ -166,28 +162,27 @@ func (s *session) takeNews() (news []byte) {
 	return news
 }
 
-// desync says that the backend sent what nobody asked for: its stream cannot be trusted any
-// more. It returns the loss.
+// desync logs that the backend sent an unexpected frame, and returns a *lostError: the stream cannot be trusted any
+// more.
 func (s *session) desync(typ byte) error {
 	s.srv.log.Error("backend out of step", append(s.logAttrs(), "frame", string(rune(typ)))...)
 	return &lostError{err: fmt.Errorf("unexpected frame %q", typ)}
 }
 
-// malformed is desync for a frame that lacks a part of what its type has.
+// malformed logs a frame that lacks a part that its type requires, and returns a *lostError.
 func (s *session) malformed(typ byte, total int) error {
 	s.srv.log.Error("backend sent a malformed frame", append(s.logAttrs(), "frame", string(rune(typ)), "bytes", total)...)
 	return &lostError{err: malformed(typ, total)}
 }
 
-// malformed is the error of a frame by the type and length that its header says.
+// malformed returns the error for a malformed frame with the type and length of its header.
 func malformed(typ byte, total int) error {
 	return fmt.Errorf("frame %q of %d bytes: %w", typ, total, wire.ErrMalformed)
 }
 
-// replyReady is a ReadyForQuery: the turn has settled, unless the answers are for a replay
-// (relayed takes settled back then). Where there is something to tell of parameters, they
-// are told here, in front of the frame, and so the settings that the turn has staged are
-// settled here too; else settle does that.
+// replyReady handles ReadyForQuery. The turn has settled, but relayed clears settled while a replay runs. If
+// parameters have changed, their ParameterStatus must precede ReadyForQuery, so that the turn's staged settings are
+// settled here too. Otherwise settle does both.
 func (s *session) replyReady(frame []byte) error {
 	if err := s.passNews(); err != nil {
 		return err
@@ -209,7 +204,7 @@ func (s *session) replyReady(frame []byte) error {
 	return s.tellAtReady()
 }
 
-// tellAtReady settles the settings that the turn has staged, and tells of parameters, where there is something to tell.
+// tellAtReady settles the turn's staged settings and sends ParameterStatus frames, if a parameter may have changed.
 func (s *session) tellAtReady() error {
 	if s.dedicated || s.t.phase != live || !s.mayTell() {
 		return nil

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The end of a statement that the server has answered: what it did to the session, to the schema and to its
-// transaction takes hold. answered (reply.go) calls statementEnds.
+// The end of a statement that the server has answered: its effects on the session, the schema and the transaction are
+// recorded. answered (reply.go) calls statementEnds.
 
-// statementEnds deals with the frame that ends a statement of o; a says whether more statements may follow. v is what has
-// been decided of the frame. stays: the entry does, or is popped already.
+// statementEnds handles the frame that ends a statement of o; a says whether more statements may follow. v is the
+// verdict so far, now the new one. stays means that the caller must not remove o.
 func (s *session) statementEnds(o *owed, a answer.Meaning, typ byte, frame []byte, v verdict) (now verdict, stays bool, err error) {
 	t := s.t
 	if a == answer.CompletesOne && s.tagTooMany(o) {
@@ -30,18 +30,19 @@ func (s *session) statementEnds(o *owed, a answer.Meaning, typ byte, frame []byt
 	return t.ownTx.withheld(o, t.statement, frame, v), true, nil
 }
 
-// tagTooMany reports whether the tags of all statements of o have come already.
+// tagTooMany reports whether every statement of o already has its CommandComplete.
 func (s *session) tagTooMany(o *owed) bool {
 	return o.plan != nil && o.plan.Kind != rewrite.Unknown && s.t.statement >= max(1, len(o.plan.Statements))
 }
 
-// endsUntagged reports whether a ReadyForQuery ends a simple Query o that has neither all its tags nor an error.
+// endsUntagged reports whether a ReadyForQuery ends the simple Query o before its last CommandComplete and without an
+// error.
 func (s *session) endsUntagged(o *owed) bool {
 	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !s.t.outcome.Concluded()
 }
 
-// completed is the end of one statement, or the suspension of its portal: what it did to the session takes hold. The
-// entries of a settled turn that is run again have no plan: those statements have done to the session what they do.
+// completed records the effects of a statement that has ended, or whose portal was suspended. When a settled turn is
+// replayed, its entries have no plan, because their effects are already recorded.
 func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if o.plan == nil {
 		return
@@ -67,7 +68,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		s.noteTag(tag)
 	}
 	switch {
-	case observed(o.plan): // a plain read or write, which most are, meets no observer
+	case observed(o.plan): // plain reads and writes, which are most statements, have no observer
 		s.srv.observers.ran(s, o, st, tag)
 	case o.plan.Kind == rewrite.Write:
 		sequencesRan(s, o, st, tag)
@@ -75,8 +76,8 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	}
 }
 
-// ended records a statement that the server has answered. If it has ended a transaction, the request may go on in
-// another one: the log, which is of the first, is refused.
+// ended records that the server has answered a statement. If the statement ended a transaction, the request may go on
+// in another one; the log covers only the first and is refused.
 func (s *session) ended(o *owed, tag []byte) {
 	t := s.t
 	var did block.Ending
@@ -92,12 +93,12 @@ func (s *session) ended(o *owed, tag []byte) {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
 	if o.kind == wire.Query {
-		s.closePortals() // an Execute has closed them when it was sent
+		s.closePortals() // an Execute closed the portals when it was sent
 	}
 	s.srv.observers.ended(s, did == block.Commits)
 }
 
-// endsAnyway reports whether o is being answered for a statement that ends a block even when it fails, as COMMIT does.
+// endsAnyway reports whether o is for a statement that ends its block even if it fails, such as COMMIT.
 func (s *session) endsAnyway(o *owed) bool {
 	if o.plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return false
@@ -106,8 +107,8 @@ func (s *session) endsAnyway(o *owed) bool {
 	return st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
 }
 
-// statementOf is the statement of plan that the head of the queue is being answered for;
-// nil when nobody knows. Of a string the tags are counted.
+// statementOf returns the statement of plan that the server is answering, or nil if it is unknown. In a
+// multi-statement query the CommandComplete frames are counted to find it.
 func (s *session) statementOf(o *owed, plan *rewrite.Plan) *rewrite.Statement {
 	i := 0
 	if o.kind == wire.Query {

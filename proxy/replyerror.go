@@ -8,27 +8,25 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// ErrorResponses: what one means (understand), whether the transaction is run again for it
-// (conflicted), what the client is told (tellError), and which frames the server skips for
-// it (undoFailed, skipOn). reply calls replyError.
+// ErrorResponses: understand decides what one means, conflicted whether to replay the transaction. tellError sends
+// the client an error. undoFailed and skipOn handle the frames that the server skips. reply calls replyError.
 
 // serverError is what an ErrorResponse means for the turn.
 type serverError struct {
 	class retry.Class
 	cause retry.Cause
-	// mapped is what the client is told in its place; nil: the server's own.
+	// mapped is the ErrorResponse that replaces the server's for the client; nil keeps the server's.
 	mapped []byte
-	// original is what it is told when a replay is refused.
+	// original is the ErrorResponse for the client if a replay is refused.
 	original []byte
-	// replays: a replay may get another answer.
+	// replays means that a replay may get another answer.
 	replays bool
 }
 
-// replyError is an ErrorResponse: the entries up to the next boundary will not be answered
-// any more. frame holds as much of it as counts. Where a replay may get another answer, the
-// error is withheld and the turn goes on as an attempt that has failed (t.phase); resolve
-// sees to the rest. The client's names are put back in either case, in the former when the
-// replay is given up.
+// replyError handles an ErrorResponse. frame holds its first bytes, total is its length. The server will not answer
+// the pending replies up to the next Sync. If a replay may get another answer, the error is withheld, the attempt has
+// failed (t.phase), and resolve goes on. Prepared names that the skipped frames changed are restored, in the case of
+// a replay once that is given up.
 func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	t := s.t
 	payload := frame[wire.HeaderLen:]
@@ -41,7 +39,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	head := *t.owed.first()
 	made := head.fails(s, payload)
 	e := s.understand(&head, &made, frame)
-	t.ownTx.on = t.ownTx.open // else the server skips its BEGIN
+	t.ownTx.on = t.ownTx.open // else the server skips the BEGIN
 	if told := s.partly(e.class, payload); told != nil {
 		e.mapped, e.original = told, told
 	}
@@ -49,19 +47,19 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		e.replays, e.mapped = false, made.Instead
 	}
 	v := pass
-	// The grammar comes first: where it does not take the text, no statement of it has run.
+	// On a syntax error no statement of the text has run.
 	if !notParsed(&head, payload) {
 		s.refuseUnread()
 	}
 	t.unreadRuns = false
-	// An error that ended a discarded part is awaited, and no news.
+	// The repeated part of a transaction is expected to end in this error.
 	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.Conflicts()
 	if e.replays && s.noting() && !made.Forced && !awaited {
 		s.tx.unknown = e.cause == retry.UnknownName
 		s.tx.renamed = s.tx.renamed || s.tx.unknown
 		again, err := s.conflicted(e.cause, e.original, len(frame) == total)
 		if again || err != nil {
-			t.owed.first().done = true // it was this one's
+			t.owed.first().done = true // the error answers this reply
 			t.undos = s.undosBehind(&head)
 			return swallow, err
 		}
@@ -81,23 +79,22 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	return v, s.skipOn(&head)
 }
 
-// replyFatal is an error with which the backend ends. It is not the client's: that one's
-// connection lives on. A dedicated client gets it.
+// replyFatal handles an error that ends the backend's connection. Only a dedicated client gets the error; any other
+// client's connection goes on.
 func (s *session) replyFatal(said *lastWords) (verdict, error) {
 	if s.dedicated {
 		s.b.said = said
-		return pass, nil // the end of the stream follows
+		return pass, nil // the stream ends next
 	}
-	if s.t.owed.empty() && !s.t.ended { // all is answered: the loss answers what comes next
+	if s.t.owed.empty() && !s.t.ended { // nothing is pending: the next frame gets the error of the lost backend
 		s.b.said = said
 		return swallow, nil
 	}
 	return swallow, &lostError{err: said}
 }
 
-// understand says what the error that answers head means, and forgets what it shows to be
-// wrong: what is remembered of the schema, what the backend is believed to hold. The
-// outcome is told that the statement has failed.
+// understand classifies the error that answers head, and records in the outcome that the statement has failed. It
+// drops what the error disproves: a cached schema, or prepared statements that the backend was believed to have.
 func (s *session) understand(head *owed, made *answer.Error, frame []byte) (e serverError) {
 	payload := frame[wire.HeaderLen:]
 	hint, otherForm := s.refusedForm(head, made, payload)
@@ -106,7 +103,7 @@ func (s *session) understand(head *owed, made *answer.Error, frame []byte) (e se
 		s.srv.catalog.flush()
 	}
 	if deallocated {
-		s.b.suspect = true // somebody deallocated our statements behind our back
+		s.b.suspect = true // a client deallocated Sluice's statements
 	}
 	unknown := unknownName(payload) && !made.Forced
 	if unknown {
@@ -138,8 +135,8 @@ func (s *session) understand(head *owed, made *answer.Error, frame []byte) (e se
 	return e
 }
 
-// unknownName reports whether an error says that the server knows no relation or column of a
-// name: then what is remembered of the schema may be old.
+// unknownName reports whether the server does not know a table or column that the statement names. Then the cached
+// schema may be out of date.
 func unknownName(payload []byte) bool {
 	switch string(retry.Field(payload, 'C')) {
 	case "42703", "42P01":
@@ -148,15 +145,14 @@ func unknownName(payload []byte) bool {
 	return false
 }
 
-// schemaConflict reports whether an error is DSQL's for a schema that has changed: then
-// what is remembered of the schema is old.
+// schemaConflict reports whether an error is DSQL's OC001: the schema has changed, and the cached schema is out of
+// date.
 func schemaConflict(payload []byte) bool {
 	return string(retry.Field(payload, 'C')) == "40001" && bytes.Contains(retry.Field(payload, 'M'), []byte("(OC001)"))
 }
 
-// tellError gives the client the error, or what it gets in its place, and says whether the
-// frame itself still passes. v is what has been decided so far. A tag that waited for a job
-// goes first.
+// tellError sends the client the error or its replacement. v is the verdict so far; the result says whether frame
+// itself still passes. A CommandComplete that waited for an index job is sent first.
 func (s *session) tellError(head *owed, made *answer.Error, e *serverError, frame []byte, v verdict) (verdict, error) {
 	if made.Forced {
 		v = swallow
@@ -182,26 +178,27 @@ func (s *session) tellError(head *owed, made *answer.Error, e *serverError, fram
 	return swallow, s.passSpan(e.mapped)
 }
 
-// undoFailed takes back the client's names that the frames behind an error would have
-// changed, and what the backend was believed to hold for them.
+// undoFailed restores the client's prepared names that the skipped frames changed, and what the backend is believed
+// to have prepared.
 func (s *session) undoFailed(head *owed) {
 	for _, u := range s.undosBehind(head) {
 		s.setStatement(u.name, u.prev)
 	}
 }
 
-// undosBehind is what takes that back, of the client's names, in its order.
+// undosBehind returns the changes of prepared names to undo after the error that answers head, in the order to undo
+// them.
 func (s *session) undosBehind(head *owed) []undo {
 	own := head.kind == wire.Parse && !head.swallow
 	undos := s.t.owed.failed(s.skipped)
 	if last := len(undos) - 1; own && last >= 0 && undos[last].name == "" {
-		undos[last].prev = nil // a Parse that fails destroys the unnamed statement all the same
+		undos[last].prev = nil // a failed Parse still destroys the unnamed statement
 	}
 	return undos
 }
 
-// skipOn has the server, which skips to a Sync, find one. Where the client's own is still
-// to come, its frames are skipped until then.
+// skipOn makes sure that the server, which skips frames after an error, gets a Sync. If the client's Sync is still to
+// come, its frames are skipped until then.
 func (s *session) skipOn(head *owed) error {
 	q := &s.t.owed
 	switch {
@@ -211,8 +208,8 @@ func (s *session) skipOn(head *owed) error {
 	case q.empty():
 		s.t.skip = true
 	case q.first().kind != wire.Sync:
-		// The client never sends one: a Query came behind frames that failed, the
-		// BEGIN in front of it at least.
+		// The client will send no Sync: a Query followed the failed frames, at least the BEGIN that Sluice sent
+		// first.
 		*q.first() = owed{kind: wire.Sync}
 		s.add(wire.FrameSync)
 		return s.flushUp()
@@ -220,9 +217,8 @@ func (s *session) skipOn(head *owed) error {
 	return nil
 }
 
-// skipped is an entry that the server will not answer because of an error before it, or
-// that the error answers: a statement that was to be prepared is not held, and one that was
-// to be closed is held still.
+// skipped corrects the backend's prepared statements for a reply that never comes because of an error. A Parse did
+// not prepare its statement. A Close did not close its statement.
 func (s *session) skipped(o *owed) {
 	if o.stmt == nil {
 		return

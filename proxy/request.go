@@ -6,19 +6,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A frame of the client (handle), the ends of a turn that a frame brings (sync, flush,
-// function), and errors of Sluice's own as answers (refuse). session.step calls handle for
-// each frame that is not part of a running COPY.
+// handle passes a frame of the client to the method for its type. sync, flush and function end a turn or answer what
+// was sent. session.step calls handle for each frame outside a running COPY.
 
-// handle deals with the client's next frame, whose header and first bytes are buffered and
-// still unread: each way takes the whole frame off the client's stream. Only a Bind that
-// fails leaves its frame there: then the frame is the first of those that are skipped.
+// handle handles the client's next frame. The frame's header and first bytes are buffered but still unread; every
+// branch reads the whole frame. Only a Bind that fails leaves its frame unread, and skipping starts with that frame.
 //
-// The order of the cases is PostgreSQL's: behind an error nothing but a Sync is looked at,
-// not even whether a frame is well-formed.
+// The order of the cases is PostgreSQL's: after an error everything but a Sync is skipped, even a malformed frame.
 func (s *session) handle(typ byte, total int) error {
 	t := s.t
-	if t.copying { // begun by an answer that a frame in front of this one has asked for
+	if t.copying { // an earlier frame's answer has started a COPY
 		return s.copyIn()
 	}
 	switch typ {
@@ -56,7 +53,7 @@ func (s *session) handle(typ byte, total int) error {
 	return s.handleWhole(typ, total)
 }
 
-// handleWhole deals with a frame that is held whole.
+// handleWhole handles a frame that Sluice reads into memory whole.
 func (s *session) handleWhole(typ byte, total int) error {
 	if why := s.mayHold(total); why != nil {
 		if typ == wire.Parse {
@@ -81,8 +78,7 @@ func (s *session) handleWhole(typ byte, total int) error {
 	return s.flush()
 }
 
-// tooLong is why a Parse of total bytes is refused, nil for one that is not: it must be held
-// whole, and the server must take it.
+// tooLong returns why a Parse of total bytes is refused, or nil. A Parse must fit Sluice's limit and the server's.
 func (s *session) tooLong(total int) *wire.Error {
 	switch {
 	case total > s.srv.cfg.MaxStatementBytes:
@@ -93,25 +89,24 @@ func (s *session) tooLong(total int) *wire.Error {
 	return nil
 }
 
-// closeGroup refuses an ALTER TABLE that was put off to a Sync, since the frame at hand is no
-// Sync. It has cursors WITH HOLD stored whose group ends here. It has a group answered that a
-// Query or FunctionCall ends without one, a pipeline that has become too long, and one that may
-// end the transaction by whose choices the frame at hand would be planned, or of which a part is committed. The frame at hand is
-// still unread: with an error it is the next that handle is given, and with nil it is handled,
-// or skipped where t.skip says so.
+// closeGroup finishes earlier frames of the Sync group before a frame of type typ is handled. It refuses an ALTER
+// TABLE that waits for its Sync, because typ is no Sync. It stores rows of cursors WITH HOLD if their group ends
+// here. It also has the server answer what it owes in these cases: a Query or FunctionCall follows without a Sync,
+// the pipeline is too long, or a pending reply decides how the next text is planned. The current frame is still
+// unread. With an error, handle gets that frame again; with nil it is handled, or skipped if t.skip is set.
 func (s *session) closeGroup(typ byte) error {
 	t := s.t
 	if why := t.notAlone(); why != nil {
 		return why
 	}
-	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
+	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group without a Sync
 	if (typ == wire.Parse || typ == wire.Bind) && s.unsettled() && !t.skip && !t.owed.empty() {
 		if err := s.makeAnswer(); err != nil {
 			return err
 		}
 	}
 	if !t.skip && !t.owed.empty() && (t.owed.long() || closes) {
-		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
+		if err := s.makeAnswer(); err != nil { // after an error among the answers the current frame is skipped
 			return err
 		}
 	}
@@ -124,11 +119,11 @@ func (s *session) closeGroup(typ byte) error {
 	return nil
 }
 
-// unsettled reports whether an answer that is owed decides what the next text means.
+// unsettled reports whether a pending reply decides what the next text means.
 func (s *session) unsettled() bool { return s.settings.ChoiceUnsettled() || s.partsUnsettled() }
 
-// notAlone is the error of what was put off to the Sync, and must be alone in front of it, where
-// another frame follows; nil where nothing was put off.
+// notAlone returns the error for work that waits for the Sync and must be the last before it, if another frame
+// follows. It returns nil if nothing waits.
 func (t *turn) notAlone() *wire.Error {
 	switch d := t.deferred; {
 	case t.last != nil:
@@ -146,22 +141,21 @@ func (t *turn) notAlone() *wire.Error {
 	return nil
 }
 
-// exceeds reports whether a message is longer than the server takes.
+// exceeds reports whether a message of total bytes is longer than the server accepts.
 func (s *session) exceeds(total int) bool {
 	limit := s.srv.cfg.MaxMessageBytes
 	return limit > 0 && total > limit
 }
 
-// sync ends a turn of the extended protocol. A turn of which no server has seen anything is
-// answered here; else the Sync is sent, and finish returns when the turn has settled. What the
-// turn still has to do in front of its Sync is done here: cursors WITH HOLD are stored, and an
-// ALTER TABLE that was put off is carried out.
+// sync handles a Sync, which ends a turn of the extended protocol. If the server has seen nothing of the turn, Sluice
+// answers locally. Otherwise the Sync is sent, and finish returns when the turn has settled. Before the Sync, cursors
+// WITH HOLD are stored and a waiting ALTER TABLE runs.
 func (s *session) sync(total int) error {
 	if err := s.discard(total); err != nil {
 		return err
 	}
 	t := s.t
-	if total > wire.HeaderLen { // as PostgreSQL: an error, also behind another, and ReadyForQuery
+	if total > wire.HeaderLen { // as in PostgreSQL: an error, even after another one, and ReadyForQuery
 		if t.touched && !t.owed.empty() {
 			if err := s.makeAnswer(); err != nil {
 				t.ended = true
@@ -206,7 +200,7 @@ func (s *session) sync(total int) error {
 			return err
 		}
 	}
-	// The outcome is told first: the log's entry says whether this Sync may commit.
+	// t.outcome comes first: the log entry says whether this Sync may commit.
 	t.owed.push(wire.Sync)
 	t.outcome.Sync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
@@ -214,8 +208,8 @@ func (s *session) sync(total int) error {
 	return s.finish()
 }
 
-// flush is the client's Flush: it wants what it is owed so far. The answers are no longer
-// withheld afterwards: a replay has to answer them again.
+// flush handles the client's Flush, which asks for all answers so far. These answers are no longer withheld: a replay
+// has to give the same answers again.
 func (s *session) flush() error {
 	if s.t.touched && !s.t.owed.empty() {
 		if err := s.makeAnswer(); err != nil {
@@ -228,17 +222,15 @@ func (s *session) flush() error {
 	return s.flushToClient()
 }
 
-// makeAnswer has the server send what it owes, and relays it. With nil nothing is owed any
-// more, unless the turn has settled or the server awaits COPY data; t.skip says that an
-// error was among the answers. The transaction may have been run again meanwhile: callers
-// look at s.b anew.
+// makeAnswer sends a Flush and relays the server's answers. With nil no reply is pending, unless the turn has settled
+// or the server awaits COPY data. t.skip reports an error among the answers. The transaction may have been replayed,
+// so that callers must read s.b again.
 func (s *session) makeAnswer() error {
 	s.add(wire.FrameFlush)
 	return s.flushReplies()
 }
 
-// unread is the plan of a text too long to be held. Nobody has read it: it may do anything,
-// and keeps its backend.
+// unread is the plan of a text too long to read. The text may do anything, so that the session is pinned.
 var unread = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
 
 // admit gets a backend for a plan that is about to be sent, and pins it where the plan
@@ -254,16 +246,16 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// currval and lastval are asked of a backend that may have others' numbers.
+	// currval and lastval run on a backend that may hold another client's numbers.
 	if plan.Sequence != "" {
 		if err := s.askSequence(plan); err != nil {
 			return err
 		}
 	}
 	if st := plan.Single(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pinned || s.b.prepared.holds(st.Executes)) {
-		return errNoStatement([]byte(st.Executes)) // it is a client's, by a name of ours
+		return errNoStatement([]byte(st.Executes)) // a name of Sluice's own, which no client has prepared
 	}
-	// Noted before the statement runs: a draw is not taken back when its statement fails.
+	// Recorded before the statement runs: a failed statement does not take a number back.
 	if plan.MayAdvance() {
 		s.sequences.Use(s.id, &s.b.sequences)
 	}
@@ -275,8 +267,8 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	return s.fenced(plan)
 }
 
-// passThrough relays a frame of a session that is dedicated: its backend is its own from startup to end. Nothing is
-// rewritten or answered here, and the owed queue only shows where the turn ends. Frames of any length pass.
+// passThrough relays a frame of a dedicated session, whose backend is its own from startup to end. Nothing is
+// rewritten or answered locally. The pending replies only show where the turn ends. Frames may have any length.
 func (s *session) passThrough(typ byte, total int) error {
 	t := s.t
 	if err := s.ensureBackend(); err != nil {
@@ -300,9 +292,8 @@ func (s *session) passThrough(typ byte, total int) error {
 	return s.forward(total)
 }
 
-// function is a FunctionCall: relayed, and taken for a write. Nobody knows what the
-// function does: it may change the schema, settings, and what names mean. The frame ends
-// the turn, so that it is dropped here where an error keeps it from the server.
+// function handles a FunctionCall: it is relayed and counts as a write. The function may change the schema, settings,
+// and what names mean. The frame ends the turn, so that on an error it is dropped here.
 func (s *session) function(total int) error {
 	t := s.t
 	t.ended, t.plan = true, functionPlan
@@ -338,13 +329,11 @@ func (s *session) function(total int) error {
 	return s.finish()
 }
 
-// functionPlan is the plan of a FunctionCall, and of a portal that nobody knows: see
-// execute.
+// functionPlan is the plan of a FunctionCall and of an unknown portal: see execute.
 var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 
-// ready ends a turn that the server does not end, with a ReadyForQuery of Sluice's own.
-// Outside a block its transaction ends with it: settings that were answered here are kept,
-// or dropped behind an error, and portals are gone.
+// ready ends the turn with a ReadyForQuery of Sluice's own. Outside a block the transaction ends too: settings that
+// Sluice answered are committed, or dropped after an error, and portals are closed.
 func (s *session) ready() error {
 	s.t.settled = true
 	status := s.status()

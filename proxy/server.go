@@ -25,108 +25,103 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file is the outer end of the step accept: the Server, its listeners, the goroutine
-// of each session, and the sweeper. Package cmd/sluice/daemon calls what is exported. Locks are
-// taken in one order: Server.mu, then session.mu; the parking's own is held by its methods alone.
+// The Server, its listeners, its sessions' goroutines and the sweeper. Package cmd/sluice/daemon uses the exported
+// names. Lock order: Server.mu, then session.mu. Only methods of rawconn.Parking take that type's lock.
 
-// ErrServerClosed is what Serve returns after Shutdown or Close.
+// ErrServerClosed is returned by Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("proxy: server closed")
 
-// sweepEvery is how often waiting sessions are woken to look at their client:
-// a client that vanished is noticed after one to two of these.
+// sweepEvery is how often the sweeper wakes waiting sessions so that they check their client. Sluice notices a
+// vanished client after one to two periods.
 const sweepEvery = time.Second
 
-// lastWordsWait is for how long a session that is cut may write to a peer that does not read,
-// and lastRequestWait for how long it may ask a server to stop, which takes a connection of
-// its own. With the goodbyes to servers behind them (see reservoir) a drain ends within a
-// second of its time.
+// lastWordsWait bounds how long a session that is cut may write to a client that does not read. lastRequestWait
+// bounds a cancel request to the server, which needs a connection of its own. With the reservoir's Terminates a drain
+// then ends within a second of its limit.
 const (
 	lastWordsWait   = 250 * time.Millisecond
 	lastRequestWait = 600 * time.Millisecond
 )
 
-// Server accepts clients and runs their sessions. Its fields are shared by all sessions:
-// what is neither constant since New, nor atomic, nor guarded by mu, guards itself.
+// Server accepts clients and runs their sessions. All sessions share its fields. A field is constant after New,
+// atomic, guarded by mu, or has a lock of its own.
 type Server struct {
 	cfg      Config
 	backends *reservoir.Reservoir
 	names    database.Names
 	planner  *rewrite.Planner
 	handlers *[rewrite.DoesCount]handler
-	// observers are called at fixed points of a session.
+	// observers are the functions of features that are called at fixed points of a session.
 	observers observerTable
-	// watched: a feature wants to see backends before a transaction (observer.attached). It is never reset.
+	// watched means that a feature observes backends before a transaction (observer.attached). It is never reset.
 	watched atomic.Bool
 	users   map[string]*rewrite.Choices // Config.Users
-	// choosesParts: clients may choose whether their transactions are committed in parts.
+	// choosesParts means that clients may choose whether their transactions are committed in parts.
 	choosesParts bool
 	metrics      *metrics.Proxy
 	log          *slog.Logger
 	treat        settings.Treatments
-	// catalog, interned and sharedReports hold what sessions have in common once.
+	// Sessions share the values in catalog, interned and sharedReports.
 	catalog *catalog
-	texts   *texts // on its own: what counts a template down must not keep the server
-	// textsOfBackend bounds the cost of the texts that one backend holds, with their
-	// descriptions.
+	texts   *texts // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
+	// textsOfBackend bounds the bytes of prepared texts and descriptions that one backend holds.
 	textsOfBackend int
 	memory         admission.Memory
 	interned       settings.Interned
 	resetsAuto     bool              // see Config.resetsAuto
 	asksBehind     bool              // see Config.asksBehind
-	accepted       settings.Accepted // of startups
+	accepted       settings.Accepted // startup options that the server has accepted
 	hidden         remains.Hidden
-	hiddenPace     question.Pace // of the question that hidden has the answer of
+	hiddenPace     question.Pace // limits how often the query behind hidden is sent
 	sharedReports  settings.SharedReports
-	// reports is the last answer of params; greetings are made of it; startup answers the beginnings of connections.
+	// reports caches the result of params. greetings caches the frames that answer a startup. startup does the
+	// handshake of new connections.
 	reports   atomic.Pointer[settings.Reports]
 	greetings greetings
 	startup   *startup.Handshaker
 	replays   *replays // nil: replay is off
 	groups    groups
 	purity    purity
-	sequences question.Pace // when a server is asked again to discard numbers that it has refused to, or failed to
+	sequences question.Pace // limits how often a server gets another DISCARD SEQUENCES after one failed
 	keeper    keeper
 	locks     *lockTable
-	accounts  *account.Process // what all sessions have remembered
-	suspends  atomic.Bool      // a portal was suspended in the middle of a cursor
+	accounts  *account.Process // memory that all sessions have accounted for
+	suspends  atomic.Bool      // a portal was suspended while a cursor was read
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
 
-	// ids and txParsings count: sessions ever made, and transactions that have changed how
-	// texts are parsed (parsingAfter).
+	// ids counts all sessions so far. txParsings counts transactions that changed how SQL is parsed (parsingAfter).
 	keys       cancelKeys
 	keyGuesses *startup.Guesses
-	cancelling chan struct{} // holds one for each cancel on its way to a server
+	cancelling chan struct{} // one element for each cancel request on its way to a server
 	ids        atomic.Uint64
 	txParsings atomic.Uint64
-	usual      atomic.Uint32 // rewrite.Reading of the backend lent last, as it was dialled
-	// pinned counts sessions that keep a backend, against Config.MaxPins, and clients those
-	// against Config.MaxClients.
+	usual      atomic.Uint32 // rewrite.Reading of the last assigned backend, from the time it was dialled
+	// pinned counts sessions with a pin, up to Config.MaxPins. clients counts sessions, up to Config.MaxClients.
 	pinned   atomic.Int64
 	clients  atomic.Int64
 	arrivals *admission.Conns
-	guests   chan *arrival // to hosts that wait: spare
+	guests   chan *arrival // hands new connections to waiting goroutines, which spare counts
 	spare    atomic.Int32
 	draining atomic.Bool
-	swept    admission.Heartbeat // the rounds of the sweeper
-	running  sync.WaitGroup      // sessions, the parked too, cancellers, the sweeper
+	swept    admission.Heartbeat // marked after each round of the sweeper
+	running  sync.WaitGroup      // sessions (parked ones too), cancel requests, the sweeper
 	parking  *rawconn.Parking[*session]
 
 	mu        sync.Mutex
-	sessions  map[*session]*swept // guarded by mu; the sweeper's own notes
+	sessions  map[*session]*swept // guarded by mu; the values belong to the sweeper
 	listeners map[net.Listener]struct{}
 	closed    bool
 }
 
-// New returns a Server that borrows from backends, with its sweeper running. Close or
-// Shutdown ends the Server. An error says what is wrong with cfg, or with the users file
-// that it names; then nothing runs.
+// New returns a Server that takes its backends from the reservoir, and starts its sweeper. Close or Shutdown ends the
+// Server. An error names what is wrong with cfg or with its users file; nothing is running then.
 func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m *metrics.Proxy, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	// A replication connection needs a server's session of its own.
+	// A replication connection needs a dedicated backend.
 	cfg.Startup.Replication = cfg.dedicated()
 	handshaker, err := startup.New(cfg.Startup)
 	if err != nil {
@@ -165,19 +160,17 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	return srv, nil
 }
 
-// ReloadUsers reads the users file again; on an error the old users stay. Sessions that
-// have begun go on.
+// ReloadUsers reads the users file again. On an error the old users stay valid. Running sessions go on.
 func (srv *Server) ReloadUsers() error { return srv.startup.ReloadUsers() }
 
-// Listen opens a TCP listener for Serve, whose connections are kept alive as the configuration
-// says without a call of the kernel for each.
+// Listen opens a TCP listener for Serve. Its connections inherit the configured TCP keepalive, which saves a system
+// call for each connection.
 func (c Config) Listen(address string) (net.Listener, error) {
 	return rawconn.Listen(address, reservoir.KeepAlive(c.ClientPathLimit))
 }
 
-// Serve accepts clients from ln until the server is closed; then it returns
-// ErrServerClosed. It may be called for several listeners. The listener is closed when
-// Serve returns. Another error is that of a listener which somebody else has closed.
+// Serve accepts clients from ln until the Server is closed, and returns ErrServerClosed. It closes ln before it
+// returns. It may run for several listeners at a time. Any other error means that someone else closed ln.
 func (srv *Server) Serve(ln net.Listener) error {
 	srv.mu.Lock()
 	if srv.closed {
@@ -200,12 +193,11 @@ func (srv *Server) Serve(ln net.Listener) error {
 			if errors.Is(err, net.ErrClosed) {
 				return err
 			}
-			// Out of descriptors, most likely: wait for some to come back.
+			// The process is probably out of file descriptors. Wait until some are closed.
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			srv.log.Warn("accept", "error", err, "retry_in", pause)
 			select {
-			// The pause ends early with the sessions: then the listener is closed too, and
-			// Accept says so.
+			// srv.ctx ends the pause early. The listener is closed by then, so that Accept returns an error.
 			case <-time.After(pause):
 			case <-srv.ctx.Done():
 			}
@@ -218,26 +210,24 @@ func (srv *Server) Serve(ln net.Listener) error {
 	}
 }
 
-// Stats is a snapshot of the sessions. A session is idle unless its turn waits for a
-// backend, or to have one. Waiting are the sessions in line for a backend.
+// Stats is a snapshot of the sessions. Idle counts sessions that wait neither for a backend nor for its answer.
+// Waiting counts sessions in line for a backend.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
-	// Came counts the sessions that have ever begun.
+	// Came counts all sessions since the start.
 	Came uint64
-	// Gate says who is at the gate, behind others that want the same rows.
+	// Gate counts transactions that wait at the gate for others that want the same rows.
 	Gate retry.GateStats
-	// Locks are the advisory locks that sessions hold, in a table.
+	// Locks counts advisory locks that sessions hold as rows of the lock table.
 	Locks int
-	// Bytes that replays hold: logs of open transactions, and answers not sent yet; and
-	// those of prepared texts.
+	// LogBytes are logs of open transactions, HeldBytes withheld answers, TextBytes prepared texts.
 	LogBytes, HeldBytes, TextBytes int64
-	// MemoryBytes are those that count against Config.MemoryTotalBytes, RowBytes those of the rows of
-	// cursors WITH HOLD.
+	// MemoryBytes count against Config.MemoryTotalBytes. RowBytes are rows of cursors WITH HOLD.
 	MemoryBytes, RowBytes int64
 }
 
-// Stats counts the sessions as they stand. The counts are taken one after the other: their
-// sum may be off by a session that moves meanwhile.
+// Stats returns the current counts. They are read one after the other, so that a session that changes state meanwhile
+// may be counted twice or not at all.
 func (srv *Server) Stats() Stats {
 	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: int(srv.locks.held.Load())}
 	if r := srv.replays; r != nil {
@@ -255,26 +245,23 @@ func (srv *Server) Stats() Stats {
 	return st
 }
 
-// Shutdown drains: it stops accepting, tells idle clients 57P01, lets transactions in
-// flight finish until ctx ends, and then cuts them. It returns ctx's error if it had to
-// cut.
+// Shutdown drains the Server: it stops accepting and sends idle clients 57P01. Open transactions may finish until ctx
+// ends, and are cut then. It returns ctx's error if it cut a session.
 //
-// The flag draining is stored before the nudge: a session whose read the nudge ends looks
-// for a reason, and must find this one. A session in the middle of a turn takes no notice
-// of the nudge, and looks at the flag when it awaits its client next; a replay that waits
-// is given up (unawaited).
+// draining is stored before the sessions are woken: a session whose read ends looks for a reason and must find the
+// flag. A session in a turn ignores the wake-up and looks at the flag before it awaits its client next. A waiting
+// replay is given up (unawaited).
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.each((*session).nudge)
-	// Sessions, cancellers and startups are waited for in any case: nothing of the Server
-	// is left.
+	// Wait for sessions, cancel requests and startups in any case, so that nothing of the Server is left running.
 	done := make(chan struct{})
 	go func() {
 		srv.running.Wait()
 		close(done)
 	}()
-	// The sweeper lives until the last session has ended.
+	// The sweeper runs until the last session has ended.
 	if srv.sessionsEnded(ctx) {
 		srv.cut()
 		<-done
@@ -286,8 +273,8 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// sessionsEnded waits until no session is left; false when ctx ended first. It polls: the
-// end of a session has no signal, and a drain happens once.
+// sessionsEnded waits until no session is left. It returns false if ctx ends first. It polls because the end of a
+// session has no signal and a drain happens only once.
 func (srv *Server) sessionsEnded(ctx context.Context) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -301,18 +288,17 @@ func (srv *Server) sessionsEnded(ctx context.Context) bool {
 	return true
 }
 
-// Close cuts every session and returns once all have ended. A client is told 57P01 where it
-// reads; a transaction that is open is rolled back or given up with its backend.
+// Close cuts every session and returns once all have ended. A client that reads gets 57P01. The server rolls an open
+// transaction back, or loses the connection.
 func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.cut()
-	// The sessions' context goes first: a wait for a backend, for a pause or at the gate
-	// ends with it, and the reads of all others end by the nudge.
+	// srv.ctx ends first. It ends waits for a backend, at the gate and before a replay. interrupt then ends the reads
+	// of all other sessions.
 	srv.each((*session).interrupt)
-	// A peer that does not read holds its session in a write, which ends then. A client that
-	// reads is still told how its session ends (writeClient, end), however long the session has
-	// asked a server to stop before.
+	// A client that does not read blocks its session in a write; the write deadline ends that write. A client that
+	// reads still gets its last error (writeClient, end), even if the session first spends time on a cancel request.
 	grace := time.AfterFunc(lastWordsWait, func() {
 		srv.each(func(s *session) {
 			s.client.Raw.SetWriteDeadline(time.Unix(1, 0))
@@ -329,14 +315,14 @@ func (srv *Server) Close() error {
 	return nil
 }
 
-// cut ends the context of what runs, and closes the connections of startups, which look at
-// none. closeListeners has been called: no more of them come.
+// cut ends the sessions' context and closes the connections of startups, which do not look at that context. The
+// caller has called closeListeners, so that no more startups arrive.
 func (srv *Server) cut() {
 	srv.stop()
 	srv.arrivals.Cut()
 }
 
-// closeListeners has Serve return, and keeps it from being called again.
+// closeListeners makes every Serve return, and every later Serve fail.
 func (srv *Server) closeListeners() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -346,8 +332,7 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// each calls f for every session, from another goroutine than theirs. mu is held
-// meanwhile: f must neither wait nor take mu.
+// each calls f for every session, on the caller's goroutine. It holds mu meanwhile: f must neither wait nor take mu.
 func (srv *Server) each(f func(*session)) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -356,8 +341,8 @@ func (srv *Server) each(f func(*session)) {
 	}
 }
 
-// interrupt wakes the session wherever it reads or is parked, to end. Anybody may call it. The
-// flag is stored before the deadlines are set: a read that a deadline ends looks for its reason.
+// interrupt ends the session, wherever it reads or is parked. Any goroutine may call it. The flag is stored before
+// the deadlines are set: a read that a deadline ends looks for its reason.
 func (s *session) interrupt() {
 	s.cutOff.Store(true)
 	s.nudge()
@@ -369,10 +354,9 @@ func (s *session) interrupt() {
 	}
 }
 
-// wakeBackend ends a read from the backend as by a timeout. Anybody may call it: mu keeps
-// the session from giving the backend away meanwhile (forgetBackend). A session that is
-// woken without a reason sets its deadline anew (woken) and goes on. inLine says that it waits
-// for a backend instead.
+// wakeBackend ends a read from the backend as a timeout would. Any goroutine may call it: the session needs mu to
+// return the backend (forgetBackend). A session that finds no reason sets its deadline again (woken) and goes on.
+// inLine reports that the session waits for a backend instead.
 func (s *session) wakeBackend() (inLine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -382,20 +366,17 @@ func (s *session) wakeBackend() (inLine bool) {
 	return s.cancel.place != nil
 }
 
-// Alive returns nil if the sweeper has gone round the sessions within two of its periods, or does so before ctx
-// ends, and an error otherwise.
+// Alive returns nil if the sweeper has finished a round within the last two periods, or does so before ctx ends.
 func (srv *Server) Alive(ctx context.Context) error { return srv.swept.Alive(ctx, 2*sweepEvery) }
 
-// sweep wakes sessions that have waited for their backend for a whole period, so that they
-// look whether their client is still there. One goroutine for all costs a query nothing; a
-// deadline for each would cost two timer operations.
+// sweep wakes sessions that have waited for their backend for a whole period. They then check whether their client is
+// still connected. One goroutine for all sessions costs a query nothing; a deadline per query would cost two timer
+// operations.
 //
-// An odd tick says that the session waits, and each wait of a session has a tick of its
-// own: one that is odd and the same as a period ago has lasted for all of it. One that waits
-// in line for a backend cannot look by itself, and is looked after (lookFromLine). A session
-// that reads its backend looks at all its reasons when it is woken (woken): so a timeout, a
-// cancel or the end of hold_time whose deadline was overwritten is late by two periods at
-// most.
+// A session's tick is odd while it waits, and each wait has another value. An odd tick that is unchanged after a
+// period means that the wait has lasted all of it. For a session in line for a backend, lookFromLine checks the
+// client. A session that reads its backend checks all its reasons when it is woken (woken). So a timeout, a cancel or
+// the end of hold_time whose deadline was overwritten is at most two periods late.
 func (srv *Server) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -425,8 +406,8 @@ func (srv *Server) sweep() {
 	}
 }
 
-// forget takes an ended session off the books: no cancel, sweep or nudge finds it any more.
-// The count of clients goes last, since Shutdown waits for that one.
+// forget removes an ended session, so that no cancel, sweep or wake-up finds it any more. The count of clients goes
+// last, because Shutdown waits for that count.
 func (srv *Server) forget(s *session) {
 	srv.keys.revoke(s)
 	srv.mu.Lock()

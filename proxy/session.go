@@ -18,36 +18,33 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// A session is one client's connection, and this file is its loop: await the client and take
-// a turn (exchange.go), until it ends (sessionend.go).
+// A session is one client's connection. This file is its loop: await the client, take a turn (exchange.go), until the
+// session ends (sessionend.go).
 //
-// The errors of a turn have these meanings, wherever they are returned. A *wire.Error that
-// is not Fatal is for the client, who has not been told: refuse tells it, and the session
-// goes on. A Fatal one ends the session, and end tells it. A *lostError says that the
-// backend is lost: backendLost runs the transaction again, or tells the client. Every other
-// error ends the session without a word to the client, save errCut, for which it is told
-// that Sluice is shutting down.
+// An error of a turn means the same wherever it is returned. For a *wire.Error that is not Fatal, refuse sends the
+// error to the client, and the session goes on. For a Fatal one, end sends the error and the session ends. For a
+// *lostError, backendLost replays the transaction or sends the client an error. errCut sends the client that Sluice
+// is shutting down. Any other error ends the session silently.
 
-// Ends of a session that are not the client's fault and need no reply.
+// Causes that end a session without an error for the client.
 var (
 	errTerminated = feature.ErrTerminated
 	errClientGone = errors.New("client gone")
-	errHalfRow    = errors.New("a row was cut in the middle") // nothing can be told behind it
+	errHalfRow    = errors.New("a row was cut in the middle") // no frame can follow
 	errClientLeft = errors.New("the client has left, and what it had asked for has not ended")
 	errServerGone = errors.New("server closed the session's own connection")
 	errCut        = errors.New("cut at the end of a drain")
-	errLingers    = errors.New("client lingers") // no end: see run
+	errLingers    = errors.New("client lingers") // the session goes on, parked: see run
 )
 
-// session is one client connection. One goroutine owns it, none while it is parked (linger.go);
-// what others may touch is behind mu or atomic. Its parts are values, each at home in the file that is named. Besides the
-// owner there are, for as long as a wait of Sluice's own lasts, the looks for the client
-// (lookOut), while the owner does nothing but wait.
+// session is one client connection. One goroutine owns it, and none while it is parked (linger.go). Fields that other
+// goroutines use are guarded by mu or atomic. While the owner waits, lookOut may check the client on another
+// goroutine; the owner does nothing else then.
 type session struct {
 	srv  *Server
 	id   uint64
 	user string
-	// database is the name that the client's stands for; for the log.
+	// database is the cluster's database that the client's database name maps to; for the log.
 	database string
 	key      cancelKey
 	client   wire.Reader
@@ -62,86 +59,84 @@ type session struct {
 	sequences sequence.Client // sequences.go
 	schema    schemaChange
 	mapped    mapped // mapnames.go
-	// advisory are the advisory locks, nil where the client has asked for none: lockkeeper.go.
+	// advisory are the session's advisory locks (lockkeeper.go); nil until the client asks for a lock.
 	advisory *sessionLocks
 
-	// withheld is output of the turn that its client has not been sent.
+	// withheld is output of the turn that the client has not been sent yet.
 	withheld retry.Held
-	sinkDown func([]byte) error // writeDown, made once
-	// inSchema is the schema that the client's database name stands for; "" for none. It
-	// stays as it is from the startup on.
+	sinkDown func([]byte) error // writeDown as a value, allocated once
+	// inSchema is the schema that the client's database name maps to, or "". It is constant after the startup.
 	inSchema string
 
-	// heard counts the moments at which the client was sent all that there was for it.
+	// heard counts how often the client had been sent everything there was.
 	heard uint64
 	turns uint64
 	began time.Duration // after birth
 
-	optedOut bool // the client, or its user, wants no replay
-	// clientBroken: a look found its connection broken, or a write failed, of which the client may
-	// have a part.
+	optedOut bool // the client, or its user's configuration, turns replay off
+	// clientBroken means that the client's connection is broken, or that a write failed and the client may have a
+	// part of a frame.
 	clientBroken bool
-	// guest: the session runs on a goroutine that others wait for, until it lingers.
+	// guest means that the session runs on a goroutine that new connections wait for, until it is parked.
 	guest bool
-	// mayLinger: it awaits its client for as long as that takes, on a stack that has grown; the
-	// sweeper reads it.
+	// mayLinger means that the session waits for its client without a limit, on a stack that has grown. The sweeper
+	// reads it.
 	mayLinger atomic.Bool
-	// idleEnds is when the client has been silent for as long as it may, in ns after began; 0 while it is
-	// not silent, or may be for ever. The sweeper reads it.
+	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not
+	// idle. The sweeper reads it.
 	idleEnds atomic.Int64
-	arrival  *arrival     // the connection's place among all, which is given back at the end
-	spot     rawconn.Spot // where it is parked, or was; see nudge
+	arrival  *arrival     // the connection's place in the limit of connections, released at the end
+	spot     rawconn.Spot // where the session is or was parked; see nudge
 
-	// broken: the session met a bug; nobody knows what its backend is doing.
+	// broken means that the session met a bug, so that the state of its backend is unknown.
 	broken bool
 
-	// cutOff ends the session wherever it is.
+	// cutOff ends the session wherever it waits.
 	cutOff atomic.Bool
 	tick   atomic.Uint64 // odd while a turn waits for the backend; see Server.sweep
 
-	looks  sync.Mutex // held by a look for the client of a session in line, and before mu
+	looks  sync.Mutex // held while another goroutine checks the client of a session in line; taken before mu
 	mu     sync.Mutex
 	cancel cancelState // guarded by mu
 }
 
-// pairing is where a session stands with its backend. While a backend is lent, b belongs to
-// the session alone; a copy of the pointer in cancelState is for cancels, sweeps and the
-// Server's Close, under mu.
+// pairing is the session's backend and state. Only the session uses b while the backend is assigned. cancelState has
+// a copy of the pointer under mu, for cancels, sweeps and Server.Close.
 type pairing struct {
 	b *backend // nil unless busy, inTransaction or replaying
-	// witness is a second backend, for as long as a transaction is run again: discarded.go.
+	// witness is a second backend during a replay: discarded.go.
 	witness *backend
 	t       *turn // nil between turns
 	state   state
-	// dedicated: the backend is this client's own from startup to end, and
-	// frames pass unseen (backend kind postgres, session pairing).
+	// dedicated means that the client has a backend of its own from startup to end, and frames pass unread (backend
+	// kind postgres, session pairing).
 	dedicated bool
-	// pinned: the session has state on its backend that no other has; pinLost: that
-	// backend is gone, and what the session had there.
-	// found: a look at the backend has found it, and nothing else says so.
+	// pinned means that the session left state on its backend that no other backend has. pinLost means that the
+	// pinned backend is gone, and the state with it. found means that only a query to the backend has found the
+	// state.
 	pinned, pinLost, found bool
 }
 
-// birth is when this process began: a session has a duration in the place of a time, which is smaller.
+// birth is when this process began. A session stores a Duration after birth, which is smaller than a Time.
 var birth = time.Now()
 
-// age is for how long the session has been there.
+// age returns how long the session has existed.
 func (s *session) age() time.Duration { return time.Since(birth) - s.began }
 
-// blockState is the transaction that a session is in. A BEGIN that was answered here waits in
-// deferredBegin for the first statement that needs a server.
+// blockState is the transaction that the session is in. deferredBegin is a BEGIN that Sluice has answered; the server
+// gets it before the first statement that needs a server.
 type blockState struct {
-	deferredBegin *template // the BEGIN to send in front, while begun
-	// unserved is that of a block that has failed before it had a backend.
+	deferredBegin *template // the BEGIN to send first, in state begun
+	// unserved is the BEGIN of a block that failed before it had a backend.
 	unserved *template
 	parts    *parts // parts.go; nil where transactions are not committed in parts
 	chosen   chosen // choices.go
 }
 
-// newSession returns a session without a backend, which may take turns. Without replay its output is never withheld.
-// Sessions are not pooled: a late cancel or timer of an ended session must not reach another client.
+// newSession returns a session without a backend, ready for turns. Without replay it withholds no output. Sessions
+// are not pooled: a late cancel or timer of an ended session must not reach another client.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
-	s := new(session) // not a literal, which is made on the stack and copied
+	s := new(session) // the compiler would build a literal on the stack and copy it
 	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(birth)
 	s.client = wire.NewReader(h.Conn, h.Raw)
 	s.settings = settings.NewClient(srv.treat, &srv.interned)
@@ -159,8 +154,7 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	return s
 }
 
-// move applies an event; a pair that the table lacks is a bug, and errInternal ends the
-// session.
+// move applies an event to the state. A pair that the table forbids is a bug; errInternal then ends the session.
 func (s *session) move(e event) error {
 	to, ok := next(s.state, e)
 	if !ok {
@@ -171,8 +165,8 @@ func (s *session) move(e event) error {
 	return nil
 }
 
-// status is the byte that a ReadyForQuery of Sluice's own carries now. A backend's is that
-// of its last ReadyForQuery: in the middle of a group it says where the group began.
+// status returns the transaction status that a ReadyForQuery by Sluice carries now: 'I', 'T' or 'E'. With a backend
+// that is the status of its last ReadyForQuery, from before the current Sync group.
 func (s *session) status() byte {
 	switch s.state {
 	case begun:
@@ -187,9 +181,8 @@ func (s *session) status() byte {
 	return 'I'
 }
 
-// serve runs turns until the client leaves; the error says why it ended, and is never nil.
-// Behind a turn in which a pinned backend was lost there is no other: the client has its
-// answer, and is told in end that its state is gone.
+// serve runs turns until the session ends, and returns the cause, which is never nil. After a turn that lost a pinned
+// backend there is no other turn: end sends the client the error that its state is gone.
 func (s *session) serve() error {
 	for {
 		if err := s.await(); err != nil {
@@ -209,7 +202,7 @@ func (s *session) serve() error {
 		}
 		s.forgetParts()
 		s.turns++
-		// Everything that there was for the client has been written: see asNow.
+		// The client has been sent everything that there was: see asNow.
 		s.heard++
 		s.srv.metrics.Turn()
 		if s.pinLost {
@@ -221,14 +214,13 @@ func (s *session) serve() error {
 	}
 }
 
-// await returns when the client has sent something, and deals with what may happen before:
-// drain, timeouts, a pinned backend that speaks. An error ends the session.
+// await returns when the client has sent something. An error ends the session: a drain, a timeout, or a pinned
+// backend that broke.
 //
-// A read deadline serves five purposes here: the idle limit, the patience with a guest, the
-// nudge of a drain, the cut, and the sweeper's nudge of one that may linger. The clock and the
-// flags tell which of them ended the read; where none did, the read goes on, or the session
-// lingers. The flags are looked at behind each setting of the deadline: whoever sets a flag
-// sets the deadline after it, so that one of the two is seen.
+// A read deadline serves five purposes: the idle limit, the limit for a guest, a drain, a cut, and the sweeper's
+// request to park. After the read ends, the clock and the flags tell which one it was. If none was, the read goes on
+// or the session is parked. A flag is always set before the deadline, and await looks at the flags after it sets a
+// deadline. So a flag is never missed.
 func (s *session) await() error {
 	if err := s.toEnd(); err != nil || s.client.Buffered() > 0 {
 		return err
@@ -266,8 +258,8 @@ func (s *session) await() error {
 	}
 }
 
-// patience is when the session ends whose client stays silent, or lingers: by the idle limit, save for
-// a guest in its first turns. Without an end the client may be silent for ever.
+// patience returns when a silent client's session ends (idle limit) or is parked (errLingers, a guest in its first
+// turns). A zero end means no limit.
 func (s *session) patience() (end time.Time, expired error) {
 	limit, expired := s.idleLimit()
 	if limit > 0 {
@@ -284,8 +276,8 @@ func (s *session) patience() (end time.Time, expired error) {
 	return end, expired
 }
 
-// toEnd is why the session ends between two turns: it is cut, or drained where no
-// transaction is open. nil: it goes on.
+// toEnd returns why the session ends between two turns: errCut, or errDraining if no transaction is open. nil means
+// that it goes on.
 func (s *session) toEnd() error {
 	switch {
 	case s.cutOff.Load():
@@ -296,10 +288,9 @@ func (s *session) toEnd() error {
 	return nil
 }
 
-// idleLimit is how long the client may be silent now, and the error for one that is silent
-// longer; 0 for ever. In a transaction the shorter of the configuration's limit and the
-// client's own counts; the client's own is set where Sluice keeps that setting, else it is
-// the server's to enforce.
+// idleLimit returns how long the client may be silent now (0: for ever) and the error after that time. In a
+// transaction the shorter of the configured and the client's own limit counts. The client's own limit is set here
+// only if Sluice enforces that setting; otherwise the server does.
 func (s *session) idleLimit() (time.Duration, error) {
 	switch s.state {
 	case begun, inTransaction, failed:
@@ -315,15 +306,15 @@ func (s *session) idleLimit() (time.Duration, error) {
 	return s.srv.cfg.ClientIdleTimeout, errIdleClient
 }
 
-// run is a session's life after its startup. The backend is given up or back (end) before
-// the session is forgotten: Shutdown returns when the last session is. One that lingers has
-// not ended: run is called again, by another goroutine (goOn).
+// run is a session's life after its startup. end releases the backend before forget removes the session, since
+// Shutdown returns after the last forget. lingers reports that the session was parked; another goroutine will call
+// run again (goOn).
 func (s *session) run() (lingers bool) {
 	s.takeUp()
 	defer s.layDown()
 	cause := s.guarded()
 	if cause == errLingers {
-		s.client.Conn.SetReadDeadline(time.Time{}) // park looks for a reason behind it
+		s.client.Conn.SetReadDeadline(time.Time{}) // park checks for a reason after this
 		return true
 	}
 	usual := s.endsAsUsual(cause)
@@ -334,8 +325,8 @@ func (s *session) run() (lingers bool) {
 	return false
 }
 
-// guarded is serve, with a panic turned into the end of this session alone. Behind a panic
-// nobody knows what the backend was sent: broken has end discard it.
+// guarded calls serve and turns a panic into the end of this session alone. After a panic the state of the backend is
+// unknown; broken makes end discard it.
 func (s *session) guarded() (cause error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -347,8 +338,8 @@ func (s *session) guarded() (cause error) {
 	return s.serve()
 }
 
-// rawOf finds the socket under conn, which may be TLS or a wrapper of a test. A connection
-// without the raw layer is read by ordinary calls.
+// rawOf returns the socket under conn, which may be TLS or a test's wrapper. A connection without package rawconn is
+// read by ordinary calls.
 func rawOf(conn net.Conn) rawconn.Conn {
 	for {
 		switch c := conn.(type) {

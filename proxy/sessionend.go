@@ -12,21 +12,19 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// What a session that ends tells its client, what becomes of its backend, and what the log has
-// of sessions.
+// The end of a session: the client's last error, the release of the backend, and the log lines of sessions.
 
-// end releases what the session holds. It tells the client why where the protocol has a
-// place for it. cause is serve's, or that of an opening that failed. The state that the
-// session leaves decides what becomes of its backend:
+// end releases what the session holds, and sends the client the cause if it is an error for clients. cause is the
+// error of serve or of a failed startup. The session's state decides what happens to its backend:
 //
-//   - one that the session keeps (keeps) is discarded;
-//   - one in the middle of a turn is asked to stop, then discarded: a socket that is merely
-//     closed lets a running statement keep its locks. It is not asked where the client has
-//     left in peace, since what the turn may commit was wanted;
-//   - any other is rolled back and serves the next client.
+//   - A backend that must not serve another client (keeps) is discarded.
+//   - For a backend in the middle of a turn, Sluice sends a cancel request and discards it. A closed socket
+//     alone would let a running statement keep its locks. After a Terminate from the client
+//     no cancel is sent, since the client wanted what the turn may commit.
+//   - Any other backend is rolled back and serves the next client.
 func (s *session) end(cause error) {
 	defer s.account.Close()
-	defer s.leaveLocks() // behind the transaction that is open
+	defer s.leaveLocks() // after the open transaction
 	clientErr, _ := errors.AsType[*wire.Error](cause)
 	if errors.Is(cause, errCut) {
 		clientErr = errDraining
@@ -45,7 +43,7 @@ func (s *session) end(cause error) {
 	s.withheld.Drop()
 	s.dropAllStored()
 	s.endTransaction(false)
-	s.schemaCommitted() // nobody knows
+	s.schemaCommitted() // unknown, so assume that it was
 	if s.b == nil {
 		return
 	}
@@ -71,8 +69,8 @@ func (s *session) end(cause error) {
 	}
 }
 
-// readOut reads what the client has still sent, behind its last words, for a short time: a socket that is closed with
-// unread bytes is reset, and the words may be lost. A client that has broken the protocol is taken to be sending.
+// readOut reads, for a short time, what the client sends after its last error. A socket that is closed with unread
+// bytes is reset, which may lose the error. A client that broke the protocol is assumed to be sending.
 func (s *session) readOut(told *wire.Error) {
 	c := &s.client
 	if told.Code != errNotInStep.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || s.cutOff.Load() {
@@ -86,44 +84,42 @@ func (s *session) readOut(told *wire.Error) {
 		return
 	}
 	c.Conn.SetReadDeadline(time.Now().Add(lastWordsWait))
-	_, _ = io.CopyN(io.Discard, c.Conn, mostReadOut) // whatever ends it, the connection is closed then
+	_, _ = io.CopyN(io.Discard, c.Conn, mostReadOut) // on any result the connection is closed next
 }
 
-// mostReadOut bounds it in bytes.
+// mostReadOut is how many bytes readOut reads at most.
 const mostReadOut = 64 << 20
 
-// keeps reports whether the session keeps its backend to its end, by how it was paired or
-// for what it has left there.
+// keeps reports whether the backend must not serve another client: it is dedicated, the session left state on it, or
+// pairing is by session.
 func (s *session) keeps() bool {
 	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
 }
 
-// rollback ends the transaction that a vanished client left open, so that no lock stays
-// behind, and gives the backend back; one that does not come to rest is discarded. The
-// session needs its backend, between two turns.
+// rollback ends the transaction that a vanished client left open, so that no lock stays, and returns the backend. A
+// backend that is not idle after the ROLLBACK is discarded. The session must have a backend and be between two turns.
 func (s *session) rollback() {
 	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 	if err != nil || refusal != nil || s.b.status != 'I' {
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
-	// A cancel in flight may have hit the ROLLBACK only; the next client's statement it
-	// must not hit.
+	// A cancel request on its way may hit the ROLLBACK, but must not hit the next client's statement.
 	s.settleCancel()
 	if s.b != nil {
 		s.releaseBackend()
 	}
 }
 
-// endsAsUsual reports whether a session that is about to end, for that cause, was left by its
-// client in peace: it said goodbye, or closed its connection between two transactions.
+// endsAsUsual reports whether the client ended the session in an orderly way: by Terminate, or by closing its
+// connection between two transactions.
 func (s *session) endsAsUsual(cause error) bool {
-	closed := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) // the latter: TLS without a goodbye
+	closed := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) // the latter: TLS without close_notify
 	return cause == errTerminated || closed && s.state == idle && s.client.Buffered() == 0
 }
 
-// logStart and logEnd write the lines of a session: log.sessions says which. What is not logged
-// is not made: the values of two lines cost more than a startup's reads and writes.
+// logStart logs the start of a session, and logEnd its end, as log.sessions says. Values are built only for lines
+// that are written: they cost more than all reads and writes of a startup.
 func (s *session) logStart() {
 	if s.srv.cfg.LogSessions == LogAll && s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
 		s.srv.log.Info("session started", s.whoItIs()...)
@@ -139,15 +135,14 @@ func (s *session) logEnd(cause error, usual bool) {
 		"duration", s.age().Round(time.Millisecond))...)
 }
 
-// whoItIs says who a session's client is.
+// whoItIs returns the log attributes that identify a session's client.
 func (s *session) whoItIs() []any {
 	_, secured := s.client.Conn.(*tls.Conn)
 	return append(s.logAttrs(), "user", s.user, "database", s.database,
 		"application", s.settings.Startup.Shown["application_name"], "tls", secured)
 }
 
-// logAttrs are what every line about a session says. They are made anew for each line: the
-// caller may append.
+// logAttrs returns the log attributes of every line about a session, as a new slice, so that the caller may append.
 func (s *session) logAttrs() []any {
 	return []any{slog.Uint64("session", s.id), slog.String("client", s.client.Conn.RemoteAddr().String())}
 }

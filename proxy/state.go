@@ -1,21 +1,21 @@
 package proxy
 
-// The states of a session and the events that move it. session.move applies them;
-// everything else of a session may read its state.
+// The states of a session and the events that change them. Only session.move applies an event. All other code of a
+// session only reads the state.
 
-// state is where a session stands between frames.
+// state is where a session is between two frames.
 //
+//	starting       the startup is not answered yet
 //	idle           no transaction, no backend
-//	begun          a BEGIN was answered locally; no backend yet
+//	begun          Sluice answered a BEGIN locally; no backend yet
 //	acquiring      waiting for a backend
-//	busy           a turn is with the backend
-//	inTransaction  the backend is kept: for an open transaction, or because the session is pinned
+//	busy           the backend works on a turn
+//	inTransaction  the session has a backend between two turns, for an open transaction or a pin
 //	replaying      between two attempts of a transaction that met a conflict
-//	failed         inside a transaction that has lost its backend
+//	failed         in a block that failed and has no backend, mostly because the backend was lost
+//	closing        the session ends
 //
-// The names of two states say less than they mean: a session whose backend is kept for a
-// pin alone is inTransaction too, with a backend whose status is 'I', and one in a block
-// that failed before it had a backend is failed.
+// A pinned session outside a transaction is inTransaction too; its backend's status is then 'I'.
 type state uint8
 
 const (
@@ -31,43 +31,43 @@ const (
 	stateCount
 )
 
-// String is the state's name, for the log.
+// String returns the state's name for the log.
 func (s state) String() string {
 	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "inTransaction", "replaying", "failed", "closing"}[s]
 }
 
-// event is what moves a session from one state to another. lost and lostInBlock do so also
-// where the backend is given up on purpose, for a cancel or a timeout.
+// event is what changes a session's state. lost and lostInBlock also stand for a backend that Sluice gave up on
+// purpose, after a cancel or a timeout.
 type event uint8
 
 const (
-	started        event = iota // the client's startup is answered
-	beginAnswered               // a BEGIN was answered locally
-	endAnswered                 // COMMIT or ROLLBACK was answered locally
+	started        event = iota // Sluice answered the client's startup
+	beginAnswered               // Sluice answered a BEGIN locally
+	endAnswered                 // Sluice answered COMMIT or ROLLBACK locally
 	wanted                      // the next frame needs the server
-	lent                        // a backend is there
-	unlent                      // none is to be had; outside a transaction
-	unlentInBlock               // none is to be had; a BEGIN was answered
-	settledIdle                 // ReadyForQuery 'I', backend given back
-	settledHeld                 // ReadyForQuery 'T' or 'E', or pinned
-	lost                        // backend lost outside a transaction
-	lostInBlock                 // backend lost inside a transaction
-	refusedInBlock              // a statement was refused by us inside a begun transaction
-	conflictMet                 // the transaction is to be run again
-	resumed                     // it is, from its first frame
-	rolledBackTo                // ROLLBACK TO was answered locally
-	left                        // the client is gone or told to go
+	lent                        // the session got a backend
+	unlent                      // no backend is available; outside a block
+	unlentInBlock               // no backend is available; after a BEGIN that Sluice answered locally
+	settledIdle                 // ReadyForQuery 'I'; the backend was returned
+	settledHeld                 // ReadyForQuery 'T' or 'E', or the session is pinned
+	lost                        // backend lost outside a block
+	lostInBlock                 // backend lost inside a block
+	refusedInBlock              // Sluice refused a statement inside a begun block
+	conflictMet                 // the transaction will be replayed
+	resumed                     // the replay sends the transaction's first frame
+	rolledBackTo                // Sluice answered ROLLBACK TO locally
+	left                        // the client has left, or Sluice ends the session
 	eventCount
 )
 
-// String is the event's name, for the log.
+// String returns the event's name for the log.
 func (e event) String() string {
 	return [...]string{"started", "beginAnswered", "endAnswered", "wanted", "lent", "unlent", "unlentInBlock",
 		"settledIdle", "settledHeld", "lost", "lostInBlock", "refusedInBlock", "conflictMet", "resumed", "rolledBackTo", "left"}[e]
 }
 
-// transitions holds every (state, event) pair that may occur; the zero state,
-// starting, marks a pair that may not, since nothing returns there.
+// transitions maps every pair (state, event) that may occur to the next state. The zero value, starting, marks a
+// forbidden pair, because no event leads back to starting.
 var transitions = [stateCount][eventCount]state{
 	starting: {started: idle, left: closing, settledHeld: inTransaction},
 	idle:     {beginAnswered: begun, endAnswered: idle, wanted: acquiring, left: closing},
@@ -81,8 +81,8 @@ var transitions = [stateCount][eventCount]state{
 	closing:       {left: closing},
 }
 
-// next is the state after event e; ok is false for a pair that may not occur, which is a
-// bug: the session logs it and closes. TestTransitions holds a second copy of the table.
+// next returns the state after event e. ok is false for a forbidden pair, which is a bug: the session logs the pair
+// and closes. TestTransitions checks a second copy of the table.
 func next(s state, e event) (to state, ok bool) {
 	to = transitions[s][e]
 	return to, to != starting

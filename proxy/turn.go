@@ -14,28 +14,27 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The state of one turn. session.serve takes a turn from the pool and frees it. A turn
-// belongs to the goroutine of its session, except while that one waits (see lookOut), and
-// ends with the ReadyForQuery that the client is sent.
+// The state of one turn. session.serve takes a turn from the pool and frees it after the ReadyForQuery was sent. Only
+// the session's goroutine uses a turn. While that goroutine waits, lookOut may use the turn too.
 
-// turn is the state of one turn, pooled. Its parts are values: one assignment resets each.
-// The embedded parts group what lives and ends together:
+// turn is the state of one turn, pooled. Its parts are values, so that one assignment resets all. The embedded parts
+// group fields that live and end together:
 //
-//	request  what the client has sent of the turn
-//	course   how far the turn has come at the server
-//	partial  frames that have come or gone in part
-//	writing  the way to the backend
-//	output   what becomes of the answers
-//	clock    the statement timeout
-//	parse    settings that texts are parsed under
-//	attempt  running the transaction again (replay.go)
-//	nested   how a turn within another differs
+//	request        what the client has sent in this turn
+//	course         what the server has done in this turn
+//	partial        frames that were received or sent in part
+//	writing        output to the backend
+//	output         how answers are passed to the client
+//	clock          the statement timeout
+//	parseSettings  settings that change how SQL is parsed
+//	attempt        a replay of the transaction (replay.go)
+//	nested         how a nested turn differs
 type turn struct {
 	owed    owedQueue
 	up      wire.Batch   // to the backend
 	down    wire.Batch   // to the client
-	capture []byte       // a ParameterDescription that waits for its other half
-	desc    *description // the last that the server gave
+	capture []byte       // a ParameterDescription; the RowDescription that completes it is still to come
+	desc    *description // the last description from the server
 	scratch []byte
 
 	request
@@ -48,174 +47,172 @@ type turn struct {
 	attempt
 	nested // nested.go
 
-	// orphan is a backend that was dropped at work: its server is asked to stop once the client
-	// has been told, who may not have the time to wait for that. nil: none.
+	// orphan is a backend that the session dropped while a statement was running, or nil. Sluice cancels that
+	// statement after the client has its error, so that the client does not wait for the cancel.
 	orphan *reservoir.Conn
-	// touched: a frame of this turn is at, or on its way to, the backend.
+	// touched means that a frame of this turn was sent, or is queued, to the backend.
 	touched bool
-	// settled: the ReadyForQuery that ends the turn was relayed.
+	// settled means that the ReadyForQuery that ends the turn was relayed.
 	settled bool
-	// logs: the turn is part of the session's logged transaction.
+	// logs means that this turn is in the log that a replay runs again.
 	logs bool
-	// mode is how the transaction begins that a statement outside of a block is of: readonly.go.
+	// mode is the transaction mode of a statement outside a block, such as READ ONLY: readonly.go.
 	mode txMode
-	// denied is the error of a statement of the turn's string that this keeps from the server; nil: none.
+	// denied is the error for a statement of a multi-statement query that mode forbids, or nil.
 	denied *wire.Error
-	// only: the text of the turn has a BEGIN that is sent as another, which says READ ONLY.
+	// only means that the text's BEGIN is sent as BEGIN READ ONLY.
 	only bool
-	// resets: something may have reset settings unseen; putsBack: the turn ends by settlePutBack.
+	// resets means that a statement may have reset settings unseen. putsBack means that settlePutBack ends the turn.
 	resets, putsBack bool
-	// believed: something ran as a read because the schema said so.
+	// believed means that Sluice ran a statement as a read because of what it knew of the schema.
 	believed bool
-	// unseen: what a suspended portal wrote is not visible yet; see increment.
+	// unseen means that rows written by a suspended portal are not visible yet; increment makes them visible.
 	unseen bool
-	// progress is that of the transaction when the turn began.
+	// progress is the transaction's progress with settings at the start of the turn.
 	progress settings.Progress
 }
 
-// request is what the client has sent of the turn.
+// request is what the client has sent in this turn.
 type request struct {
-	// ended: the frame that ends the turn was read from the client.
+	// ended means that the client's last frame of the turn was read.
 	ended bool
-	// midClient: what is unread of the client begins in the middle of a frame.
+	// midClient means that the next unread byte from the client is in the middle of a frame.
 	midClient bool
-	// featureReads: a feature reads the client, and a cancel that comes meanwhile ends its statement.
+	// featureReads means that a feature reads the client's frames. A cancel then ends the feature's statement.
 	featureReads bool
-	// plan is that of the turn's simple Query, before it is sent.
+	// plan is the plan of the turn's simple Query, set before the Query is sent.
 	plan *rewrite.Plan
-	// asks is the text at hand when it asks for numbers of sequences.
+	// asks is the text of the current statement if it calls currval, lastval or nextval.
 	asks string
-	// executed: a statement of a Sync group was sent; ranLocal: one was answered locally;
-	// executes counts those sent in autocommit.
+	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice answered a statement
+	// locally. executes counts the statements that were sent in autocommit.
 	executed, ranLocal bool
 	executes           int
-	// call is the portal that is executed here; nil: a simple Query is.
+	// call is the portal that Sluice executes locally; nil for a simple Query.
 	call *portal
-	// altering is a statement that was executed, and is carried out at the Sync; nil: none.
+	// altering is an executed ALTER TABLE that Sluice runs at the Sync, or nil.
 	altering *rewrite.Statement
-	// closing are the Closes that came behind it: nil for one of a portal, and the frame of one of a
-	// statement.
+	// closing has one element for each Close behind altering: the frame for a statement, nil for a portal.
 	closing [][]byte
-	// last is the error of any frame but a Sync behind what was executed; nil: it may be followed.
+	// last is the error for any frame but a Sync behind the last Execute; nil if other frames may follow.
 	last *wire.Error
-	// deferred is the rest of a statement that a feature finishes at the Sync; nil: there is none.
+	// deferred is the rest of a statement that a feature finishes at the Sync, or nil.
 	deferred feature.Deferred
-	// unheeded is the cancel or timeout that came while a statement could not be stopped; nil
-	// for none. Batches that take its place heed it.
+	// unheeded is a cancel or timeout that arrived while the statement could not be stopped, or nil. A DELETE that
+	// runs in batches stops for it.
 	unheeded *wire.Error
-	// strung is a string in which Sluice answers something, and atString how the
-	// session stood in front of it.
+	// strung is a multi-statement query of which Sluice answers some statements locally. atString is a copy of the
+	// session's local state before that query.
 	strung *strung
-	// parsed is a Parse that waits for the description of its statement.
+	// parsed is a Parse whose statement still has to be described by the server.
 	parsed   parsed
 	atString *localState
-	// pinnedByTurn: the turn's only statement made the session keep its backend, and leaves
-	// nothing there if it fails.
+	// pinnedByTurn means that the turn's only statement pinned the session and leaves no state if it fails.
 	pinnedByTurn bool
-	// freshPin: one text made it keep it, in this turn.
+	// freshPin means that exactly one text pinned the session, in this turn.
 	freshPin bool
-	// unreadPin: nothing but a text that nobody has read made it keep it, in this turn; left judges
-	// what that has left.
+	// unreadPin means that only unparsed text pinned the session, in this turn. left decides which state that text
+	// may have left.
 	unreadPin bool
 	left      leftover.Text
-	// unreadRuns: such a text was sent, and the log would have it run again.
+	// unreadRuns means that unparsed text was sent and a replay would send it again.
 	unreadRuns bool
 }
 
-// course is how far the turn has come at the server. An attempt to run the transaction
-// again starts it anew (rerun).
+// course is what the server has done in this turn. A replay resets it (rerun).
 type course struct {
 	outcome outcome.Outcome
 	ownTx   ownBlock
-	// skip: an error was told; the client's frames are dropped up to Sync.
+	// skip means that the client got an error, and its frames up to Sync are dropped.
 	skip bool
-	// errorTold: an error was told in this turn.
+	// errorTold means that the client got an error in this turn.
 	errorTold bool
-	// committing: cursors are stored in front of a COMMIT.
+	// committing means that rows of cursors WITH HOLD are being stored before a COMMIT.
 	committing bool
-	// copying: the server waits for COPY data.
+	// copying means that the server waits for COPY data.
 	copying bool
-	// early counts the Syncs that the client has sent behind the last of those data so far.
+	// early counts the Syncs that the client has sent behind its last COPY data.
 	early int
-	// statement counts the tags of a simple Query, and rows what has come of an answer's rows.
+	// statement counts the CommandComplete frames of a simple Query. rows counts the rows of the current answer.
 	statement, rows int
 }
 
-// partial is what has come or gone of a frame, between a session and its backend. It is
-// dropped with the backend.
+// partial is the state of frames that the session has received from, or sent to, its backend in part. It is reset
+// when the session drops the backend.
 type partial struct {
-	// rest bytes of a backend's frame too large for a buffer are still to come;
-	// restSwallow: they are not for the client; restUncounted: the frame is an error's or
-	// a notice's, and counts for nothing in the log.
+	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must
+	// not get them. restUncounted means that the frame is an error or a notice, which the digest leaves out.
 	rest                       int
 	restSwallow, restUncounted bool
-	// restInto is the stored cursor that they are of; nil for none.
+	// restInto is the stored cursor that takes the rest bytes, or nil.
 	restInto *stored.Cursor
-	// midFrame: a frame of the client's is at the backend in part.
+	// midFrame means that the backend has received only a part of a client's frame.
 	midFrame bool
 }
 
-// writing is about the way to the backend.
+// writing is the state of output to the backend.
 type writing struct {
 	uplink  *uplink
 	flushed int    // bytes written
-	read    []byte // what a long Query was read into: see addRead
+	read    []byte // the buffer of a long Query; see addRead
 }
 
-// output is about what becomes of the answers.
+// output is how answers are passed to the client.
 type output struct {
-	// streams: output is not held back any more; holdEnd is when what is held is let go,
-	// zero for nothing.
+	// streams means that answers go to the client at once. holdEnd is when withheld answers are sent; zero means that
+	// none are withheld.
 	streams bool
 	holdEnd time.Time
-	// masks: some of what is answered is for nobody; job is the one that the statement at hand has begun.
+	// masks means that some answers are hidden from the client. job is the id of the index job that the current
+	// statement has started.
 	masks bool
 	job   string
-	// chunks is a DELETE that is run in batches; nil: there is none.
+	// chunks is a DELETE that runs in batches, or nil.
 	chunks *chunks
-	// looks: every frame of an answer is looked at, rows too.
+	// looks means that Sluice inspects every frame of an answer, rows too.
 	looks bool
-	// fenced: a fence, or the question of askTime, was sent in the turn, whose rows are for nobody.
+	// fenced means that Sluice sent a fence, or a query for the time (askTime), in this turn. The client does not get
+	// their rows.
 	fenced bool
-	// refused is the error that the client gets in the place of the server's, where one was forced.
+	// refused is the error that replaces the server's, if Sluice made the server fail on purpose; nil otherwise.
 	refused *forced
-	// stop ends the turn as soon as the row on its way to the client is whole.
+	// stop is the error that ends the turn once the client has the whole of the current row.
 	stop *wire.Error
 }
 
-// clock is the time of the statement timeout, where Sluice keeps that setting: it runs from
-// the turn's first wait or frame to its answer, once for the whole turn.
+// clock is the state of statement_timeout, if Sluice enforces that setting itself. It runs once per turn, from the
+// first wait or frame to the answer.
 type clock struct {
 	deadline time.Time // zero: none
-	clocked  bool      // it has begun
-	// quiet: since then the backend, which owes something, has sent nothing, as far as the
-	// session has looked. Zero: nobody has looked since it sent, or was sent, something.
+	clocked  bool      // the timeout runs
+	// quiet is since when the backend, which owes an answer, has sent nothing. Zero means that no check has been made
+	// since the last frame from or to the backend.
 	quiet time.Time
-	// midSince is when the client was first, or last probed, in the middle of a frame.
+	// midSince is when the client stopped in the middle of a frame, or was last probed there.
 	midSince time.Time
-	// leftAt is when the client's goodbye was seen behind the turn; zero: it was not.
+	// leftAt is when the session saw the client's Terminate behind this turn, or zero.
 	leftAt time.Time
 }
 
-// parseSettings is about settings that texts are parsed under.
+// parseSettings is the state of settings that change how SQL is parsed.
 type parseSettings struct {
-	// rereads: a statement of the turn may have changed how the server reads texts.
+	// rereads means that a statement of the turn may have changed how the server parses SQL.
 	rereads bool
-	// reported is what the backend had reported when it was lent or the turn began;
-	// parsingChanged: a statement changed what parsing depends on; guessed: a function may
-	// have, and txParsingWas is the session's txParsing before.
+	// reported are the parameters that the backend had reported when the turn got it. parsingChanged means that a
+	// statement changed parsing; guessed means that a function may have. txParsingWas is txParsing from before that
+	// change.
 	reported                *settings.Reports
 	parsingChanged, guessed bool
-	// movesNames: a statement may have changed what names stand for.
+	// movesNames means that a statement may have changed which tables names refer to.
 	movesNames   bool
 	txParsingWas settings.Parsing
 }
 
-// turnPool holds turns between uses: a query takes one and allocates none.
+// turnPool saves an allocation per query.
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
-// free resets the turn and gives it to the pool. Queues and buffers that the turn has grown
-// are kept for the next, up to a bound: one long pipeline must not stay in memory for good.
+// free resets the turn and returns it to the pool. Queues and buffers stay with the turn unless they have grown above
+// a bound, so that one long pipeline does not hold memory for good.
 func (t *turn) free() {
 	t.up.Reset()
 	t.down.Reset()
@@ -233,7 +230,7 @@ func (t *turn) free() {
 	if cap(scratch) > 64<<10 {
 		scratch = nil
 	}
-	*t = turn{} // by itself: a literal with values is made elsewhere, and copied
+	*t = turn{} // an assignment of its own: the compiler would build a literal with values elsewhere and copy it
 	t.owed.items, t.owed.undos, t.capture, t.scratch = items, undos, capture, scratch
 	turnPool.Put(t)
 }
