@@ -14,80 +14,74 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Replay: whether a transaction that met a conflict or lost its backend is run again
-// (judge, conflicted, replayAfterLoss), the loop of attempts (resolve), and the refusal
-// (refuseReplay). The steps of an attempt are in abort.go, reacquire.go and resend.go, the
-// log in replaylog.go. docs/replay.md says what is guaranteed.
+// Replay decides whether a transaction that met a conflict or lost its backend runs again (judge, conflicted,
+// replayAfterLoss). resolve loops over the attempts; refuseReplay sends the error. abort.go, reacquire.go and
+// resend.go have the steps of an attempt, replaylog.go the log. docs/replay.md states the guarantees.
 
-// keepUnder bounds the pauses for which a replay keeps its backend: in one that is as long
-// or longer, somebody else can use it.
+// keepUnder bounds the pause in which a replay keeps its backend. In a longer pause another session may use the
+// backend.
 const keepUnder = 200 * time.Millisecond
 
-// phase says for whom it is what the backend answers.
+// phase says who gets the backend's answers.
 type phase uint8
 
 const (
-	live      phase = iota // for the client
-	repeating              // turns that have settled are run again: for the log, which compares
-	aborting               // for nobody: the attempt has failed, until the next begins or the client is told
+	live      phase = iota // the client
+	repeating              // the log, which compares the answers of settled turns with the first ones
+	aborting               // nobody: the attempt has failed, until the next one begins or the client gets an error
 )
 
-// stand is where the server stands in a turn whose answers are not the client's.
+// stand is how far the server is in a turn whose answers are not for the client.
 type stand uint8
 
 const (
 	inTurn  stand = iota
-	skips         // up to a Sync
+	skips         // the server skips frames up to a Sync
 	atReady       // a ReadyForQuery came that is not the client's
 )
 
-// attempt is the part of a turn that is about running its transaction again. The zero value
-// is a turn that has met nothing. original is set from the first conflict on, for as long
-// as the client may still have to be told of it.
+// attempt is the part of a turn that concerns a replay of its transaction. The zero value is a turn without a
+// conflict. original is set from the first conflict until the client needs no error for it any more.
 type attempt struct {
 	phase phase
 	stand stand
-	// torn: the client has a part of a row whose rest was lost with its backend.
+	// torn means that the client has a part of a row, and the rest was lost with the backend.
 	torn bool
-	// original is the error that the client gets if the transaction cannot be
-	// run again, and after the transaction status that goes with it.
+	// original is the error for the client if the replay fails. after is the transaction status behind that error.
 	original []byte
 	after    byte
-	// ahead is what the client gets in front of original, where that is of a name that the
-	// server does not know, and may be the client's own mistake: the answers of the statements
-	// before. nil for any other error. aheadAcks is how many answers of the turn the client has
-	// with it, of those that acknowledgements counts.
+	// ahead are the answers that the client gets before original, if original is about a name that the server does
+	// not know. Such an error may be the client's own mistake. ahead is nil for any other error. aheadAcks counts the
+	// answers in ahead, as acknowledgements does.
 	ahead     []byte
 	aheadAcks int
-	refusal   retry.Reason // why there is no further attempt
-	// renewed: the last attempt failed for a change of the schema, which its backend knows now.
+	refusal   retry.Reason // why no further attempt is made
+	// renewed means that the last attempt failed because of a schema change that its backend now knows.
 	renewed bool
 	pause   time.Duration
-	// back: it is run again because of a ROLLBACK TO, and fights for nothing;
-	// returns is the savepoint until the replay has got there.
+	// back means that a ROLLBACK TO caused the replay, so that it need not wait at the gate. returns is the
+	// savepoint's name until the replay has reached it.
 	back    bool
 	returns string
 	undos   []undo
-	// keeping says what of the values that the client was told the attempt keeps, and
-	// keepsLast that this goes for the turn in progress too.
+	// keeping says which values that the client was sent the attempt reuses. keepsLast means that this includes the
+	// turn in progress.
 	keeping   keeping
 	keepsLast bool
-	// keepingWhole is keeping of the transaction, also while a discarded part of it is run again.
+	// keepingWhole is keeping for the whole transaction, also while a discarded part is replayed.
 	keepingWhole keeping
-	// reads: the answer of what the schema says only reads was lost.
+	// reads means that a lost answer was of a statement that only reads according to the schema.
 	reads bool
-	// apart: a part that was discarded answers otherwise; nil: none does.
+	// apart says how the answers of a discarded part differ, or is nil.
 	apart *apart
 }
 
-// fail ends the attempt. With a reason, no further one is made. resolve sees to what
-// follows.
+// fail ends the attempt. A reason other than retry.Replayable forbids further attempts. resolve does what follows.
 func (a *attempt) fail(reason retry.Reason) { a.phase, a.refusal = aborting, reason }
 
-// judge decides whether the transaction may be run once more, and books it: an attempt of
-// its policy, a token of the process's budget, the pause in front of it. With a reason
-// other than retry.Replayable nothing is run; the caller counts the refusal. crowd is how
-// many of this process wait for the transaction's rows.
+// judge decides whether the transaction may be replayed, and charges the attempt to its policy and to the process's
+// budget. It sets t.pause. For any result but retry.Replayable there is no replay; the caller counts that. crowd is
+// how many transactions of this process wait for the same rows.
 func (s *session) judge(cause retry.Cause, crowd int) retry.Reason {
 	r, l := s.srv.replays, s.tx.log
 	switch {
@@ -99,15 +93,14 @@ func (s *session) judge(cause retry.Cause, crowd int) retry.Reason {
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
-	// Parts of answers that were masked are not in the log's digest: nothing of the turn
-	// can be compared.
+	// The log's digest lacks masked parts of answers, so that the turn cannot be compared.
 	case s.t.masks && !l.Untold():
 		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
-	// A statement that goes out in another form, or is prepared anew, is no sign of a
-	// fight, and takes nothing of the budget. Nor does one that had a pass: the gate bounds how
-	// many of these there are, and what has read before it waited there loses every time.
+	// A statement that is sent in another form or prepared again does not charge the budget, because no other
+	// transaction is in the way. Nor does a transaction with a pass: the gate limits those, and one that read before
+	// it waited there always loses.
 	gated := s.tx.gated && cause.Contended()
 	if reason == retry.Replayable && cause.Conflicts() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget
@@ -116,11 +109,9 @@ func (s *session) judge(cause retry.Cause, crowd int) retry.Reason {
 	return reason
 }
 
-// conflicted is told of an error that reports a conflict, or that the server wants a
-// statement in another form; frame is that error, and whole says that none of it is
-// missing. again: the turn goes on as an attempt that has failed, which resolve follows up.
-// It reports false when the transaction is not run again: then the error is the client's,
-// and has been passed on with the reason.
+// conflicted handles an error that reports a conflict, or that the server wants a statement in another form. frame is
+// the error; whole means that frame is complete. again reports that the attempt has failed and that resolve goes on.
+// Otherwise the client has been sent the error, with the reason for no replay.
 func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
 	crowd := 0
@@ -135,11 +126,9 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		}
 	}
 	reason := s.judge(cause, crowd)
-	// A later attempt that fails is no news to the client: what it is told then is the
-	// first error.
+	// The client gets the first error, not that of a later attempt.
 	if t.original == nil {
-		// A cancel is not told here: resolve brings the server to rest first, and
-		// refuseReplay tells it.
+		// After a cancel, resolve first waits until the server is idle; refuseReplay then sends the error.
 		if reason != retry.Replayable && reason != retry.Cancelled {
 			s.noteRefusal(reason)
 			if err := s.tellTag(); err != nil {
@@ -163,9 +152,8 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 	return true, nil
 }
 
-// differs is told that the replay answers otherwise than the client was answered. No
-// further attempt is made. A cancel, and what has made the log unusable meanwhile, are told
-// in its place.
+// differs ends the attempts because an answer differs from the one that the client has. A cancel, or a reason that
+// made the log unusable, replaces retry.Differs.
 func (s *session) differs() {
 	t := s.t
 	t.fail(retry.Differs)
@@ -175,19 +163,19 @@ func (s *session) differs() {
 	if why := s.tx.log.Refused(); why != retry.Replayable {
 		t.refusal = why
 	}
-	if s.cancelAsked() { // it is what differs
+	if s.cancelAsked() { // the cancel's error is the answer that differs
 		t.refusal = retry.Cancelled
 	}
 }
 
-// noteAttempt counts a replay that is about to be made.
+// noteAttempt counts a replay in the metrics.
 func (s *session) noteAttempt(cause retry.Cause, reason retry.Reason) {
 	if reason == retry.Replayable {
 		s.srv.metrics.TxRetried(s.tx.operation, cause.String(), s.tx.attempts.Count())
 	}
 }
 
-// noteRefusal counts a replay that is not made.
+// noteRefusal counts a refused replay in the metrics.
 func (s *session) noteRefusal(reason retry.Reason) {
 	s.srv.metrics.TxReplayRefused(reason.String())
 	if reason == retry.Exhausted {
@@ -195,16 +183,15 @@ func (s *session) noteRefusal(reason retry.Reason) {
 	}
 }
 
-// survives reports whether the transaction may be run again if its backend is lost now: it
-// certainly did not commit, and the log has all of it.
+// survives reports whether the transaction can be replayed if its backend is lost now: it cannot have committed, and
+// the log is complete.
 func (s *session) survives() bool {
 	t := s.t
 	return t.logs && !t.outcome.MayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.onlyForSchema()
 }
 
-// replayAfterLoss runs the transaction again after the loss of its backend, or refuses that
-// for a reason that is told as such. clientErr is what the client is told if it comes to
-// nothing. The backend is dropped here.
+// replayAfterLoss drops the lost backend and replays the transaction. If reason is not retry.Replayable, or no
+// attempt succeeds, the client gets clientErr with the reason.
 func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) error {
 	t := s.t
 	if t.original == nil {
@@ -222,23 +209,23 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) er
 	return s.resolve()
 }
 
-// resolve makes attempts until one has come as far as its client has, or tells the client
-// why there are no more. It needs a turn whose phase is aborting. With nil the turn goes on
-// with a backend that stands where the client believes it, or the turn has settled, or its
-// rest is skipped; t.original keeps the first error for attempts to come.
+// resolve makes attempts until one has come as far as the client has, or sends the client why there are no more.
+// t.phase must be aborting. With nil there are three results: the turn goes on with a backend in the state that the
+// client expects, the turn has settled, or its frames are skipped. t.original holds the first error for later
+// attempts.
 func (s *session) resolve() error {
 	t := s.t
 	defer s.returnWitness()
 	for t.phase == aborting {
 		s.returnWitness()
-		// Output that was let go is delivered, and the next attempt has to answer it again.
+		// Output that is no longer withheld is delivered; the next attempt must give the same answers.
 		if t.streams {
 			if err := s.flushDown(); err != nil {
 				return err
 			}
 			s.tx.log.Delivered()
 		}
-		s.withheld.Drop() // of the attempt that has failed
+		s.withheld.Drop() // withheld output of the failed attempt
 		if err := s.abortAttempt(); err != nil {
 			return err
 		}
@@ -283,10 +270,9 @@ func (s *session) resolve() error {
 	return nil
 }
 
-// refuseReplay tells the client the original error, with the reason; or that it cancelled
-// the statement, or that it timed out. The backend is rolled back and given back, unless functions have left something there, and the
-// session stands where the original error leaves it: in a failed block, or in none. With
-// nil the turn is over, or its rest is skipped.
+// refuseReplay sends the client the original error with the reason, or that the statement was cancelled or timed out.
+// The backend is rolled back and returned, unless functions have left state there. The session is then in a failed
+// block or in none, as after the original error. With nil the turn is over, or its frames are skipped.
 func (s *session) refuseReplay() error {
 	t, untold := s.t, s.untoldNames(s.t.undos)
 	s.noteRefusal(t.refusal)
@@ -340,13 +326,13 @@ func (s *session) refuseReplay() error {
 	}
 	if !t.ended {
 		t.skip = true
-		return s.flushDown() // the client may wait for it
+		return s.flushDown() // the client may wait for the error
 	}
 	return s.ready()
 }
 
-// difference is where a replay that was refused has answered otherwise, in the transaction or in a
-// part that it has discarded; drew is drewAgain's, for a return to a savepoint.
+// difference returns where a refused replay answered differently, in the transaction or in a discarded part. drew is
+// the result of drewAgain for a ROLLBACK TO.
 func (s *session) difference() (diff retry.Difference, drew bool) {
 	t := s.t
 	switch {
@@ -360,12 +346,12 @@ func (s *session) difference() (diff retry.Difference, drew bool) {
 	return diff, drew
 }
 
-// forgetTurn forgets what the backend of a turn owed, and its transaction. The session has
-// no backend any more. The caller sees to what the client is told, and where it stands.
+// forgetTurn drops the pending replies of the turn, and its transaction. The session must have no backend. The caller
+// sends the client the error and sets the session's state.
 func (s *session) forgetTurn() {
 	t := s.t
 	s.endTransaction(false)
-	s.schemaCommitted() // nobody knows
+	s.schemaCommitted() // unknown, so assume that it was
 	s.schemaSettled(false)
 	s.settings.Staged.Rollback()
 	s.txParsing = settings.Parsing{}

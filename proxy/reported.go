@@ -10,13 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A client is told of parameters in front of a ReadyForQuery, as PostgreSQL does it:
-// what a backend reports is noted, and told where it differs from what its client
-// knows. So a client knows the truth too when its backend was lost or replaced.
+// As PostgreSQL does, Sluice sends changed parameters before a ReadyForQuery. A backend's reports are recorded and
+// compared with what its client was sent. So a client learns the truth even if its backend was lost or replaced.
 
-// noteParameter is told of a ParameterStatus, wherever it comes from. It is noted on the
-// backend, and told to a client by tellParameters only. Reports are never changed: a new
-// value makes new ones.
+// noteParameter records a ParameterStatus on the backend. Only tellParameters sends it to a client. A Reports value
+// is immutable: a new parameter value makes a new one.
 func (b *backend) noteParameter(frame []byte) {
 	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
 	value, _, ok2 := wire.CString(rest)
@@ -28,20 +26,19 @@ func (b *backend) noteParameter(frame []byte) {
 	}
 }
 
-// mayTell reports whether the end of this turn may have something to tell of parameters. It
-// is asked at every ReadyForQuery, and mostly answered by two comparisons of pointers. A
-// backend is lent.
+// mayTell reports whether a parameter may have changed for the client in this turn. It runs at every ReadyForQuery
+// and mostly compares two pointers. The session must have a backend.
 func (s *session) mayTell() bool {
 	return s.b.reported != s.settings.Reported || s.settings.InForce != s.settings.ReportedFor || s.settings.Unsettled()
 }
 
-// tellParameters tells the client of the parameters that are not as it knows them, in front
-// of a ReadyForQuery, whoever makes that one. The truth is found in this order:
+// tellParameters sends the client a ParameterStatus for each parameter whose value the client does not know yet. Call
+// it before any ReadyForQuery. The first case that applies gives the values:
 //
-// - in a failed block in which a RESET was answered here, the values that it took back;
-// - in another one at a cluster, those of the newest savepoint, or those that were in force before the block;
-// - while a backend is kept, and in a block, its own reports;
-// - else the session's settings, as a backend that has them reports, or would.
+//   - In a failed block in which Sluice answered a RESET: the values before the RESET.
+//   - In another failed block on a cluster: those of the newest savepoint, or those before the block.
+//   - In a block, or while the session keeps a backend: the backend's own reports.
+//   - Otherwise: the session's settings, as a backend with these settings reports them.
 func (s *session) tellParameters() error {
 	now := s.settings.Reported
 	if undone := s.settings.Undone(); undone != nil && s.status() == 'E' {
@@ -58,7 +55,7 @@ func (s *session) tellParameters() error {
 	}
 	for _, p := range now.News(s.settings.Reported) {
 		if s.settings.TellsNews(p.Lower) {
-			continue // told where it is set
+			continue // sent when the setting was set
 		}
 		if err := s.passSpan(wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)); err != nil {
 			return err
@@ -68,14 +65,14 @@ func (s *session) tellParameters() error {
 	return nil
 }
 
-// blockUndone reports whether a block has failed at a cluster, with no savepoint of the server's: all that it
-// has set is undone there by then, whether the cluster reports it at once or behind the ROLLBACK.
+// blockUndone reports whether a block has failed on a cluster without a savepoint of the server. All settings of the
+// block are undone there by then, even if the cluster reports this only after the ROLLBACK.
 func (s *session) blockUndone() bool {
 	return s.srv.cfg.Kind == DSQL && s.b != nil && s.b.status == 'E' && s.status() == 'E' && !s.settings.Marked()
 }
 
-// beforeBlock are the reports of the backend as they were in front of the block that has failed, or those that a
-// savepoint which Sluice emulates returns to.
+// beforeBlock returns the backend's reports from before the failed block, or from the newest savepoint that Sluice
+// emulates.
 func (s *session) beforeBlock() *settings.Reports {
 	if n := len(s.tx.marks); n > 0 && s.tx.marks[n-1].reports != nil {
 		return s.tx.marks[n-1].reports
@@ -83,12 +80,12 @@ func (s *session) beforeBlock() *settings.Reports {
 	if s.tx.stood == s.settings.InForce {
 		return s.srv.sharedReports.Share(s.b.idle)
 	}
-	return s.made(s.settings.InForce) // a part of the request has committed something
+	return s.made(s.settings.InForce) // a part of the request has committed
 }
 
-// view are the reports of a server on which a client's settings, of, are in force. A
-// backend that has them knows; what one has reported is remembered with the settings.
-// Without one the reports are made of what is usual and what the client has set.
+// view returns what a server reports under the client settings of. A backend with these settings gives the answer,
+// which is cached with the settings. Without one, the reports are derived from the server's defaults and the client's
+// settings.
 func (s *session) view(of *settings.Values) *settings.Reports {
 	if b := s.b; b != nil && b.applied != nil && b.applied.Equal(of) {
 		b.reported = s.srv.sharedReports.Share(b.reported)
@@ -101,7 +98,7 @@ func (s *session) view(of *settings.Values) *settings.Reports {
 	return s.made(of)
 }
 
-// made are reports that are made of what is usual and what the client has set.
+// made derives reports from the server's defaults and the client's settings.
 func (s *session) made(of *settings.Values) *settings.Reports {
 	r := s.srv.params()
 	for name, value := range of.Shown {
@@ -115,10 +112,9 @@ func (s *session) made(of *settings.Values) *settings.Reports {
 	return s.srv.sharedReports.Share(r)
 }
 
-// inForce are the reports of the backend that is lent, with the client's startup values
-// where the server has its own since a RESET: see restoreStartup. Outside a transaction
-// they are corrected by what the next group of settings will change: the client is to see
-// its settings as if they were in force already.
+// inForce returns the backend's reports, with the client's startup values where a RESET has set the server's own: see
+// restoreStartup. Outside a transaction it adds settings that the server gets with the next statement, because the
+// client must see them as in force already.
 func (s *session) inForce() *settings.Reports {
 	s.b.reported = s.srv.sharedReports.Share(s.b.reported)
 	now := s.b.reported
@@ -128,11 +124,11 @@ func (s *session) inForce() *settings.Reports {
 	for _, c := range s.unrestored() {
 		reset, _ := s.b.dialled.Get(c.Name)
 		if is, _ := now.Get(c.Name); is != reset {
-			continue // a block that has failed has taken the RESET back
+			continue // a failed block has undone the RESET
 		}
 		now = now.Showing(c.Name, asReported(s.srv.params(), c.Name, s.settings.Startup.Shown[c.Name]))
 	}
-	if len(s.settings.Staged.Changes) == 0 && s.b.status == 'I' { // the session's go to the server with what comes next
+	if len(s.settings.Staged.Changes) == 0 && s.b.status == 'I' { // the next statement sends the session's settings
 		for name := range s.b.applied.SQL {
 			if usual, ok := s.b.dialled.Get(name); ok && s.settings.InForce.SQL[name] == "" {
 				now = now.Showing(name, usual)
@@ -147,16 +143,14 @@ func (s *session) inForce() *settings.Reports {
 	return s.srv.sharedReports.Share(now)
 }
 
-// fixed are reported parameters that nobody sets.
+// fixed are reported parameters that no client can set.
 var fixed = []string{"in_hot_standby", "integer_datetimes", "is_superuser", "server_encoding", "server_version", "session_authorization"}
 
-// believe compares, where a transaction has ended, what its backend reports with what its
-// statements say: what a function has set is a setting of the session too, and what a
-// server has made of a value is that value. Session and backend are brought in step with
-// it, and the comparison begins anew at these reports.
+// believe compares, after a transaction, the backend's reports with the settings that its statements made. A
+// difference, such as a set_config in a function, becomes a setting of the session and of the backend. The next
+// comparison starts from these reports.
 //
-// done was set in that transaction: the server does not report again what it made of the
-// same value before.
+// done was set in that transaction. For such a setting the server does not report the same value a second time.
 func (s *session) believe(done []rewrite.Change) {
 	b := s.b
 	if b.reported == b.idle && len(done) == 0 || b.applied == nil {
@@ -169,11 +163,10 @@ func (s *session) believe(done []rewrite.Change) {
 	var of, ofSession []rewrite.Change
 	for _, p := range b.reported.News(was) {
 		if p.Lower == appName && s.namesItself() {
-			of = append(of, s.believeName(p.Value)) // the next transaction has it reset
+			of = append(of, s.believeName(p.Value)) // the next transaction resets the name
 			continue
 		}
-		// Of a list the report is not the text that a SET takes; what Sluice keeps is not
-		// the server's to say.
+		// The report of a list is not text for a SET. The server does not decide about settings that Sluice enforces.
 		if slices.Contains(fixed, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.Of(p.Lower) != settings.Carried {
 			continue
 		}
@@ -187,8 +180,7 @@ func (s *session) believe(done []rewrite.Change) {
 		}
 		c := rewrite.Change{Action: rewrite.Set, Name: p.Lower, SQL: settings.QuoteLiteral(p.Value), Text: p.Value}
 		of = append(of, c)
-		// The session may have set another value here meanwhile, which the backend does not
-		// know yet: that one stays.
+		// The session may have set another value that the backend does not have yet. That value stays.
 		if s.settings.InForce.SQL[p.Lower] == sql {
 			ofSession = append(ofSession, c)
 		}
@@ -201,9 +193,8 @@ func (s *session) believe(done []rewrite.Change) {
 	b.idle = b.reported
 }
 
-// noteRole keeps the backend of a session whose role a function has changed: what the
-// session may do depends on the role, and no other backend has that. Where no more sessions
-// may keep one, this session ends, and the backend with it.
+// noteRole pins the session if a function has changed its role: the role decides the session's rights, and no other
+// backend has that role. If no more pins are allowed, the session ends, and its backend is closed.
 func (s *session) noteRole() {
 	b := s.b
 	if s.keeps() && !s.found {
@@ -212,17 +203,17 @@ func (s *session) noteRole() {
 	for _, name := range []string{"is_superuser", "session_authorization"} {
 		was, _ := b.idle.Get(name)
 		if is, _ := b.reported.Get(name); is == was || name == "is_superuser" && s.srv.asksBehind && b.left.Due() {
-			continue // lookBehind asks for the role itself
+			continue // lookBehind queries the role
 		}
 		s.pinFound(rewrite.PinRole)
 		return
 	}
 }
 
-// pinFound keeps the backend for what was found there behind a transaction, and reports whether it may: else the
-// session ends behind its turn, and the backend with it.
+// pinFound pins the session for state that a query found after a transaction. It returns false if no pin is allowed:
+// the session then ends after its turn, and its backend is closed.
 func (s *session) pinFound(why rewrite.Pin) bool {
-	// A plan of two statements makes a pin that no failure takes back: see pin.
+	// With two statements in its plan, no failure removes the pin: see pin.
 	if s.pin(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {
 		s.b.suspect, s.pinLost = true, true
 		s.srv.metrics.Refused(metrics.FeatureSetting)
@@ -231,8 +222,8 @@ func (s *session) pinFound(why rewrite.Pin) bool {
 	return true
 }
 
-// params are the parameters of the backend dialled last, completed by what clients insist
-// on. They are made once for each such backend, which the map tells that they come from.
+// params returns the parameters of the last dialled backend, plus those that clients require. It caches them by the
+// identity of the backend's map.
 func (srv *Server) params() *settings.Reports {
 	seen := srv.backends.Params()
 	r := srv.reports.Load()

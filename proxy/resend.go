@@ -11,27 +11,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Resend and verify: the log of a transaction is sent once more, turn by turn, through the
-// same queue and relay as a client's frames (rerun). The log compares the answers. At the
-// end stands what outside a block makes a group more than one transaction.
+// rerun sends the log of a transaction again, turn by turn, through the queue and relay that a client's frames use.
+// The log compares the answers. The last functions decide whether a group outside a block is more than one
+// transaction.
 
-// rerun sends the logged transaction once more: every settled turn, whose replies must be
-// what they were, and then as much of the turn in progress as the client has sent of it.
-// Answers to that one are relayed as ever. rerun needs a backend that is idle and has the
-// session's settings. With nil the attempt has come as far as the client had, or is over
-// (attemptOver), or the turn has settled.
+// rerun sends the logged transaction again. First it sends every settled turn, whose answers must not differ, then
+// the frames of the turn in progress that the client has sent so far. Answers to those are relayed. The backend must
+// be idle and have the session's settings. With nil there are three results: the attempt has come as far as the
+// client had, it is over (attemptOver), or the turn has settled.
 func (s *session) rerun() error {
 	t := s.t
 	t.course = course{outcome: outcome.At(block.At('I'))}
 	if done, err := s.replan(); done || err != nil {
-		return err // what the last attempt has to take back still is
+		return err // the undos of the last attempt are still needed
 	}
 	t.undos = nil
 	if s.tx.begin != nil {
 		s.deferredBegin = s.tx.begin
 		s.sendBegin()
 	}
-	// Its statements may draw numbers again.
+	// The transaction's statements may draw numbers again.
 	s.sequences.Use(s.id, &s.b.sequences)
 	if err := s.rerunSettled(); err != nil || t.attemptOver() {
 		return err
@@ -40,8 +39,7 @@ func (s *session) rerun() error {
 		return err
 	}
 	t.phase, t.stand, t.statement = live, inTurn, 0
-	// The turn in progress does to the session again what it did: so the session is put
-	// back to where the turn began.
+	// The turn in progress changes the session again, so that the session returns to its state from before the turn.
 	s.settings.Resume(t.progress)
 	s.restoreString()
 	if t.nested.asksTime {
@@ -53,8 +51,7 @@ func (s *session) rerun() error {
 	if t.ended {
 		return s.flushUp()
 	}
-	// What the client sends next may commit: it must meet a server that has answered as the
-	// client was answered.
+	// The client's next frame may commit. Before that the server must have repeated every answer that the client has.
 	if err := s.catchUp(); err != nil || t.attemptOver() {
 		return err
 	}
@@ -64,14 +61,14 @@ func (s *session) rerun() error {
 	return s.flushUp()
 }
 
-// rerunSettled sends the settled turns once more, each of which must answer what it answered,
-// but those whose answer stands.
+// rerunSettled sends the settled turns again, except those whose answers are reused. Every answer must be the same as
+// before.
 func (s *session) rerunSettled() error {
 	t, l := s.t, s.tx.log
 	t.keeping, t.keepsLast = s.surveyLog(), l.Begun()
 	if s.tx.whole == nil {
 		if t.keepingWhole = t.keeping; !t.keeping.clock || !t.keeping.tells {
-			s.forgetAsked() // it is another transaction, of another time
+			s.forgetAsked() // the server's transaction is a new one, with another time
 		}
 	}
 	t.phase = repeating
@@ -92,7 +89,7 @@ func (s *session) rerunSettled() error {
 			return err
 		}
 		if q := &t.owed; l.At() < l.Turns() && l.IsBroken(l.At()) && t.stand != atReady && (q.empty() || !q.items[len(q.items)-1].boundary()) {
-			q.push(wire.Sync) // what ended the turn is skipped from there on
+			q.push(wire.Sync) // the frame that ended the turn is skipped now
 			s.add(wire.FrameSync)
 		}
 		if err := s.flushUp(); err != nil {
@@ -111,12 +108,11 @@ func (s *session) rerunSettled() error {
 	return nil
 }
 
-// resend sends the frames of the turn whose replies are awaited; last says that it is the
-// turn in progress. Behind an error that is told on the way frames are skipped up to a
-// Sync, as ever.
+// resend sends the frames of the log's current turn; last means that this is the turn in progress. After an error for
+// the client, frames are skipped up to a Sync.
 func (s *session) resend(last bool) error {
 	t := s.t
-	// An error that is told in between empties the log: a Sync is still to be sent.
+	// An error for the client empties the log, but a Sync must still be sent.
 	frames := slices.Clone(s.tx.log.Frames(s.tx.log.At()))
 	acks := 0
 	t.unseen = false
@@ -124,10 +120,10 @@ func (s *session) resend(last bool) error {
 		f := &frames[i]
 		if n := acknowledgements(f); n > 0 {
 			if acks += n; last && acks <= s.tx.log.Acknowledged() {
-				f.Note.undoes = false // the client was told: the name means what it was told
+				f.Note.undoes = false // the client got the answer: the name keeps its meaning
 			}
 		}
-		// A turn that has settled in a block commits nothing.
+		// A settled turn inside a block commits nothing.
 		commits := last && f.Note.commits
 		if commits {
 			if err := s.catchUp(); err != nil || t.attemptOver() {
@@ -156,9 +152,8 @@ func (s *session) resend(last bool) error {
 	return nil
 }
 
-// acknowledgements is how many answers that are not compared the client is sent for a frame: those
-// that retry.Log.Acknowledged counts. A Describe has one where ParseComplete goes in front of it, or
-// where Sluice makes its answer up.
+// acknowledgements returns how many answers without a digest the client gets for a frame, as retry.Log.Acknowledged
+// counts. A Describe has one for a ParseComplete before it, and one for an answer that Sluice writes.
 func acknowledgements(f *retry.Frame[logEntry]) int {
 	n := &f.Note
 	if n.silent {
@@ -187,11 +182,10 @@ func acknowledgements(f *retry.Frame[logEntry]) int {
 	return count
 }
 
-// untoldNames is what takes back, the newest first, what frames of the turn in progress did to the
-// client's statements whose answers the client was not sent, and is not sent in front of the error
-// (attempt.ahead). It is empty where the log is not there
-// any more. taken are undos that come in front of it: where one is of the unnamed statement, a Parse
-// may have failed that destroys that, and nothing brings it back.
+// untoldNames returns the changes of prepared names to undo, newest first. They are those of frames in the turn in
+// progress whose answers the client has not been sent, and does not get before the error (attempt.ahead). Without a
+// log there are none. taken are undos that run first: with one of the unnamed statement a failed Parse may have
+// destroyed that statement, which stays destroyed.
 func (s *session) untoldNames(taken []undo) (undos []undo) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
@@ -213,8 +207,8 @@ func (s *session) untoldNames(taken []undo) (undos []undo) {
 	return undos
 }
 
-// undoNames takes back what frames did to the client's statements that the server skips
-// this time. The newest goes first: so the oldest meaning stays.
+// undoNames undoes the changes of prepared names by frames that the server skips this time. It goes from the newest
+// to the oldest, so that the oldest meaning stays.
 func (s *session) undoNames(frames []retry.Frame[logEntry]) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if n := &frames[i].Note; n.undoes {
@@ -223,9 +217,8 @@ func (s *session) undoNames(frames []retry.Frame[logEntry]) {
 	}
 }
 
-// catchUp has the server answer before a frame is sent that can commit, and before the client
-// goes on: what the client has been sent must have come once more by then. If it has not, the
-// attempt has failed, and nothing is committed.
+// catchUp waits for the server's answers before a frame that can commit, and before the client goes on. If the server
+// has not repeated all that the client has, the attempt fails and nothing is committed.
 func (s *session) catchUp() error {
 	t, l := s.t, s.tx.log
 	if !l.Behind() {
@@ -240,9 +233,8 @@ func (s *session) catchUp() error {
 	return nil
 }
 
-// settleOwed has the server send what it owes, and relays it. The tag of an inner COMMIT
-// empties the log: what is left of the turn was not sent, and cannot be. Then the client is
-// told of a loss.
+// settleOwed sends a Flush and relays the pending replies. If an inner COMMIT empties the log meanwhile, the rest of
+// the turn cannot be sent, and the client gets the error of a lost backend.
 func (s *session) settleOwed() error {
 	t := s.t
 	s.add(wire.FrameFlush)
@@ -260,9 +252,8 @@ func (s *session) settleOwed() error {
 	return s.abandon(s.lossTold(), reservoir.Unclean)
 }
 
-// countExecute notes that a portal is run, and refuses a replay where a Sync group outside
-// a block may be more than one transaction by now. It is called before the Execute is
-// logged.
+// countExecute records that a portal runs. It refuses a replay if a Sync group outside a block may have become more
+// than one transaction. Call it before the Execute is logged.
 func (s *session) countExecute(plan *rewrite.Plan) {
 	t := s.t
 	outside := !t.outcome.InBlock()
@@ -276,16 +267,14 @@ func (s *session) countExecute(plan *rewrite.Plan) {
 	}
 }
 
-// followsApart refuses a replay when something is sent behind what may have been
-// committed by itself.
+// followsApart refuses a replay if a frame follows a statement that may have committed by itself.
 func (s *session) followsApart() {
 	if s.t.logs && s.t.outcome.Apart() {
 		s.tx.log.Refuse(retry.PartialGroup)
 	}
 }
 
-// standsAlone reports whether a statement outside a block may be committed before the
-// Sync behind it.
+// standsAlone reports whether the server may commit a statement outside a block before the Sync.
 func (s *session) standsAlone() bool {
 	return s.srv.cfg.Kind != Postgres && !s.srv.groups.one()
 }

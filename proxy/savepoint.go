@@ -12,29 +12,27 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Savepoints, for a server that has none: a savepoint is a position in the log of
-// the transaction, and to return to it is a real ROLLBACK, BEGIN, and a replay of
-// the log up to it, which must answer what it answered.
+// Savepoints for a server without savepoints. A savepoint is a position in the transaction's log. ROLLBACK TO is a
+// real ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
 
-// With retry.savepoints strict what a ROLLBACK TO discards is compared as well, on a second
-// backend: discarded.go.
+// With retry.savepoints strict, the discarded part is compared too, on a second backend: discarded.go.
 
-// savepoints is what a session keeps of those of its transaction, beside the log.
+// savepoints is the session's state about the savepoints of its transaction, besides the log.
 type savepoints struct {
 	marks []mark // one for each savepoint of the log
-	binds uint64 // portals bound in the transaction
-	// cursors: it declared a cursor. moved is 1 + the turn in which a portal or
-	// cursor from before the last savepoint was run last; 0 for none.
+	binds uint64 // portals bound so far in the transaction
+	// cursors means that the transaction declared a cursor. moved is 1 + the last turn that read from a portal or
+	// cursor older than the last savepoint; 0 if none did.
 	cursors bool
 	moved   int
-	parts   []*retry.Log[logEntry] // that were discarded: discarded.go
-	// timed is the time that the client was told before a return; nil: it was told none, or the
-	// transaction at the server still has that time.
+	parts   []*retry.Log[logEntry] // discarded parts: discarded.go
+	// timed is the time that the client was sent before a ROLLBACK TO. It is nil if the client was sent none, or if
+	// the server's transaction still has that time.
 	timed *toldTime
 	asked askedTime
 }
 
-// mark is how a session stood at a savepoint.
+// mark is a copy of the session's state at a savepoint.
 type mark struct {
 	staged    settings.Staged
 	parts     *parts
@@ -42,31 +40,29 @@ type mark struct {
 	txParsing settings.Parsing
 	binds     uint64
 	cursors   bool
-	reports   *settings.Reports // what the client had been sent of parameters
+	reports   *settings.Reports // parameters that the client had been sent
 }
 
-// emulates reports whether a text has savepoint commands that are not for the server.
+// emulates reports whether a text has savepoint commands that Sluice carries out itself.
 func (s *session) emulates(plan *rewrite.Plan) bool {
 	return s.srv.emulatesSavepoints() && !s.dedicated && plan.Kind >= rewrite.Control &&
 		slices.ContainsFunc(plan.Statements, isSavepoint)
 }
 
-// emulatesSavepoints reports whether savepoints are Sluice's: the server's own are not used
-// then.
+// emulatesSavepoints reports whether Sluice carries out savepoint commands, instead of the server.
 func (srv *Server) emulatesSavepoints() bool {
 	return srv.replays != nil && srv.replays.cfg.Savepoints != retry.NoSavepoints
 }
 
-// isSavepoint reports whether a statement is one of the three commands.
+// isSavepoint reports whether a statement is SAVEPOINT, RELEASE or ROLLBACK TO.
 func isSavepoint(st rewrite.Statement) bool { return savepointNames[st.Tx.Verb] != "" }
 
-// savepointNames are what PostgreSQL calls the commands in errors.
+// savepointNames are the names of the commands in PostgreSQL's errors.
 var savepointNames = map[rewrite.Verb]string{rewrite.Savepoint: "SAVEPOINT",
 	rewrite.ReleaseSavepoint: "RELEASE SAVEPOINT", rewrite.RollbackTo: "ROLLBACK TO SAVEPOINT"}
 
-// savepointQuery is a simple Query of savepoint commands, and of nothing else: a savepoint
-// lies between two turns, which a string cannot be cut into. With nil the turn is over, or
-// its rest is skipped.
+// savepointQuery carries out a simple Query of savepoint commands alone. It refuses a mix with other statements: a
+// savepoint lies between two turns, and one Query is one turn. With nil the turn is over, or its frames are skipped.
 func (s *session) savepointQuery(plan *rewrite.Plan) error {
 	t := s.t
 	for i := range plan.Statements {
@@ -82,8 +78,8 @@ func (s *session) savepointQuery(plan *rewrite.Plan) error {
 	return s.endQuery()
 }
 
-// endQuery ends the turn of a simple Query that the server got as frames of the extended
-// protocol, if it got anything. With nil the turn is over.
+// endQuery ends the turn of a simple Query that the server got as frames of the extended protocol, or not at all.
+// With nil the turn is over.
 func (s *session) endQuery() error {
 	t := s.t
 	if !t.touched {
@@ -96,8 +92,8 @@ func (s *session) endQuery() error {
 	return s.finish()
 }
 
-// savepoint does one command, of a Query or of a portal. Afterwards the turn may have been
-// settled, or the rest of it may have to be skipped. An error is for the client.
+// savepoint carries out one command of a Query or a portal. Afterwards the turn may have settled, or its frames may
+// be skipped. An error is for the client.
 func (s *session) savepoint(st *rewrite.Statement) error {
 	if err := s.cutTurn(); err != nil || s.t.skip || s.t.settled {
 		return err
@@ -130,16 +126,16 @@ func (s *session) savepoint(st *rewrite.Statement) error {
 	return s.rollbackTo(name)
 }
 
-// cutTurn ends the turn of the log in the middle of the client's: a savepoint lies between
-// two turns. The server answers what it owes, and the client is sent it, so that a replay
-// can compare up to here. Where the turn has sent nothing there is nothing to cut.
+// cutTurn ends the log's turn inside the client's turn, because a savepoint lies between two turns. The server
+// answers what it owes, and the client gets these answers, so that a replay can compare up to here. A turn that has
+// sent nothing is not cut.
 func (s *session) cutTurn() error {
 	t := s.t
 	if !t.touched {
 		return nil
 	}
 	ended := t.ended
-	t.ended = false // if what went before fails, this is skipped
+	t.ended = false // if an earlier frame failed, the command is skipped
 	if err := s.makeAnswer(); err != nil || t.skip {
 		return err
 	}
@@ -151,11 +147,10 @@ func (s *session) cutTurn() error {
 	return s.resolve()
 }
 
-// setSavepoint is SAVEPOINT. It fails where a return would not be possible, and leaves the
-// transaction as it is then.
+// setSavepoint carries out SAVEPOINT. It fails, and changes nothing, if a ROLLBACK TO would not be possible.
 func (s *session) setSavepoint(name string) error {
 	if s.tx.log == nil && s.b == nil {
-		s.openLog() // nothing was sent yet
+		s.openLog() // the server has seen nothing yet
 	}
 	if s.tx.held {
 		s.tx.log.Refuse(retry.Pinned)
@@ -169,15 +164,14 @@ func (s *session) setSavepoint(name string) error {
 	return s.tell(wire.AppendCommand(nil, "SAVEPOINT"))
 }
 
-// rollbackTo is ROLLBACK TO SAVEPOINT. All that the client has set and opened since the
-// savepoint is taken back here; its changes at the server are undone by running the
-// transaction again up to the savepoint, unless no server has seen any of it. An error is
-// for the client, and the transaction is as it was then, or has failed.
+// rollbackTo carries out ROLLBACK TO SAVEPOINT. It undoes in the session what the client has set and opened since. A
+// replay up to the savepoint undoes the changes at the server, unless the server has seen nothing of the transaction.
+// An error is for the client: the transaction is unchanged, or has failed.
 func (s *session) rollbackTo(name string) error {
 	l := s.tx.log
 	i := l.Find(name)
 	switch {
-	case i < 0: // or its backend was lost, and the log with it
+	case i < 0: // or the log is gone with a lost backend
 		return errNoSavepoint(name)
 	case !l.Recoverable():
 		return errNoReturn(name, l.Refused().Detail(retry.Difference{}))
@@ -189,7 +183,8 @@ func (s *session) rollbackTo(name string) error {
 		return errNoReturn(name, retry.LogFull.Detail(retry.Difference{}))
 	}
 	m := &s.tx.marks[i]
-	// Which settings the server has been told since is in Staged. Those that Sluice keeps never reach the server.
+	// Staged has the settings that the server was sent since. Settings that Sluice itself enforces never reach the
+	// server.
 	onlyRead := l.Kept(i) == l.Turns() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.readSince(l.Since(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
@@ -211,8 +206,8 @@ func (s *session) rollbackTo(name string) error {
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
-// returnThere has the backend, if there is one, return to the savepoint. onlyRead: the server's transaction
-// is what a return would make of it, on an older snapshot. done: the turn has its answer.
+// returnThere makes the backend, if there is one, return to the savepoint. onlyRead means that nothing has to be
+// undone there: a replay would only take a newer snapshot. done means that the turn has its answer.
 func (s *session) returnThere(name string, onlyRead bool) (done bool, err error) {
 	if s.b != nil {
 		s.b.sequences.History.Ended(rewrite.RollbackTo)
@@ -231,10 +226,9 @@ func (s *session) returnThere(name string, onlyRead bool) (done bool, err error)
 	return false, nil
 }
 
-// readSince reports whether the server has done nothing but read since a turn of the log: of what a return undoes
-// it has nothing, but for portals, which a replay would open again. Settings that were changed since are the
-// caller's to look at. A text that nobody has read counts as more than a read, and so does a cursor: the log was
-// told that its DECLARE writes.
+// readSince reports whether the server has only read since the given turn of the log, so that a ROLLBACK TO has
+// nothing to undo there. Portals do not count, because a replay would open them again. The caller checks changed
+// settings. Unparsed text and cursors count as writes; logPlan and noteTag record a DECLARE as a write.
 func (s *session) readSince(turn int) bool {
 	l := s.tx.log
 	if !l.Replayable() || s.status() != 'T' {
@@ -251,7 +245,7 @@ func (s *session) readSince(turn int) bool {
 	return true
 }
 
-// onlyReads reports whether a logged frame runs nothing but a read.
+// onlyReads reports whether a logged frame runs at most a read.
 func onlyReads(f *retry.Frame[logEntry]) bool {
 	plan := f.Note.plan
 	switch f.Type {
@@ -266,9 +260,8 @@ func onlyReads(f *retry.Frame[logEntry]) bool {
 	return plan != nil && plan.Kind == rewrite.Read
 }
 
-// runBack ends the transaction at the backend, and runs what is left of its log again. The
-// replay is like any other, but that it does not pause, takes no place at the gate, and
-// refuses itself with an error that names the savepoint.
+// runBack ends the transaction on the backend and replays the rest of its log. This replay makes no pause, does not
+// wait at the gate, and fails with an error that names the savepoint.
 func (s *session) runBack(name string) error {
 	t := s.t
 	fresh := !t.touched
@@ -285,16 +278,15 @@ func (s *session) runBack(name string) error {
 	if err := s.resolve(); err != nil || t.abandoned() {
 		return err
 	}
-	t.original, t.after, t.returns = nil, 0, "" // a conflict from now on is told as it is
+	t.original, t.after, t.returns = nil, 0, "" // a later conflict gets its own error
 	if t.keepingWhole.clock && t.keepingWhole.tells {
 		s.tx.timed = t.keepingWhole.time
 	}
 	return nil
 }
 
-// drewAgain reports whether the difference that the replay met may be of values that the
-// server generates: such a replay differs however often it is made. The texts of the turn
-// that differs decide.
+// drewAgain reports whether the replay may differ because of values that the server generates, such as sequence
+// numbers. Such a replay differs each time. The SQL of the turn that differs decides.
 func (s *session) drewAgain(diff retry.Difference) bool {
 	if diff.What == retry.Outcome {
 		return false
@@ -315,8 +307,8 @@ func (s *session) drewAgain(diff retry.Difference) bool {
 	return false
 }
 
-// againCut sends a turn that was cut once more, whose end no ReadyForQuery tells: the
-// server is made to answer by a Flush, and the log compares there.
+// againCut sends a turn that was cut again. No ReadyForQuery ends such a turn: a Flush makes the server answer, and
+// the log compares then.
 func (s *session) againCut() error {
 	t := s.t
 	if err := s.resend(false); err != nil || t.attemptOver() {
@@ -332,9 +324,8 @@ func (s *session) againCut() error {
 	return nil
 }
 
-// noteTag is told of a statement's tag, where savepoints are emulated. Where a cursor
-// stands is not part of what a ROLLBACK TO takes back: one from before the savepoint that
-// was moved since makes a return impossible.
+// noteTag records the tag of a statement for savepoints. ROLLBACK TO does not move a cursor back, so that a cursor
+// older than the savepoint which has moved since makes the return impossible.
 func (s *session) noteTag(tag []byte) {
 	t := s.t
 	if !t.logs || !s.srv.emulatesSavepoints() {
@@ -350,7 +341,7 @@ func (s *session) noteTag(tag []byte) {
 		s.tx.savepoints = savepoints{binds: s.tx.binds}
 	case "DECLARE":
 		s.tx.cursors = true
-		s.tx.log.Wrote() // a return closes it
+		s.tx.log.Wrote() // ROLLBACK TO closes the cursor
 	case "FETCH", "MOVE", "CLOSE":
 		if n := len(s.tx.marks); n > 0 && s.tx.marks[n-1].cursors {
 			s.tx.moved = s.tx.log.Turns() + 1
@@ -358,36 +349,35 @@ func (s *session) noteTag(tag []byte) {
 	}
 }
 
-// notePortal is told that a portal is run. One from before the last savepoint has moved
-// since then, as a cursor does.
+// notePortal records that a portal runs. A portal older than the last savepoint counts as moved, as a cursor does.
 func (s *session) notePortal(p portal) {
 	if n := len(s.tx.marks); n > 0 && p.seq <= s.tx.marks[n-1].binds && s.t.logs {
 		s.tx.moved = s.tx.log.Turns() + 1
 	}
 }
 
-// errSavepointMixed refuses a string in which savepoint commands stand beside others.
+// errSavepointMixed refuses a multi-statement query that mixes savepoint commands with other statements.
 var errSavepointMixed = &wire.Error{Code: retry.StateUnsupported,
 	Message: "savepoint commands must not share a string with other statements",
 	Detail:  "Nothing of the string was run.", Hint: "Send them one by one."}
 
-// errNoSavepoint is PostgreSQL's error of a name that no savepoint has.
+// errNoSavepoint is PostgreSQL's error for an unknown savepoint.
 func errNoSavepoint(name string) *wire.Error {
 	return &wire.Error{Code: "3B001", Message: fmt.Sprintf("savepoint \"%s\" does not exist", name)}
 }
 
-// errNoReturn is a savepoint that was set before the transaction became unreplayable.
+// errNoReturn refuses a ROLLBACK TO because the transaction cannot be replayed any more.
 func errNoReturn(name, detail string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
 		Detail: detail, Hint: "Roll the whole transaction back."}
 }
 
-// errReturnDiffers is told when the replay up to a savepoint is refused.
+// errReturnDiffers is the error for a ROLLBACK TO whose replay was refused.
 func errReturnDiffers(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateConflict, Message: fmt.Sprintf("could not return to savepoint \"%s\" due to concurrent update", name)}
 }
 
-// errGenerated is told when it is refused for values that no replay can draw again.
+// errGenerated is the error for a ROLLBACK TO whose replay cannot generate the same values again.
 func errGenerated(name string, diff retry.Difference) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
 		Detail: "The client has the result of " + diff.Statement() + ", which may hold what the server generates anew each time: a number of a sequence, a time, a random value.",

@@ -9,26 +9,23 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// The way from the client to the backend: frames are read from the client (nextFrame,
-// whole), gathered in the turn's batch (add), and written in one piece where a turn fits
-// (flushUp). A turn that does not fit has a writer goroutine, the uplink.
+// The way from the client to the backend. Frames are read from the client (nextFrame, whole), collected in the turn's
+// batch (add), and written at once (flushUp). A turn too long for one write gets a writer goroutine, the uplink.
 
-// halfDuplexLimit is how much of a turn is written before anything of its
-// replies is read. Both directions' socket buffers hold more than this, so a
-// server that waits for us to read still takes it; past it a writer goroutine
-// writes while the session reads.
+// halfDuplexLimit is how many bytes of a turn are written before any of its answers is read. The socket buffers hold
+// more, so that a server that waits for Sluice to read still accepts these bytes. Above the limit a goroutine writes
+// while the session reads.
 const halfDuplexLimit = 64 << 10
 
-// maxOwed bounds the owed queue: a longer pipeline is made to answer by a Flush
-// (closeGroup). So is one whose entries hold mostOwedBytes.
+// Limits of the pending replies, in entries and in bytes. A longer pipeline gets a Flush, so that the server answers
+// (closeGroup).
 const (
 	maxOwed       = 16 << 10
 	mostOwedBytes = 2 << 20
 )
 
-// nextFrame waits until the header of the client's next frame is there, and as much of the
-// frame as fits a buffer. The frame stays unread. errTurnOver says that there is none in
-// this turn; a frame that no server would take ends the session.
+// nextFrame waits until the client's next frame is buffered, or a buffer full of it, and leaves the frame unread.
+// errTurnOver means that the turn has no further frame. A frame that no server would accept ends the session.
 func (s *session) nextFrame() (typ byte, total int, err error) {
 	c := &s.client
 	for {
@@ -37,10 +34,10 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 		case err != nil:
 			return 0, 0, wire.ProtocolViolation("invalid message length")
 		case total > 0:
-			// PostgreSQL bounds the lengths in the same way, by type.
+			// PostgreSQL bounds the length by type too.
 			limit := wire.ClientFrameLimit(typ)
 			if limit == 0 && s.readsData() {
-				return typ, total, nil // which ends the session
+				return typ, total, nil // the caller ends the session
 			}
 			if limit == 0 {
 				return 0, 0, wire.ProtocolViolation("invalid frontend message type %d", typ)
@@ -62,13 +59,11 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 	}
 }
 
-// errTurnOver says that the server ended the turn while the client was
-// expected to go on with it: a COPY that failed.
+// errTurnOver means that the server ended the turn while the client was expected to go on: a COPY failed.
 var errTurnOver = errors.New("the server ended the turn")
 
-// fillClient reads from the client in the middle of a turn. While the backend owes
-// something it may speak first. With nil more of the client has come, or the turn has
-// settled.
+// fillClient reads from the client in the middle of a turn. While a reply is pending it also relays the backend's
+// frames. With nil the client has sent more, or the turn has settled.
 func (s *session) fillClient() error {
 	if s.b != nil && (!s.t.owed.empty() || s.t.copying) {
 		return s.fillEither()
@@ -76,9 +71,8 @@ func (s *session) fillClient() error {
 	return s.fillClientAlone()
 }
 
-// whole returns the next frame, all of it, and takes it off the buffer. Valid until the
-// next read from the client. A frame larger than a buffer gets one of its own: callers
-// bound total.
+// whole reads the next frame of total bytes and returns it. The slice is valid until the next read from the client. A
+// frame larger than a buffer gets a buffer of its own, so that callers must bound total.
 func (s *session) whole(total int) ([]byte, error) {
 	c := &s.client
 	c.Grow(total)
@@ -92,9 +86,8 @@ func (s *session) whole(total int) ([]byte, error) {
 	return frame, nil
 }
 
-// forward sends the next n bytes of the client to the backend as they are, which is a frame
-// or the rest of one, and logs them. With an error they are off the client's stream all the
-// same, unless the session ends: the next frame is whole.
+// forward passes the client's next n bytes, a frame or its rest, to the backend unchanged, and logs them. Even with
+// an error these bytes are read, unless the session ends.
 func (s *session) forward(n int) error {
 	c := &s.client
 	s.t.midClient = true
@@ -108,14 +101,14 @@ func (s *session) forward(n int) error {
 			continue
 		}
 		if s.b == nil {
-			return s.discard(n) // the backend was lost meanwhile
+			return s.discard(n) // the backend was lost during the read
 		}
 		k := min(n, c.Buffered())
-		// Pieces fill a buffer and no more, which is then written.
+		// A piece fills the batch's buffer, which is then written.
 		if room := s.t.up.Room(); inPieces && room > 0 {
 			k = min(k, room)
 		}
-		// A backend that has a part of a frame can be given nothing else: see settle.
+		// A backend that has a part of a frame accepts nothing but the rest: see settle.
 		s.t.midFrame = k < n
 		if s.t.logs {
 			s.tx.log.Write(c.Peek(k))
@@ -133,9 +126,8 @@ func (s *session) forward(n int) error {
 	return nil
 }
 
-// leftOver is the end of a forward that met err: the n bytes of the client's frame that are
-// left are taken off its stream, if it was the backend's fault. The error is err, or the
-// session's end.
+// leftOver ends a forward that failed with err. After a lost backend it reads the n bytes that are left of the
+// client's frame. It returns err, or the session's end.
 func (s *session) leftOver(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
@@ -145,7 +137,7 @@ func (s *session) leftOver(n int, err error) error {
 	return cmp.Or(s.take(n), err)
 }
 
-// take is forward without a backend: the frame is kept for a replay, which sends all of it.
+// take reads n bytes from the client without a backend, and logs them for a replay.
 func (s *session) take(n int) error {
 	c := &s.client
 	for n > 0 {
@@ -165,8 +157,8 @@ func (s *session) take(n int) error {
 	return nil
 }
 
-// discard drops the next n bytes of the client, also when the backend is lost meanwhile:
-// then the loss is the error, and the bytes are gone all the same.
+// discard reads and drops the client's next n bytes. If the backend is lost meanwhile, it returns the loss, and the
+// bytes are dropped too.
 func (s *session) discard(n int) error {
 	c := &s.client
 	for {
@@ -181,8 +173,7 @@ func (s *session) discard(n int) error {
 	}
 }
 
-// discardRest is the end of a discard that met err, with n bytes left. It returns err, or
-// the session's end.
+// discardRest ends a discard that failed with err and n bytes left. It returns err, or the session's end.
 func (s *session) discardRest(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
@@ -200,16 +191,16 @@ func (s *session) discardRest(n int, err error) error {
 	return err
 }
 
-// add gathers bytes for the backend. The turn counts as touched from then on. Nothing is
-// written, and so nothing is relayed: what stands in the queue of answers, on the backend and
-// in the log is as it was. Whoever adds much has flushFull called between two frames.
+// add appends bytes to the batch for the backend, and marks the turn as touched. It writes and relays nothing, so
+// that pending replies, backend and log do not change. After large additions, callers call flushFull between two
+// frames.
 func (s *session) add(b []byte) {
 	s.t.up.Add(b)
 	s.t.touched = true
 }
 
-// addRead is add for a Query as it was read from the client. One that is longer than a buffer is not
-// copied: the turn, which it ends, keeps what it was read into, unless more of the client is there.
+// addRead adds a Query frame as read from the client. A frame longer than a buffer is not copied: the turn takes over
+// the read buffer, unless that buffer holds more input of the client.
 func (s *session) addRead(frame []byte) {
 	if len(frame) > wire.BufferSize {
 		if buf := s.client.Yield(frame); buf != nil {
@@ -222,7 +213,7 @@ func (s *session) addRead(frame []byte) {
 	s.add(frame)
 }
 
-// addParse adds a Parse of a template's text, which is not copied where it is long.
+// addParse adds a Parse with a template's text. A long text is not copied.
 func (s *session) addParse(name string, tmpl *template) {
 	t, text := s.t, tmpl.text()
 	if len(text) <= wire.BufferSize {
@@ -237,8 +228,8 @@ func (s *session) addParse(name string, tmpl *template) {
 	s.add(t.scratch)
 }
 
-// flushFull writes what was gathered where that is a buffer or more. With nil the backend may
-// have been lost or dropped meanwhile, or an error been relayed, as with flushUp.
+// flushFull calls flushUp if the batch has a buffer or more. With nil the backend may be lost or dropped, or an error
+// may have been relayed, as with flushUp.
 func (s *session) flushFull() error {
 	if !s.t.up.Full() {
 		return nil
@@ -246,9 +237,8 @@ func (s *session) flushFull() error {
 	return s.flushUp()
 }
 
-// flushUp writes what was gathered for the backend. Beyond halfDuplexLimit that is done by
-// the uplink, and replies are relayed meanwhile. Outside a block the backend has an open
-// group from now on, up to its ReadyForQuery.
+// flushUp writes the batch to the backend. Above halfDuplexLimit the uplink writes, and replies are relayed
+// meanwhile. Outside a block the backend then has an open group until its ReadyForQuery.
 func (s *session) flushUp() error {
 	t := s.t
 	k := &t.up
@@ -259,7 +249,7 @@ func (s *session) flushUp() error {
 		return &lostError{err: err}
 	}
 	t.flushed += k.Len()
-	t.quiet = time.Time{} // as long as it is still being sent something, it owes nothing
+	t.quiet = time.Time{} // a backend that still gets input is not silent
 	s.b.group = !t.outcome.InBlock()
 	if t.flushed > halfDuplexLimit && !t.owed.empty() || t.uplink != nil {
 		return s.flushBeside()
@@ -270,18 +260,17 @@ func (s *session) flushUp() error {
 	return nil
 }
 
-// uplink is the writer goroutine of an oversized turn: writing all and then reading would
-// deadlock once both directions exceed the socket buffers. It has one batch at a time, and
-// lives no longer than the turn.
+// uplink is the writer goroutine of a long turn. Without it, write and read would deadlock once both directions
+// exceed the socket buffers. It writes one batch at a time and ends with the turn.
 type uplink struct {
 	work    chan wire.Batch
 	done    chan error
-	busy    bool        // a batch is with the writer; the session's own
+	busy    bool        // the writer has a batch; used by the session alone
 	waiting atomic.Bool // the session reads the backend until the writer is done
 }
 
-// flushBeside hands the gathered bytes to the writer, and relays replies while the one
-// before is still being written. An error of that write is a lost backend.
+// flushBeside hands the batch to the writer. It first relays replies until the previous batch is written. An error of
+// that write is a lost backend.
 func (s *session) flushBeside() error {
 	t := s.t
 	if t.uplink == nil {
@@ -299,8 +288,8 @@ func (s *session) flushBeside() error {
 	return nil
 }
 
-// run writes what it is handed to the backend until work is closed. The session may be
-// reading the backend meanwhile, and waits for this: a deadline in the past has it look.
+// run writes batches to the backend until work is closed. If the session reads the backend while it waits for the
+// writer, a read deadline in the past wakes the session.
 func (u *uplink) run(b *backend) {
 	conn := b.conn.Net
 	for batch := range u.work {
@@ -312,8 +301,8 @@ func (u *uplink) run(b *backend) {
 	close(u.done)
 }
 
-// awaitUplink returns once the writer has written what it was given. Replies are relayed
-// meanwhile; the backend may be dropped over them, and then there is nothing to wait for.
+// awaitUplink returns once the writer has written its batch, and relays replies meanwhile. It also returns if the
+// backend is dropped.
 func (s *session) awaitUplink() error {
 	u := s.t.uplink
 	if u == nil || !u.busy {
@@ -343,9 +332,9 @@ func (s *session) awaitUplink() error {
 	}
 }
 
-// leaveBackend waits until the writer is done with the backend, before somebody else writes
-// to it: for patience at most, then the write is ended and was not whole. Without a writer
-// the backend is left at once. It needs the backend.
+// leaveBackend waits until the writer is done, before other code writes to the backend. After patience it ends the
+// write. whole reports that the batch was written completely. Without a busy writer it returns at once. The session
+// must have a backend.
 func (s *session) leaveBackend(patience time.Duration) (whole bool) {
 	if s.t == nil || s.t.uplink == nil || !s.t.uplink.busy {
 		return true
@@ -357,8 +346,8 @@ func (s *session) leaveBackend(patience time.Duration) (whole bool) {
 	return enough.Stop() && err == nil
 }
 
-// closeUplink ends the writer; the backend has answered, or is gone. The error is that of a
-// write that nobody has been told of.
+// closeUplink ends the writer after the backend has answered or is gone. It returns the error of a write that has not
+// been reported yet.
 func (s *session) closeUplink() error {
 	u := s.t.uplink
 	s.t.uplink = nil

@@ -11,31 +11,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Waits that Sluice makes on its own account in a turn: for a backend (borrow), for the
-// pause and the gate in front of a replay (waitOut), at the gate for the first time
-// (waitAtGate), for the answer to settings (exchange). As PostgreSQL's waits they end by
-// cancel and statement timeout; besides, when nobody waits for the session any more.
+// Waits of Sluice's own in a turn: for a backend (borrow), before a replay (waitOut), at the gate (waitAtGate), for
+// the answer to settings (exchange). A cancel and the statement timeout end them, as they end PostgreSQL's waits. So
+// does a client that is gone.
 
-// How often a wait of Sluice's own looks for its client.
+// How often a wait checks whether the client is still connected.
 const (
 	lookEvery       = 50 * time.Millisecond
-	lookInLineEvery = sweepEvery // for waits that thousands may be in
+	lookInLineEvery = sweepEvery // for waits of thousands of sessions at a time
 )
 
-// errWaitedEnough ends a wait at the limit that its caller set. No client is told of it.
+// errWaitedEnough ends a wait at the caller's limit. No client gets this error.
 var errWaitedEnough = errors.New("waited long enough")
 
-// wait begins a wait that Sluice itself makes in a turn: at the gate, between two attempts,
-// for a backend. The context ends, with its cause, at the limit (errWaitedEnough; a zero
-// limit is none), when the client cancels or its statement times out, when nobody waits any
-// more, and when the session is cut. Every so often the client is looked for. over ends the
-// wait, and must be called before the session goes on: until then looks for the client may
-// be under way.
+// wait starts a wait of Sluice's own. ctx ends, with its cause, at limit (errWaitedEnough; zero means none), at a
+// cancel or statement timeout, when the client is gone, or when the session is cut. The client is checked at the
+// given interval, on another goroutine. Call over before the session goes on, since a check may be running until
+// then.
 func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Context, over func()) {
 	s.tick.Store(s.tick.Load() | 1)
 	s.startClock()
-	// A statement timeout ends the wait too: the one that Sluice keeps, and the one that
-	// the server keeps, which does not know of this wait.
+	// A statement timeout ends the wait too. That includes a timeout that the server enforces, because the server
+	// does not know of this wait.
 	cause := errWaitedEnough
 	if end := earlier(s.t.deadline, s.carriedDeadline()); earlier(limit, end) != limit || limit.IsZero() {
 		limit, cause = end, errTimedOut
@@ -51,7 +48,7 @@ func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Contex
 		leave(errCanceled)
 	}
 	s.mu.Unlock()
-	// A cancel that came before this wait, or between two of them, counts as well.
+	// A cancel from before this wait counts too.
 	stopLooking := s.lookOut(every, leave)
 	return ctx, func() {
 		stopLooking()
@@ -63,10 +60,9 @@ func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Contex
 	}
 }
 
-// lineUp waits in line for a backend, as wait does, with neither a context nor a timer of its
-// own: a query that has to wait is to cost no more than the wait. What ends it is said at the
-// session's place in line: by a cancel, by the session's interrupt, by a look for the client
-// that the sweeper has made; and by a timer, where a statement timeout is in force.
+// lineUp waits in line for a backend. Unlike wait it makes no context and no timer, to add no cost to a query that
+// waits. A cancel, interrupt, or lookFromLine ends the wait through the session's place in line. With a statement
+// timeout, a timer does too.
 func (s *session) lineUp() (*reservoir.Conn, error) {
 	s.startWaiting()
 	place := s.srv.backends.NewPlace()
@@ -78,14 +74,14 @@ func (s *session) lineUp() (*reservoir.Conn, error) {
 	conn, err := place.Acquire()
 	s.leavePlace()
 	if timer == nil || timer.Stop() {
-		place.Free() // else the timer may still be about to leave it
+		place.Free() // else the timer may still use the place
 	}
 	s.heeded(err)
 	return conn, err
 }
 
-// takePlace shows others the session's place in line. What has come before ends the wait: the
-// one who cuts the session stores the flag first, and looks for a place then.
+// takePlace publishes the session's place in line. A cancel or cut from before ends the wait: interrupt stores cutOff
+// first and looks for a place then.
 func (s *session) takePlace(place *reservoir.Place) {
 	s.looks.Lock()
 	defer s.looks.Unlock()
@@ -100,7 +96,7 @@ func (s *session) takePlace(place *reservoir.Place) {
 	}
 }
 
-// leavePlace ends what takePlace began. When it returns, no look for the client is under way.
+// leavePlace withdraws the place. After it returns, no check of the client is running.
 func (s *session) leavePlace() {
 	s.looks.Lock()
 	defer s.looks.Unlock()
@@ -109,16 +105,16 @@ func (s *session) leavePlace() {
 	s.cancel.place = nil
 }
 
-// lookFromLine looks for the client of a session that has waited in line for long; the sweeper
-// has it called, in a goroutine of its own, since it may write to the client. One look is under
-// way at a time, and the session does nothing but wait meanwhile.
+// lookFromLine checks the client of a session that has waited in line for long. The sweeper starts it on a goroutine
+// of its own, because it may write to the client. At most one check runs at a time, and the session only waits
+// meanwhile.
 func (s *session) lookFromLine() {
 	if !s.looks.TryLock() {
 		return
 	}
 	defer s.looks.Unlock()
 	s.mu.Lock()
-	place := s.cancel.place // stays until leavePlace, which needs looks
+	place := s.cancel.place // valid until leavePlace, which needs looks
 	s.mu.Unlock()
 	if place == nil {
 		return
@@ -128,9 +124,8 @@ func (s *session) lookFromLine() {
 	}
 }
 
-// waited is what a wait is over for: nil when its context has not ended. A cancel or
-// timeout that it returns is forgotten by that, since the caller is about to tell it. The
-// caller asks before it calls over: that ends the context too, and would look like a shutdown here.
+// waited returns why a wait's ctx has ended, or nil. It clears a cancel or timeout that it returns, because the
+// caller sends that error. Call it before over: over ends ctx too, and would look like a shutdown.
 func (s *session) waited(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -143,8 +138,8 @@ func (s *session) waited(ctx context.Context) error {
 	return cause
 }
 
-// heeded forgets a cancel or a statement timeout that is about to be told: neither must end
-// the client's next statement. For every other cause nothing is done.
+// heeded clears a cancel or statement timeout whose error is about to be sent, so that it does not end the client's
+// next statement. Other causes change nothing.
 func (s *session) heeded(cause error) {
 	switch cause {
 	case errCanceled:
@@ -156,9 +151,8 @@ func (s *session) heeded(cause error) {
 	}
 }
 
-// waitOut waits for the pause before a replay, and, where the replay is queued, at the
-// gate; the pass that it gets there is the transaction's. The error is why the replay is
-// not made. At a gate that has too many in line the replay goes on without a pass.
+// waitOut waits for the pause before a replay and, if queued, at the gate for a pass. The error is why no replay is
+// made. If too many wait at the gate, the replay goes on without a pass.
 func (s *session) waitOut(pause time.Duration, queued bool) error {
 	if pause == 0 && !queued {
 		return nil
@@ -184,8 +178,7 @@ func (s *session) waitOut(pause time.Duration, queued bool) error {
 	return nil
 }
 
-// exchange is a round trip of Sluice's own in a turn: see asking. refusal is the server's
-// error.
+// exchange sends msg to the backend in a turn and waits for the answer: see asking. refusal is the server's error.
 func (s *session) exchange(msg []byte) (refusal []byte, err error) {
 	err = s.asking(func(b *backend) error {
 		refusal, err = b.exchangeUntil(msg, s.t.deadline, s.stopped)
@@ -194,9 +187,8 @@ func (s *session) exchange(msg []byte) (refusal []byte, err error) {
 	return refusal, err
 }
 
-// asking makes a round trip of Sluice's own in a turn, which ends when the turn must not go
-// on; then the backend is broken where the question had been sent. An error that does not stop the
-// turn (stops) means that the backend is lost.
+// asking calls ask for a round trip of Sluice's own in a turn. A cancel, timeout or cut ends the round trip; the
+// backend is then broken if the question was sent. Any other error (stops is false) means a lost backend.
 func (s *session) asking(ask func(*backend) error) error {
 	b := s.b
 	s.mu.Lock()
@@ -212,11 +204,11 @@ func (s *session) asking(ask func(*backend) error) error {
 	return err
 }
 
-// stops reports whether an error says that the turn must not go on.
+// stops reports whether err is a cancel, a timeout or a cut, which end the turn.
 func stops(err error) bool { return err == errCanceled || err == errTimedOut || err == errCut }
 
-// stopped is why the turn must not go on, at a place where nothing of it has been sent; nil
-// where it may. It takes no note of the cause being told: see heeded.
+// stopped returns why the turn must not go on, or nil, at a point where nothing of the turn was sent. It does not
+// clear the cause: see heeded.
 func (s *session) stopped() error {
 	switch deadline := s.t.deadline; {
 	case s.cutOff.Load():
@@ -229,8 +221,7 @@ func (s *session) stopped() error {
 	return nil
 }
 
-// reasonOf is the reason of a replay that is not made because of err, an error of a wait or
-// of borrow.
+// reasonOf returns the reason for no replay that err, from a wait or borrow, stands for.
 func reasonOf(err error) retry.Reason {
 	switch err {
 	case errCanceled:
@@ -247,10 +238,8 @@ func reasonOf(err error) retry.Reason {
 	return retry.NoBackend
 }
 
-// lookOut looks every so often whether anybody waits for the session, whose goroutine must
-// do nothing but wait meanwhile. leave is told when nobody does. stop ends the looks: when
-// it returns none is under way, so that the session's goroutine has the session to itself
-// again.
+// lookOut checks at the given interval whether the client still waits, and calls leave when it does not. The
+// session's goroutine must only wait meanwhile. After stop returns, no check is running.
 func (s *session) lookOut(every time.Duration, leave context.CancelCauseFunc) (stop func()) {
 	var mu sync.Mutex
 	over := false
@@ -277,10 +266,9 @@ func (s *session) lookOut(every time.Duration, leave context.CancelCauseFunc) (s
 	}
 }
 
-// unawaited is why nobody waits for the turn in progress any more; nil when somebody does.
-// A client that has said goodbye has sent what is still run, as in PostgreSQL, but not run
-// again. A replay is given up in a drain too: its client gets the error that it met, and
-// can try elsewhere.
+// unawaited returns why nobody waits for the turn any more, or nil. After a client's Terminate its last statements
+// still run, as in PostgreSQL, but are not replayed. A drain also gives up a replay: the client gets the first error
+// and can retry elsewhere.
 func (s *session) unawaited() error {
 	replaying := s.state == replaying
 	if replaying && s.srv.draining.Load() {
@@ -297,9 +285,9 @@ func (s *session) unawaited() error {
 	return nil
 }
 
-// lasts reports whether the turn's text may leave something behind that no frame has to
-// follow: a write outside a block, or the end of a block. In a block all else is rolled
-// back when its client is gone. A turn whose text is not known yet leaves nothing.
+// lasts reports whether the turn's text can commit without another message from the client: a write outside a block,
+// or the end of a block. All else in a block is rolled back when the client is gone. A turn without a plan commits
+// nothing.
 func (s *session) lasts() bool {
 	plan := s.t.plan
 	if plan == nil || plan.Kind <= rewrite.Read {
