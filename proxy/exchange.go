@@ -6,13 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// One turn of a session: the client's frames are taken one by one, up to the one that ends
-// the turn, and errors that are not the session's end are mended in between. serve
-// (session.go) calls turn; the handlers of the frames are in query.go and extended.go.
+// This file runs one turn of a session. step takes the client's frames one by one. recovered handles errors after which
+// the session goes on. serve (session.go) calls turn. The handlers of single frames are in query.go and extended.go.
 
-// turn relays one turn: the client's frames up to the one that ends it, which step takes one
-// by one, and everything that answers them. An error ends the session. The writer of an
-// oversized turn is gone when turn returns.
+// turn runs one turn. It calls step for each frame of the client and relays the server's answers, until a
+// ReadyForQuery. An error ends the session. If an oversized turn started a writer goroutine, turn waits for its end.
 func (s *session) turn(step func() error) error {
 	if !s.t.nested.on {
 		s.startsAnew()
@@ -20,9 +18,9 @@ func (s *session) turn(step func() error) error {
 	err := s.exchangeFrames(step)
 	if s.t.uplink != nil {
 		if err != nil && s.b != nil {
-			s.leaveBackend(0) // the session ends, whatever the server takes
+			s.leaveBackend(0) // the session ends, whether or not the server takes all that was written
 		}
-		s.closeUplink() // the turn is over: a failed write has been told, or no longer matters
+		s.closeUplink() // the client already got the error of a failed write, or needs none
 	}
 	if conn := s.t.orphan; conn != nil {
 		s.askToStop(conn)
@@ -30,33 +28,33 @@ func (s *session) turn(step func() error) error {
 	if !s.t.nested.on {
 		s.client.Release()
 		if s.t.read != nil {
-			wire.PutBuffer(s.t.read) // the uplink is done with it
+			wire.PutBuffer(s.t.read) // the uplink writes from this buffer no longer
 			s.t.read = nil
 		}
 	}
 	return err
 }
 
-// exchangeFrames handles frames until the turn has settled and its answer is written. An
-// error that is not the session's end is mended here (recovered). Where the rest of the
-// client's frames is then skipped, the client is sent the error at once.
+// exchangeFrames handles frames until the turn is settled and its answer is written. recovered handles each error that
+// need not end the session. If the server skips the client's other frames after an error, the client gets the error at
+// once.
 func (s *session) exchangeFrames(step func() error) error {
 	for !s.t.settled {
 		var err error
-		if s.t.ended { // the backend was lost, and its successor owes the rest
+		if s.t.ended { // the backend was lost after the turn's last frame; another backend answers the rest
 			err = s.finish()
 		} else {
 			err = step()
 		}
 		if err != nil {
-			// recovered has answered the frame at hand. A turn that has not settled goes on
-			// with the next frame of the client, or with what a new backend owes.
+			// recovered sends the error of the current frame to the client. If the turn is not settled, it continues with the
+			// client's next frame, or with the answers of a new backend.
 			err = s.recovered(err)
 			if err == nil && s.pinLost && !s.t.settled {
 				err = s.pinGone()
 			}
 			if err == nil && s.t.skip && !s.t.settled {
-				// A client may wait for the error behind a Flush.
+				// After a Flush the client may be waiting for the error.
 				if err = s.flush(); err != nil {
 					if err = s.recovered(err); err == nil && !s.t.settled {
 						err = s.flushToClient()
@@ -68,10 +66,10 @@ func (s *session) exchangeFrames(step func() error) error {
 			err = s.cutShort()
 		}
 		if err != nil {
-			// The session ends, and the client gets what was answered; but not behind the
-			// first half of a row, where more bytes would be taken for its rest.
+			// The session ends. The client gets the answers so far. After half a row it gets nothing: it would read further
+			// bytes as the second half.
 			if s.t.rest == 0 || s.t.phase == aborting {
-				s.releaseWithheld() // a write error shows again at the next write
+				s.releaseWithheld() // the next write reports a write error again
 				s.flushDown()
 			}
 			return err
@@ -86,9 +84,9 @@ func (s *session) exchangeFrames(step func() error) error {
 	return s.flushDown()
 }
 
-// recovered goes on after an error that is not the session's end, and returns one that is.
-// A backend may be lost while an error is told, and another while the first one's loss is
-// mended. A loss with no backend left to lose is the session's end.
+// recovered sends an error to the client, or replaces a lost backend, and returns nil. It returns the error if the
+// session must end. Another backend may be lost while recovered works, hence the loop. A loss without a backend ends
+// the session.
 func (s *session) recovered(err error) error {
 	gone, lost := errors.AsType[*lostError](err)
 	if out, told := errors.AsType[*wire.Error](err); told && !lost && !out.Fatal {
@@ -104,9 +102,8 @@ func (s *session) recovered(err error) error {
 	return err
 }
 
-// step handles the next frame of the client. While the frame was awaited, or what was
-// gathered before it was written, the backend may have failed the transaction: then an attempt
-// to run it again is made first, so that the frame meets the new one.
+// step handles the client's next frame. If the transaction failed at the backend before, step first tries a replay. The
+// frame then reaches the new attempt.
 func (s *session) step() error {
 	typ, total, err := s.nextFrame()
 	if err != nil {

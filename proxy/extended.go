@@ -11,14 +11,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Frames of the extended protocol: Parse and Execute; Bind is in bind.go, Describe in
-// describe.go, Close in portal.go. handle calls parse and execute. What a text is prepared as is in
-// templates.go.
+// This file handles Parse and Execute of the extended protocol. Bind is in bind.go, Describe in describe.go, Close in
+// portal.go. handle calls parse and execute. templates.go chooses the template of a text.
 
-// parse prepares a statement under a name of the client's, and answers ParseComplete. The
-// server is asked only where nobody knows whether it would take the text: a text that a
-// backend has accepted in this epoch of the schema, and one that Sluice answers, are named
-// here alone. With an error, which is for the client, the name is not given.
+// parse stores a prepared statement under the client's name and answers ParseComplete. Sluice asks no server if it runs
+// the statement itself, or if the text was accepted since the last schema change. On an error, which is for the client,
+// the name is not stored.
 func (s *session) parse(frame []byte) error {
 	name, sql, oids, err := parseParts(frame)
 	if err != nil {
@@ -32,10 +30,10 @@ func (s *session) parse(frame []byte) error {
 	return err
 }
 
-// isRefusal reports whether an error is for a client whose session goes on.
+// isRefusal reports whether err is sent to the client while its session continues.
 func isRefusal(err error) bool { return feature.IsRefusal(err) }
 
-// parseStatement is parse for a frame that was taken apart.
+// parseStatement does the work of parse, given the fields of the Parse frame.
 func (s *session) parseStatement(name, sql, oids []byte) error {
 	tmpl, err := s.parsedTemplate(name, sql, oids)
 	if err != nil {
@@ -45,7 +43,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if err := s.mayPrepare(tmpl); err != nil {
 		return err
 	}
-	// A failed block takes nothing but what ends it. An empty text it takes.
+	// A failed block accepts only statements that end it, and empty texts.
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
 	if refused && (s.state == failed || s.chainsInFailed(tmpl.plan)) {
 		return s.errInFailed(tmpl.plan)
@@ -56,13 +54,13 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	}
-	// A text that the failed block at a server refuses is sent there all the same: the
-	// error is the server's.
+	// If a block has failed at the server, the server gets the refused text too: the client expects the server's error.
 	prev, since := s.statement(name), uint64(0)
 	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (s.maybeLocal(tmpl.plan) || s.known(tmpl)) {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
 		since = s.heard + 1
-		// A Parse at the server would have made visible what went before.
+		// At the server, a Parse makes rows visible that earlier statements of the group wrote. increment replaces that
+		// effect.
 		s.increment()
 		if s.describedNext(name) {
 			s.t.parsed = parsed{on: true, name: string(name), prev: prev}
@@ -79,8 +77,8 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	return nil
 }
 
-// mayPrepare makes room for a text, or returns the error of one that no statement can be prepared of, wherever
-// that is sent. So every prepared statement has one statement, or none (rewrite.Plan.Single).
+// mayPrepare charges the text to the client's memory. It returns an error if the text cannot be prepared anywhere, such
+// as "SELECT 1; SELECT 2". Every prepared statement therefore has at most one statement (rewrite.Plan.Single).
 func (s *session) mayPrepare(t *template) error {
 	if len(t.plan.Statements) > 1 { // as in PostgreSQL it comes first
 		return errSeveral
@@ -93,8 +91,8 @@ func (s *session) mayPrepare(t *template) error {
 	return s.makeRoom(t.plan, t.sql, false)
 }
 
-// parseParts takes a Parse frame apart: the name, the text, and the parameter types with
-// their count. The error is that of a frame that no server would take.
+// parseParts returns the statement's name, its text, and the parameter types (their count included) of a Parse frame.
+// The error says that the frame is malformed.
 func parseParts(frame []byte) (name, sql, oids []byte, err error) {
 	m := wire.NewMessage(frame[wire.HeaderLen:])
 	name, sql = m.String(), m.String()
@@ -103,8 +101,8 @@ func parseParts(frame []byte) (name, sql, oids []byte, err error) {
 	return name, sql, oids, m.End()
 }
 
-// mayName is the error of a Parse whose name is taken, or is one too many; nil for any
-// other. The server could not tell: names of clients do not reach it.
+// mayName returns an error if a Parse reuses a name, or if the client has too many prepared statements. The server
+// cannot check this, since clients' names are not sent to the server.
 func (s *session) mayName(name []byte) error {
 	switch {
 	case len(name) == 0:
@@ -120,8 +118,8 @@ func (s *session) mayName(name []byte) error {
 	return nil
 }
 
-// parseDescribed is parseThere for a name, which prev has had: where the Describe of the statement has
-// come too, ParseComplete waits for the description.
+// parseDescribed calls parseThere for the client's name. If the next frame describes the same statement, ParseComplete
+// is sent together with the description. prev is the statement that had the name before.
 func (s *session) parseDescribed(name []byte, tmpl *template, declared *rewrite.Cursor, prev *clientStatement) (*template, error) {
 	waits := declared == nil && s.describedNext(name)
 	tmpl, err := s.parseThere(tmpl, declared, waits)
@@ -131,11 +129,10 @@ func (s *session) parseDescribed(name []byte, tmpl *template, declared *rewrite.
 	return tmpl, err
 }
 
-// parseThere has the server parse the text of a template, and returns the template that it is then
-// of. declared is the cursor whose query the text is, nil for any other. It gets a backend. The
-// answer is still owed when it returns: an error of the server's takes the client's name back
-// (undoable). waits: its ParseComplete is for nobody, since one goes in front of the description
-// (parsed); then the Describe is what an attempt to run the transaction again prepares it by.
+// parseThere sends a Parse to the server and returns the template that was parsed, which may differ from tmpl. It
+// borrows a backend first, and does not wait for the answer. If the server refuses the text, the client's name is
+// undone (undoable). declared is the cursor whose query the text is, or nil. With waits, the client gets a
+// ParseComplete with the description instead (parsed), and a replay sends the Describe for both.
 func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor, waits bool) (*template, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
@@ -145,10 +142,10 @@ func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor, waits boo
 		return nil, err
 	}
 	if st := s.b.prepared.find(tmpl); st != nil {
-		s.closeOnBackend(st) // of an older schema
+		s.closeOnBackend(st) // prepared under an older schema
 	}
 	s.srv.metrics.Prepared(metrics.PreparedPrepared)
-	s.askTime("") // behind a text that fails there is no answer
+	s.askTime("") // must come first: after a text that fails, the server does not answer
 	switch {
 	case !waits:
 		s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
@@ -160,10 +157,10 @@ func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor, waits boo
 	return tmpl, nil
 }
 
-// plannedThere is the template of a text once its backend is lent: by the schema that the backend
-// knows, and as the backend reads texts. Arguments and results are those of parseThere.
+// plannedThere returns the template of a text for the backend that was borrowed. That backend may know a newer schema,
+// or may read string literals in another way. Arguments and results are those of parseThere.
 func (s *session) plannedThere(tmpl *template, declared *rewrite.Cursor) (*template, error) {
-	misleads := s.b.reading != 0 && tmpl.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads([]byte(tmpl.sql)) // nobody knew before it was lent
+	misleads := s.b.reading != 0 && tmpl.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads([]byte(tmpl.sql)) // unknown before the backend was borrowed
 	if !misleads && !s.outplanned() {
 		return tmpl, nil
 	}
@@ -181,15 +178,14 @@ func (s *session) plannedThere(tmpl *template, declared *rewrite.Cursor) (*templ
 	return tmpl, err
 }
 
-// nameStatement gives a client's name to a template; prev had it before. since is as in
-// clientStatement. Where answers are owed, an error before the Parse, or its own, gives
-// prev its name back.
+// nameStatement gives a client's name to a template. prev is the statement that had the name before, and since is as in
+// clientStatement. If an error answers this Parse or an earlier frame, prev gets the name again.
 func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStatement, since uint64) {
 	if !s.t.parsed.on {
 		s.logUndo(string(name), prev)
 	}
 	if s.t.owed.empty() {
-		if len(name) == 0 && !s.t.touched { // nobody refers to the one before
+		if len(name) == 0 && !s.t.touched { // nothing refers to the previous statement
 			s.forgetSpare()
 			s.spare = s.newStatement(tmpl, since)
 			s.unnamed = &s.spare
@@ -202,15 +198,14 @@ func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStateme
 	s.setStatement(string(name), &st)
 }
 
-// execute runs a portal: here, where Sluice answers its statement, else at the server. The
-// answer of the server is awaited only behind statements after which the session must know
-// how things stand: the end of a failed block, DEALLOCATE ALL, a RESET to be followed by
-// the client's startup values.
+// execute runs a portal, in Sluice if Sluice answers the statement, else at the server. It waits for the server's
+// answer only if later frames depend on it. That is so for the end of a failed block, DEALLOCATE ALL, and a RESET of
+// startup values.
 func (s *session) execute(frame []byte) error {
-	// Behind a text that nobody here has read nothing is sent before the server has answered: where that is a
-	// typing mistake, the server skips the rest of the group, and a return to the savepoint stays possible.
+	// After a statement that Sluice could not parse, execute waits for the server's answer before it sends more. On a
+	// syntax error the server skips the rest of the group, and ROLLBACK TO SAVEPOINT must remain possible.
 	if s.t.unreadRuns && len(s.tx.marks) > 0 && !s.t.owed.empty() {
-		frame = bytes.Clone(frame) // the buffer may move
+		frame = bytes.Clone(frame) // the buffer may be reused
 		if err := s.makeAnswer(); err != nil || s.t.skip {
 			return err
 		}
@@ -228,18 +223,18 @@ func (s *session) execute(frame []byte) error {
 		return s.executeDeclare(name, p)
 	case !p.open && s.stored[string(name)] != nil:
 		return s.executeStored(string(name), frame)
-	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
+	case s.b == nil, len(name) == 0 && !p.open: // the backend may still have an unnamed portal that Sluice opened
 		return errNoPortal(name)
 	case p.done:
 		return s.executeAgain(name, p.plan.Single())
 	}
 	if p.plan == nil {
-		p.plan = functionPlan // a cursor made in SQL
+		p.plan = functionPlan // a cursor that SQL opened, say in a function
 	}
 	if err := s.readyFor(p.plan); err != nil {
 		return err
 	}
-	if err := s.mayRemember(p.plan); err != nil { // many may have been bound before the first is executed
+	if err := s.mayRemember(p.plan); err != nil { // a client may bind many portals before it executes the first
 		return err
 	}
 	if err := s.answersInPlace(name, &p); err != nil {
@@ -251,15 +246,14 @@ func (s *session) execute(frame []byte) error {
 	return s.executeThere(p, frame)
 }
 
-// executeThere has the server run a portal, which frame executes; the backend is lent. Behind what
-// moves the session elsewhere the answer is awaited (execute).
+// executeThere sends the client's Execute frame to the server; a backend is lent. It waits for the answer only in the
+// cases that execute lists.
 func (s *session) executeThere(p portal, frame []byte) error {
 	if bad := s.discardFails(p.plan.Single()); s.t.ranLocal && bad != nil {
 		return bad
 	}
 	s.notePortal(p)
-	// The entry is owed before the frame is added, as everywhere: an answer may come as
-	// soon as a buffer is full.
+	// The entry must be pushed before add, which may write a full buffer: the answer may follow at once.
 	s.tx.notesRun(p.plan)
 	o := s.pushRun(wire.Execute, p.plan)
 	s.t.owed.weigh(owedSettings(p.plan))
@@ -280,15 +274,14 @@ func (s *session) executeThere(p portal, frame []byte) error {
 	return s.awaitExecuted(&p, revives)
 }
 
-// awaitExecuted has the server answer an Execute behind which the session must know how things
-// stand: statements that the client prepares next must not be forgotten with the rest, nor refused
-// for a failure that is over. revives: the statement ends a failed block, in whole or in part.
+// awaitExecuted waits for the server's answer to an Execute that drops prepared statements or ends a failed block.
+// Later frames of the group need the result. revives: the statement ends a failed block, or returns to a savepoint of
+// it.
 func (s *session) awaitExecuted(p *portal, revives bool) error {
 	if err := s.makeAnswer(); err != nil || !revives || s.t.skip {
 		return err
 	}
-	// No ReadyForQuery tells it before the Sync, and the frames until then are judged by
-	// the status.
+	// The server sends no ReadyForQuery before the Sync, but the frames before it are judged by this status.
 	s.b.status = 'I'
 	if tx := p.plan.Single().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
 		s.b.status = 'T'
@@ -296,9 +289,8 @@ func (s *session) awaitExecuted(p *portal, revives bool) error {
 	return nil
 }
 
-// noteExecute notes what a portal that is about to be executed will have done: how later
-// texts are parsed, what may be committed, what a replay sends. frame is the client's
-// Execute; its last four bytes are the limit on rows. bound may be nil.
+// noteExecute records what a portal that is about to run may change: parsing of later texts, possible commits, the log.
+// frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
 func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 	t, plan := s.t, p.plan
 	t.ran(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
@@ -315,18 +307,18 @@ func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 	}
 	ends := st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback
 	if ends {
-		s.closePortals() // they end with their transaction
+		s.closePortals() // portals end with their transaction
 	}
 	if endsBlock(st.Tx.Verb) || discardsAll(st) {
 		s.startsAnew()
 	}
-	if ends || discardsAll(st) { // which commits at once
+	if ends || discardsAll(st) { // DISCARD ALL commits at once
 		t.executed, t.ranLocal = false, false
 	}
 }
 
-// deallocatesAll reports whether a statement drops all that are prepared: those of the
-// backend, which serve other clients too, included.
+// deallocatesAll reports whether a statement drops all prepared statements of the backend, those of other clients
+// included.
 func deallocatesAll(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	return st != nil && (st.Does == rewrite.DeallocatesAll || discardsAll(st))

@@ -7,51 +7,50 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// handler is what Sluice does about the statements of one value of rewrite.Does. The server does each part
-// whose function is nil. All functions are called in a turn.
+// handler defines how Sluice handles the statements of one rewrite.Does value. If a function is nil, the server does
+// that part. All functions are called during a turn.
 type handler struct {
-	// server says that the server runs the statement in any case.
+	// server means that the server always runs the statement.
 	server bool
-	// parses reports whether Sluice answers the Parse. It may where it does the statement at some times only:
-	// the server accepts any such text. nil: the server parses the text.
+	// parses reports whether Sluice answers the Parse itself. It may also do so if Sluice runs the statement only
+	// sometimes, since the server accepts every text of this kind. nil: the server parses the text.
 	parses func(*session, *rewrite.Statement) bool
-	// here reports whether Sluice does the statement by itself, as the session stands now. No failed block asks.
+	// here reports whether Sluice runs the statement itself in the session's current state. It is not called in a failed
+	// block.
 	here func(*session, *rewrite.Statement) bool
-	// query does a simple Query of the statement alone and ends the turn, save for an error for the client. done
-	// is false where the server gets the text.
+	// query runs a simple Query that has only this statement, and ends the turn. The error is for the client, and does not
+	// end the turn. done is false if the server must get the text.
 	query func(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error)
-	// early does what query does, in front of the parts of a transaction (readQuery). It ends the turn where here
-	// allows it.
+	// early runs a simple Query before the parts of a transaction are (readQuery), if here returns true. It ends the turn.
 	early func(s *session, st *rewrite.Statement, sql []byte) error
-	// params is the ParameterDescription; nil: the statement has no parameters. The error is for the client.
+	// params returns the ParameterDescription. nil: the statement has no parameters. The error is for the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
-	// execute is the Execute of a portal, where that is more than run. The error is for the client.
+	// execute handles an Execute that needs more than run does. The error is for the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error
-	// run does the statement, and returns its answer without columns and tag. several: it is one of a
-	// multi-statement query. The error is for the client, or the session's end.
+	// run runs the statement and returns its answer without RowDescription and CommandComplete. several: the statement is
+	// part of a multi-statement query. The error is for the client, or ends the session.
 	run func(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error)
-	// columns is the RowDescription of the one row of the answer; nil: the answer has no row.
+	// columns returns the RowDescription of the answer's single row. nil: the answer has no row.
 	columns func(*rewrite.Statement) []byte
-	// tag is the command tag of the answer.
+	// tag returns the command tag, such as "SHOW".
 	tag func(*rewrite.Statement) string
-	// again is the tag of a second Execute of the portal; nil or "": that is an error.
+	// again returns the tag of a second Execute of the portal. nil or "": a second Execute is an error.
 	again func(*rewrite.Statement) string
-	// reads says that the statement changes nothing.
+	// reads means that the statement changes nothing.
 	reads bool
-	// place says what becomes of the statement in a multi-statement query; nil: the server does it.
+	// place decides how a multi-statement query handles the statement. nil: the server runs it.
 	place func(*division, *rewrite.Statement) place
 }
 
-// handlers is what becomes of a statement, by what it does. A text may have the features of two values, and
-// rewrite gives it one: what a rule answers or carries out comes before what the statement is by its first
-// word, and that before Executes. Any value may have Statement.Asks, which counts where the server gets the
-// statement (division.server). Beside the table, in front of it:
+// handlers maps each rewrite.Does value to its handler. rewrite picks one value for each statement. Rules that answer
+// or carry it out come first, then values by its first word, then Executes. Statement.Asks may be set with any value,
+// and matters only if the server gets the statement (division.server). These cases precede the table:
 //
-//	savepoints    emulated ones, in any text (emulates)
-//	failed block  without a server nothing but its end is taken (failedHere)
-//	cursors       UsesCursor, and ClosesAll where something is open (runsCursor)
-//	early         a Query whose handler does it in front of parts (doesEarly)
-//	behind frames of a group a Query is one of several statements: place decides (substituted)
+//	savepoints    emulated savepoints in any text (emulates)
+//	failed block  if no server has it, only its end is accepted (failedHere)
+//	cursors       UsesCursor, and ClosesAll while a portal is open (runsCursor)
+//	early         a Query whose handler runs before the parts of a transaction (doesEarly)
+//	after frames of a group: the Query is handled like a multi-statement query, by place (substituted)
 var handlers = [rewrite.DoesCount]handler{
 	rewrite.ServerOnly:   {server: true, place: (*division).server},
 	rewrite.Executes:     {server: true, place: (*division).executes},
@@ -86,7 +85,7 @@ var handlers = [rewrite.DoesCount]handler{
 		run: (*session).performChanges, columns: result.ConfigColumns, tag: result.Tag("SELECT 1"), again: result.Tag("SELECT 0"), place: (*division).configures},
 	rewrite.SetsRow: {parses: always, here: changesHere, query: queryHere,
 		run: (*session).performChanges, columns: result.ConfigColumns, tag: result.Tag("SELECT 1"), again: result.Tag("SELECT 0"), place: (*division).configures},
-	// Bind makes a statement of constants of this one (bindValues); a Query has no values.
+	// bindValues turns a bound statement of this kind into one with constants. A simple Query has no values to bind.
 	rewrite.BindsConfig: {parses: always, here: bindsHere, query: queryHere, params: result.ValueParams,
 		run: (*session).performChanges, columns: result.ConfigColumns, tag: result.Tag("SELECT 1"), again: result.Tag("SELECT 0"), place: (*division).configures},
 	rewrite.Deallocates: {parses: always, here: deallocatesHere, query: queryHere,
@@ -102,15 +101,15 @@ var handlers = [rewrite.DoesCount]handler{
 		execute: (*session).executeControl, place: (*division).begins},
 	rewrite.SetsModes: {parses: (*session).foldsModes, here: (*session).foldsNow, query: (*session).controlLocally,
 		execute: (*session).executeControl, place: (*division).setsModes,
-		run: (*session).performChanges, tag: result.Tag("SET")}, // at its place behind a BEGIN (division.begin)
+		run: (*session).performChanges, tag: result.Tag("SET")}, // run where it follows a BEGIN in one Query (division.begin)
 	rewrite.Saves: {query: (*session).controlLocally, execute: (*session).executeControl, place: (*division).server},
 	rewrite.Ends:  {query: (*session).controlLocally, execute: (*session).executeControl, place: (*division).server},
 }
 
 func always(*session, *rewrite.Statement) bool { return true }
 
-// queryHere does a Query of a statement that Sluice does as the session stands; where it does not, a RESET may
-// still go to the server as another statement.
+// queryHere runs a simple Query in Sluice if the session's state allows. If not, resetLocally may replace a RESET by
+// another statement for the server.
 func queryHere(s *session, plan *rewrite.Plan, _ []byte) (done bool, err error) {
 	if !s.localStatement(plan.Single()) {
 		return s.resetLocally(plan)
@@ -121,7 +120,7 @@ func queryHere(s *session, plan *rewrite.Plan, _ []byte) (done bool, err error) 
 	return true, s.ready()
 }
 
-// carriedOut counts the statements that do carries out.
+// carriedOut wraps do so that metrics count the statements that do runs.
 func carriedOut(do func(*session, *rewrite.Statement) ([][]byte, error)) func(*session, *rewrite.Statement, bool) ([][]byte, error) {
 	return func(s *session, st *rewrite.Statement, _ bool) ([][]byte, error) {
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
@@ -134,24 +133,24 @@ func carriedOut(do func(*session, *rewrite.Statement) ([][]byte, error)) func(*s
 	}
 }
 
-// executeAlone runs a statement whose Execute the pipeline does not see as one of its own.
+// executeAlone runs a statement by runLocal, without counting it as a statement of the client's pipeline.
 func executeAlone(s *session, st *rewrite.Statement, _ string) error {
 	return s.runLocal(st, false, false)
 }
 
-// doesEarly reports whether Sluice does a statement by itself, in front of the parts of a transaction; nil is none.
+// doesEarly reports whether st has an early handler that may run now. st may be nil.
 func (s *session) doesEarly(st *rewrite.Statement) bool {
 	return st != nil && s.srv.handlers[st.Does].early != nil && s.localStatement(st)
 }
 
-// copiesHere reports whether INSERTs carry out a COPY FROM STDIN.
+// copiesHere reports whether Sluice replaces COPY FROM STDIN by INSERTs, which it does for DSQL.
 func copiesHere(s *session, _ *rewrite.Statement) bool { return s.srv.cfg.Kind == DSQL }
 
 func copyConfig(srv *Server) copyin.Config {
 	return copyin.Config{MaxStatementBytes: srv.cfg.MaxStatementBytes, MaxMessageBytes: srv.cfg.MaxMessageBytes, Retry: &srv.cfg.Retry.Policy, Committed: srv.metrics.CopyBatch}
 }
 
-// queryCopy carries out a COPY of a simple Query.
+// queryCopy runs a COPY FROM STDIN that came in a simple Query.
 func queryCopy(s *session, st *rewrite.Statement, sql []byte) error {
 	if err := copyin.Run(featureSession{s}, st, sql, copyConfig(s.srv)); err != nil {
 		return err
@@ -159,7 +158,7 @@ func queryCopy(s *session, st *rewrite.Statement, sql []byte) error {
 	return s.ready()
 }
 
-// executeCopy takes the data of a COPY that a portal runs. The Sync finishes it.
+// executeCopy receives the data of a COPY FROM STDIN that a portal runs. The INSERTs finish at the Sync.
 func executeCopy(s *session, st *rewrite.Statement, sql string) error {
 	c, err := copyin.Receive(featureSession{s}, st, []byte(sql), copyConfig(s.srv))
 	if err == nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Statements that Sluice answers, alone in a Query (answerLocally) or by a portal (executeLocal), by the table
-// in handlers.go: settings that no server keeps, DEALLOCATE, what a rule of package rewrite answers. strung.go
-// has multi-statement queries, control.go BEGIN and the ends of blocks, package result the frames.
+// This file answers statements without the server: alone in a Query (answerLocally), or in a portal (executeLocal).
+// Examples are SET of a setting that Sluice stores, SHOW, DEALLOCATE, and statements that a rewrite rule answers. The
+// table in handlers.go selects them. strung.go has multi-statement queries, control.go BEGIN, COMMIT and ROLLBACK.
 
-// answerLocally answers a simple Query that no server need see. done is false when one
-// must; else the turn is over, unless the error is for the client.
+// answerLocally answers a simple Query without the server. If done is false, the server must get the text. If done is
+// true, the turn is over, or the error is for the client.
 func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	t := s.t
 	if s.emulates(plan) {
@@ -30,7 +30,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if st := plan.Single(); s.runsCursor(st) {
 		return true, s.cursorQuery(plan, st)
 	}
-	// Behind frames of a group the answer has a place in the server's order: see substituted.
+	// After frames of an open Sync group the answer must keep its place among the server's answers: see substituted.
 	if t.touched {
 		return false, nil
 	}
@@ -67,20 +67,20 @@ func (s *session) shows(st *rewrite.Statement) bool {
 	return s.settings.Shows(st.Show) || s.tellsMode(st.Show)
 }
 
-// localNow reports whether the single statement of a plan is answered locally as things
-// stand. The answer may be another one a frame later.
+// localNow reports whether Sluice would answer the plan's single statement in the session's current state. A later
+// frame may change the result.
 func (s *session) localNow(plan *rewrite.Plan) bool {
 	return s.maybeLocal(plan) && s.localStatement(plan.Single())
 }
 
-// localStatement decides for one statement. In a failed block nothing is answered here: the server has to refuse it.
+// localStatement reports whether Sluice answers st now. In a failed block it never does: the server has to refuse st.
 func (s *session) localStatement(st *rewrite.Statement) bool {
 	here := s.srv.handlers[st.Does].here
 	return here != nil && s.status() != 'E' && here(s, st)
 }
 
-// changesHere reports whether changes of settings are made here as things stand. A reset outside a
-// transaction only changes what the next backend will be given.
+// changesHere reports whether Sluice makes the statement's changes of settings itself. A RESET outside a transaction
+// only changes which settings Sluice applies to the session's next backend.
 func changesHere(s *session, st *rewrite.Statement) bool {
 	switch {
 	case s.answersSetting(st), s.answersDiscard(st), s.setsSeveral(st):
@@ -91,20 +91,20 @@ func changesHere(s *session, st *rewrite.Statement) bool {
 	return s.resetsCarried(st)
 }
 
-// deallocatesHere reports whether a DEALLOCATE is about statements of Sluice's. Those that a pinned
-// session has prepared in SQL are on its backend. Those that it has prepared by the protocol
-// are Sluice's, and names of Sluice's own are nobody's.
+// deallocatesHere reports whether Sluice runs a DEALLOCATE itself. A pinned session may have run SQL PREPARE, and these
+// statements are on its backend. Sluice itself handles names of protocol-level statements, and refuses the names that
+// it uses at the backend.
 func deallocatesHere(s *session, st *rewrite.Statement) bool {
 	return !s.pinned || st.Does == rewrite.Deallocates && (s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate))
 }
 
-// resetsCarried reports whether a statement does nothing but reset settings that go with
-// the client: with no transaction open, it is enough to remember that.
+// resetsCarried reports whether a statement only resets settings that Sluice applies to each backend. Outside a
+// transaction Sluice then records the reset, and the server need not run the statement.
 func (s *session) resetsCarried(st *rewrite.Statement) bool {
 	for i := range st.Changes {
 		c := &st.Changes[i]
 		switch c.Action {
-		case rewrite.DiscardAll: // it ends the transaction that it runs in
+		case rewrite.DiscardAll: // DISCARD ALL ends its transaction
 		case rewrite.ResetAll:
 			if s.setsBegin() {
 				return false
@@ -120,8 +120,8 @@ func (s *session) resetsCarried(st *rewrite.Statement) bool {
 	return true
 }
 
-// setsBegin reports whether settings say how a transaction begins. The server begins one at the first frame of a group,
-// and a reset in the group does not change it: so the server has to see such a reset.
+// setsBegin reports whether the session has a default_transaction_ setting. The server must then see a reset, because a
+// group's frames share one transaction, whose modes its first frame fixes.
 func (s *session) setsBegin() bool {
 	for _, set := range [...]*settings.Values{s.settings.InForce, s.settings.Startup} {
 		for name := range set.SQL {
@@ -133,8 +133,8 @@ func (s *session) setsBegin() bool {
 	return false
 }
 
-// discardFails is PostgreSQL's error of a DISCARD ALL in a block, or behind another statement of its pipeline;
-// nil for any other statement, or none. A server says so itself where it knows the statement and has seen the other.
+// discardFails returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, else
+// nil. Sluice needs it where the server has not seen the BEGIN or the other statement, or does not support DISCARD ALL.
 func (s *session) discardFails(st *rewrite.Statement) *wire.Error {
 	switch {
 	case st == nil || !discardsAll(st) || s.status() == 'E':
@@ -147,15 +147,14 @@ func (s *session) discardFails(st *rewrite.Statement) *wire.Error {
 	return nil
 }
 
-// answersDiscard reports whether a statement is a DISCARD ALL of a server that knows no
-// such. With a dedicated backend nothing is answered here at all.
+// answersDiscard reports whether st is a DISCARD ALL that Sluice runs because the server, DSQL, does not support it. A
+// session with a dedicated backend sends everything to the server.
 func (s *session) answersDiscard(st *rewrite.Statement) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && discardsAll(st)
 }
 
-// answersSetting reports whether a statement's changes of settings are all Sluice's to
-// make. A session of DSQL always has its own authorization, unless it has set a role: so a
-// reset of the role or of the authorization changes nothing there.
+// answersSetting reports whether Sluice makes all of a statement's changes of settings. On DSQL, a session that has set
+// no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers these too.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
 	if !resetsRole(st) {
 		return st.Values() == 0 && s.srv.treat.Local(st)
@@ -164,23 +163,23 @@ func (s *session) answersSetting(st *rewrite.Statement) bool {
 		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o owed) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
 }
 
-// resetsRole reports whether a statement does nothing but return to the session's own role.
+// resetsRole reports whether a statement only returns to the session's own role, such as RESET ROLE.
 func resetsRole(st *rewrite.Statement) bool {
 	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && ofRole(&st.Changes[0])
 }
 
-// setsRole reports whether a statement sets another role, for its transaction or longer. Where one is owed, or stands
-// in front in a string, nobody knows yet whether it succeeds: a reset behind it is the server's to judge.
+// setsRole reports whether a statement sets another role, for its transaction or longer. While its answer is awaited, a
+// RESET ROLE after it goes to the server, since nobody knows whether the role was set.
 func setsRole(st rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action <= rewrite.SetLocal && ofRole(&c) })
 }
 
-// ofRole reports whether a change is about who the session is. With the authorization PostgreSQL
-// sets the role back as well, so that a reset of either is a reset of what SET LOCAL ROLE has set.
+// ofRole reports whether a change sets or resets the role or the session authorization. In PostgreSQL, RESET SESSION
+// AUTHORIZATION resets the role too, so both resets undo a SET LOCAL ROLE.
 func ofRole(c *rewrite.Change) bool { return c.Name == "role" || c.Name == "session_authorization" }
 
-// runLocal answers one statement: describe says whether its rows need describing, several that others stand in its
-// string. An error is for the client. The answer stands behind all that is owed.
+// runLocal answers one statement after all replies that are pending. describe: the answer includes a RowDescription.
+// several: the statement is part of a multi-statement query. The error is for the client.
 func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error {
 	if st.Does == rewrite.ClosesAll && len(s.portals) > 0 {
 		return errPortalsOpen
@@ -195,11 +194,10 @@ func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error 
 	return s.tell(frames...)
 }
 
-// perform does one statement and returns its answer: a RowDescription where describe asks
-// for one, rows, notices, the tag. Its effects are of the client's transaction: those on
-// settings end with a rollback (settings.Client.EndKept). An error is for the client.
+// perform runs one statement in Sluice and returns the frames of its answer; describe adds a RowDescription. Changes of
+// settings belong to the client's transaction, and a rollback undoes them. The error is for the client.
 func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
-	if !several { // a string's are judged as a whole
+	if !several { // a multi-statement query was checked as a whole
 		if err := s.deniesAnswer(st); err != nil {
 			return nil, err
 		}
@@ -214,7 +212,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	return append(frames, wire.AppendCommand(nil, h.tag(st))), nil
 }
 
-// runTag answers a statement of which a rule has said the tag, with its notices and warnings.
+// runTag answers a statement with the command tag that a rewrite rule chose, and with its notices and warnings.
 func runTag(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 	frames = s.noticesOf(st)
@@ -227,14 +225,14 @@ func runTag(s *session, st *rewrite.Statement, several bool) (frames [][]byte, e
 	return frames, nil
 }
 
-// runVoid answers a query of a function that returns void.
+// runVoid answers a query that calls a function returning void, such as SELECT pg_advisory_unlock_all().
 func runVoid(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, err error) {
 	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 	return [][]byte{result.Row("")}, nil
 }
 
-// runCloseAll and runDiscardSequences free what the session holds here. A rollback undoes none of it, as in
-// PostgreSQL. An error is a bug.
+// runCloseAll and runDiscardSequences release what Sluice holds for the session. As in PostgreSQL, a rollback undoes
+// neither. An error is a bug.
 func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.dropAllStored()
 	return runTag(s, st, several)
@@ -261,15 +259,15 @@ func runShow(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err er
 	return [][]byte{result.Row(value)}, nil
 }
 
-// performChanges makes a statement's changes of settings, and returns warnings, or the row that
-// set_config answers with: the values as they are behind each change.
+// performChanges makes a statement's changes of settings and returns its warnings. For set_config it returns the row of
+// values, each as its change left it.
 func (s *session) performChanges(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	if err := s.discardFails(st); err != nil {
 		return nil, err
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
 	var values []string
-	if resetsRole(st) { // it has its own
+	if resetsRole(st) { // resetsRole statements name their answer in Told
 		if len(st.Told) == 0 {
 			return nil, nil
 		}
@@ -290,7 +288,7 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 			}
 			values = append(values, value)
 		}
-		// set_config warns of nothing, but of what a choice gives up the client is told however it chooses.
+		// set_config returns no warnings, except about Sluice's own options: those are sent however the client sets them.
 		if frame != nil && (st.Told == nil || settings.IsOwn(st.Changes[i].Name)) {
 			frames = append(frames, frame)
 		}
@@ -301,13 +299,13 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 	return frames, nil
 }
 
-// runDeallocate forgets one of the client's statements. An error is for the client.
+// runDeallocate removes one of the client's prepared statements. The error is for the client.
 func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
 	name := st.Deallocate
 	if s.stmts[name] == nil {
 		return nil, errNoStatement([]byte(name))
 	}
-	// When the multi-statement query is run again the name has to be there once more.
+	// A replay of the multi-statement query needs the statement again.
 	if was := s.t.atString; was != nil {
 		was.gone = append(was.gone, undo{name: name, prev: s.stmts[name]})
 	}
@@ -315,8 +313,8 @@ func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, 
 	return nil, nil
 }
 
-// change makes one change of a setting, or DISCARD ALL; frame is what goes in front of the tag, a warning for one.
-// DISCARD ALL leaves nothing of the session, and so gives up a backend that it keeps.
+// change makes one change of a setting, or runs DISCARD ALL. The frame, a warning or nil, precedes the command tag.
+// DISCARD ALL also releases a backend that the session was pinned to.
 func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err error) {
 	if settings.IsOwn(c.Name) {
 		return s.choose(c, several)
@@ -330,7 +328,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 		s.srv.observers.discarded(s)
 		switch {
 		case s.b == nil:
-		case s.t.touched: // it leaves its backend at the turn's end
+		case s.t.touched: // the session returns its backend at the end of the turn
 			if s.keeps() {
 				s.sequences.Void()
 			}
@@ -343,11 +341,11 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	return nil, err
 }
 
-// errPortalsOpen refuses CLOSE ALL, which closes the portals of the protocol too.
+// errPortalsOpen refuses CLOSE ALL while protocol-level portals are open, which CLOSE ALL would have to close too.
 var errPortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
 	Hint: "Close them one by one, or end the transaction."}
 
-// noticesOf are what the client is told in front of the tag of a statement that is answered.
+// noticesOf returns the NoticeResponse frames that precede the command tag of a statement that Sluice answers.
 func (s *session) noticesOf(st *rewrite.Statement) (frames [][]byte) {
 	if len(st.Notices) == 0 || !s.hearsNotices() {
 		return nil
@@ -359,17 +357,17 @@ func (s *session) noticesOf(st *rewrite.Statement) (frames [][]byte) {
 	return frames
 }
 
-// hearsNotices reports whether the client wants messages of the level NOTICE. Where the server
-// keeps the setting, nobody here knows, and it is taken for the default.
+// hearsNotices reports whether client_min_messages lets NOTICE messages through. If the value is only at the server,
+// Sluice assumes the default, which does.
 func (s *session) hearsNotices() bool {
 	level := s.leastMessages()
 	return level != "warning" && level != "error"
 }
 
-// hearsWarnings is hearsNotices for messages of the level WARNING.
+// hearsWarnings reports whether client_min_messages lets WARNING messages through.
 func (s *session) hearsWarnings() bool { return s.leastMessages() != "error" }
 
-// leastMessages is the client's client_min_messages; "" where nobody here knows.
+// leastMessages returns the client's client_min_messages in lower case, or "" if Sluice does not know the value.
 func (s *session) leastMessages() string {
 	const level = "client_min_messages"
 	if !s.settings.Shows(level) {
@@ -378,5 +376,5 @@ func (s *session) leastMessages() string {
 	return strings.ToLower(s.settings.Shown(level))
 }
 
-// codeNotice is the SQLSTATE of a notice that has none of its own, as PostgreSQL gives it.
+// codeNotice is the SQLSTATE that PostgreSQL gives a notice without a code of its own.
 const codeNotice = "00000"

@@ -6,25 +6,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// observer is what one feature does at fixed points of a session's life. A nil function does nothing. The session's
-// goroutine calls all functions, in the order of the table observers. The points that each transaction passes call
-// observers only if a feature wants that: watched of the Server and of the transaction say so.
+// observer holds the functions that one feature runs at fixed points of a session's life. A nil function does nothing.
+// The session's goroutine calls them in the order of the table observers. Points that every transaction passes call
+// observers only if the server's or the transaction's field watched is set.
 type observer struct {
 	name string
-	// attached is called before a transaction begins on the idle backend, once Server.watched is set. The error is a
-	// lost backend.
+	// attached is called before a transaction begins on an idle backend, if Server.watched is set. An error means that the
+	// backend is lost.
 	attached func(s *session) error
-	// detaching is called before the backend is closed. Backends that go back to the reservoir are not observed.
+	// detaching is called before the backend is closed. It is not called for a backend that returns to the reservoir.
 	detaching func(s *session)
-	// ran is called when the server has run a statement for o, or a part of its rows. A tag of nil says that the portal
-	// has more rows; st of nil, that the statement is unknown. Statements of a plan that only reads, or that is a
-	// single write, are not observed: they are most, and completed calls by name what these two need.
+	// ran is called after the server ran a statement for o, or returned a part of its rows. tag is nil if the portal has
+	// more rows. st is nil if the statement is unknown. ran is not called for plans that only read or are a single write,
+	// since most are. completed calls the two features that need these plans.
 	ran func(s *session, o *owed, st *rewrite.Statement, tag []byte)
-	// ended is called when an answer ends a block: the server's, or Sluice's own if the server has not seen the block.
-	// Another transaction may follow in the request.
+	// ended is called when a block ends, by the server's answer or by Sluice's own if no server has seen the block.
+	// Another transaction may follow in the same request.
 	ended func(s *session, committed bool)
-	// settled is called when the session is in no transaction any more, if transaction.watched is set. A lost backend
-	// may have ended it: then committed is false.
+	// settled is called when the session has left its transaction, if transaction.watched is set. committed is false if a
+	// lost backend ended the transaction.
 	settled func(s *session, committed bool)
 	// discarded is called for a DISCARD ALL that Sluice answers itself.
 	discarded func(s *session)
@@ -46,12 +46,12 @@ var observers = observerTable{
 	{name: "mapping", settled: mappingSettled},
 }
 
-// observed reports whether the statements of a plan meet the observers.
+// observed reports whether observers' ran is called for the statements of a plan.
 func observed(plan *rewrite.Plan) bool {
 	return plan.Kind > rewrite.Read && (plan.Kind != rewrite.Write || len(plan.Statements) != 1)
 }
 
-// observerTable has a method for each point, which calls the functions of all rows.
+// observerTable has a method for each point, which calls that function of all observers.
 type observerTable []observer
 
 func (table observerTable) attached(s *session) (err error) {
@@ -103,7 +103,7 @@ func (table observerTable) end(s *session, committed bool, point func(*observer)
 	}
 }
 
-// hasChange reports whether a statement makes a change of one of those kinds.
+// hasChange reports whether a statement makes a change of one of the kinds.
 func hasChange(st *rewrite.Statement, kinds ...rewrite.Action) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return slices.Contains(kinds, c.Action) })
 }

@@ -9,65 +9,62 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The owed queue: one entry for each frame that the server will answer, and one for each
-// answer that Sluice makes up, in the order in which the client expects them. Handlers of
-// frames push, reply.go pops. With the entries goes what an error must take back of the
-// client's names.
+// This file implements the queue of pending replies. Each entry is a frame that the server will answer, or an answer
+// that Sluice makes up, in the client's order. Handlers of frames push entries, reply.go pops them. The queue also
+// holds undos: changes of the client's statement names that an error takes back.
 
-// owed is one reply that the client is owed, or that the backend owes us.
+// owed is one pending reply: the client waits for it, or Sluice itself does.
 type owed struct {
-	// kind is the type of the frame that asked: P B D E C S Q F; 0 is synthetic:
-	// its bytes stand in for a reply that the backend was never asked for. Such an
-	// entry is never the head: with nothing before it, it is written at once.
+	// kind is the type of the frame to answer: P B D E C S Q F. 0 marks a reply that Sluice made up, with its frames in
+	// bytes. Such an entry is never first in the queue, since it is sent once nothing precedes it.
 	kind byte
-	// swallow: asked by us; the client must not see the answer.
+	// swallow: Sluice sent the frame on its own account, and hides the answer from the client.
 	swallow bool
-	// apart, of P, B and D of statements: the session's view of names may have been its own by then.
+	// apart, for P, B and D: tables may have had other meanings in this session than in others (session.apart).
 	apart bool
-	// done: the reply has begun to arrive (rows, a tag of a longer query).
+	// done: a part of the reply has arrived, such as rows, or the tag of a multi-statement query's first statement.
 	done bool
-	tags int32 // Q: how many statements have ended
-	// split is the form in two parts that the statement was sent in, if any.
+	tags int32 // Q: number of statements that have ended
+	// split is the two-statement form in which the statement was sent, or nil.
 	split *rewrite.Split
-	// shift, of Q: how many characters of the client's text stand in front of what was sent.
+	// shift, for Q: number of characters of the client's text in front of the text that was sent.
 	shift      int
-	tmpl       *template        // P: being prepared; B: being bound; D: being described
-	stmt       *serverStatement // P, C of ours: what the backend is to hold or drop
-	clientStmt *clientStatement // D: whose client is to be told; B: which one is bound
-	plan       *rewrite.Plan    // E, Q: what runs
-	text       string           // E: of the prepared statement that runs; "" when unknown
-	bound      *boundDelete     // E: what it takes to run it in batches; nil: it is not
-	// reply handles the answer, of which the client does not get all as it comes; nil: it does.
+	tmpl       *template        // P: to prepare; B: to bind; D: to describe
+	stmt       *serverStatement // P, C by Sluice: the statement that the backend prepares or closes
+	clientStmt *clientStatement // D: gets the description; B: is bound
+	plan       *rewrite.Plan    // E, Q: of the text that runs
+	text       string           // E: of the prepared statement; "" if unknown
+	bound      *boundDelete     // E: for running it in batches; nil: not possible
+	// reply handles the server's answer if the client must not get it unchanged. nil: the client gets it unchanged.
 	reply reply
-	bytes []byte // of a synthetic answer
+	bytes []byte // frames of a made-up answer
 }
 
-// A reply handles the server's answer to one entry that the client must not get as it comes.
-// A feature implements it beside its other code. An entry without a reply meets no call of it.
+// A reply handles the server's answer to one entry whose answer the client must not get unchanged. Features implement
+// it. An entry without a reply makes no interface call.
 type reply interface {
-	// frame is called for each frame of the answer in its order, and for notices that come meanwhile.
-	// Errors go to fails, and rows that pass by unseen (turn.looks) to nobody. With undecided the frame
-	// means what it means without a reply. Else frame has done all that the frame asks for: it has popped
-	// the entry where the frame is the answer's last, and the verdict says whether the frame passes.
-	// The error is a lost backend, or the session's end.
+	// frame is called for each frame of the answer in order, and for notices in between. It is not called for errors, or
+	// for rows that turn.looks does not ask for. undecided means that the frame is handled as without a reply. Any other
+	// verdict says whether the frame passes. frame has then done the rest, and popped the entry if the answer is complete.
+	// The error is a lost backend, or ends the session.
 	frame(s *session, o *owed, f answer.Frame) (verdict, error)
-	// fails is called instead for an error of the server's, with its payload; nil: it has nothing to say.
+	// fails is called for the payload of an ErrorResponse instead. nil: the error passes unchanged.
 	fails(s *session, o *owed, payload []byte) *answer.Error
 }
 
-// A rowReply also takes the rows of the answer, as they come from the server, cut anywhere.
+// A rowReply also gets the bytes of the answer's rows, in pieces of any length.
 type rowReply interface{ span(s *session, rows []byte) }
 
-// asSent is embedded by replies that implement a part of the interface.
+// asSent is embedded by replies that implement only one method of the interface.
 type asSent struct{}
 
 func (asSent) frame(*session, *owed, answer.Frame) (verdict, error) { return undecided, nil }
 func (asSent) fails(*session, *owed, []byte) *answer.Error          { return nil }
 
-// both are two replies of one entry: next gets the frames that first leaves undecided.
+// both combines two replies of one entry: next gets the frames for which first returns undecided.
 type both struct{ first, next reply }
 
-// chained returns a reply of both; next may be nil, and first as well.
+// chained returns a reply that calls first, then next. Either may be nil.
 func chained(first, next reply) reply {
 	switch {
 	case first == nil:
@@ -100,7 +97,7 @@ func (b *both) fails(s *session, o *owed, payload []byte) *answer.Error {
 	return b.next.fails(s, o, payload)
 }
 
-// fails returns what the entry's reply makes of an error; the zero value where it has none.
+// fails returns how the entry's reply changes an error, or the zero value if the error passes unchanged.
 func (o *owed) fails(s *session, payload []byte) answer.Error {
 	if o.reply != nil {
 		if f := o.reply.fails(s, o, payload); f != nil {
@@ -110,7 +107,7 @@ func (o *owed) fails(s *session, payload []byte) answer.Error {
 	return answer.Error{}
 }
 
-// hidden is the verdict on a frame that no reply has dealt with.
+// hidden returns the verdict on a frame that no reply handled: swallow or pass.
 func (o *owed) hidden() verdict {
 	if o.swallow {
 		return swallow
@@ -118,7 +115,7 @@ func (o *owed) hidden() verdict {
 	return pass
 }
 
-// hides reports whether the reply keeps a notice from the client.
+// hides reports whether the entry's reply hides a notice from the client.
 func (o *owed) hides(s *session, notice []byte) bool {
 	if o.reply == nil {
 		return false
@@ -127,8 +124,8 @@ func (o *owed) hides(s *session, notice []byte) bool {
 	return v == swallow
 }
 
-// expected is the answer to a statement of Sluice's own, or to one that stands for the client's: its first
-// word is in parse.FirstWords. Another tag means that the backend is out of step.
+// expected checks that the answer's command tag fits word, the statement's first word in lower case (parse.FirstWords).
+// Another tag means that the backend is out of step.
 type expected struct {
 	asSent
 	word string
@@ -143,41 +140,39 @@ func (e *expected) frame(s *session, _ *owed, f answer.Frame) (verdict, error) {
 	return undecided, nil
 }
 
-// boundary reports whether a ReadyForQuery answers the entry: an error before it ends
-// there.
+// boundary reports whether a ReadyForQuery ends the entry's answer. After an error the server skips frames up to it.
 func (o *owed) boundary() bool {
 	return o.kind == wire.Sync || o.kind == wire.Query || o.kind == wire.FunctionCall
 }
 
-// undo takes back a change of a client's statements whose frame the server skipped.
+// undo restores a client's statement name if the server skips the frame that changed it.
 type undo struct {
 	seq  uint64 // of the owed entry
 	name string
 	prev *clientStatement // nil: there was none
 }
 
-// owedQueue holds entries in the order of the frames that asked.
+// owedQueue holds pending replies in the order of the frames they answer.
 type owedQueue struct {
 	items []owed
 	head  int
-	// seq counts entries ever pushed; the head's is seq - len.
+	// seq counts the entries ever pushed. The first entry's number is seq - len + 1.
 	seq   uint64
 	undos []undo
-	// bytes is about what its entries hold that others may have given up: see weigh.
+	// bytes is the approximate size of what the entries hold, which others may no longer hold: see weigh.
 	bytes int
 }
 
-// len is how many answers are owed.
+// len returns the number of pending replies.
 func (q *owedQueue) len() int { return len(q.items) - q.head }
 
-// empty reports whether nothing is owed.
+// empty reports whether no reply is pending.
 func (q *owedQueue) empty() bool { return q.head == len(q.items) }
 
-// first returns the head entry; the queue must not be empty.
+// first returns the oldest entry. The queue must not be empty.
 func (q *owedQueue) first() *owed { return &q.items[q.head] }
 
-// push appends an entry and returns it for filling in; valid until the next push. The room
-// of entries that were popped is used again before the queue grows.
+// push appends an entry and returns it for filling in. The pointer is valid until the next push.
 func (q *owedQueue) push(kind byte) *owed {
 	if q.head > 0 && len(q.items) == cap(q.items) {
 		n := copy(q.items, q.items[q.head:])
@@ -195,8 +190,7 @@ func (q *owedQueue) push(kind byte) *owed {
 	return o
 }
 
-// pop removes the head. With the last entry the undos go: what they would take back has
-// been answered.
+// pop removes the first entry. With the last entry it also drops the undos, since no error can follow.
 func (q *owedQueue) pop() {
 	q.items[q.head] = owed{}
 	q.head++
@@ -206,20 +200,20 @@ func (q *owedQueue) pop() {
 	}
 }
 
-// forgetUndos lets go what errors would have taken back: nothing is owed.
+// forgetUndos drops all undos, because no reply is pending.
 func (q *owedQueue) forgetUndos() {
 	clear(q.undos)
 	q.undos, q.bytes = q.undos[:0], 0
 }
 
-// weigh notes that an entry, or an undo, holds so many bytes until all that is owed is answered.
+// weigh adds the size of an entry or undo to the queue's size, until the queue is empty.
 func (q *owedQueue) weigh(bytes int) { q.bytes += bytes }
 
-// long reports whether so much is owed that the server is to answer before anything is added.
+// long reports whether the queue is so long or large that the server must answer before another entry is pushed.
 func (q *owedQueue) long() bool { return q.len() >= maxOwed || q.bytes >= mostOwedBytes }
 
-// undoable notes what name meant before the entry pushed last: an error up to that entry
-// gives prev its name back.
+// undoable records prev, the statement that name meant before the latest entry. An error up to that entry gives the
+// name back to prev.
 func (q *owedQueue) undoable(name string, prev *clientStatement) {
 	q.undos = append(q.undos, undo{seq: q.seq, name: name, prev: prev})
 	q.weigh(len(name))
@@ -228,9 +222,8 @@ func (q *owedQueue) undoable(name string, prev *clientStatement) {
 	}
 }
 
-// failed is told of an error: it takes every entry up to the next boundary off the queue,
-// gives each to drop, and returns the undos they carry, the newest first. The boundary
-// itself stays: its ReadyForQuery still comes.
+// failed removes the entries that the server skips after an error, up to the next boundary, which stays. It calls drop
+// for each of them, and returns their undos, the newest first.
 func (q *owedQueue) failed(drop func(*owed)) []undo {
 	from := q.seq - uint64(q.len()) + 1
 	to := from
@@ -261,8 +254,8 @@ func (q *owedQueue) failed(drop func(*owed)) []undo {
 	return out
 }
 
-// lost returns the undos of all that is still owed, the newest first. Of a Parse that is
-// next to be answered the unnamed statement is gone all the same, as where it fails.
+// lost returns the undos of all pending replies, the newest first. If the first one answers a Parse of the unnamed
+// statement, that statement is gone, as after a failed Parse.
 func (q *owedQueue) lost() (out []undo) {
 	from := q.seq - uint64(q.len()) + 1
 	for _, u := range slices.Backward(q.undos) {
@@ -277,7 +270,7 @@ func (q *owedQueue) lost() (out []undo) {
 	return out
 }
 
-// reset forgets everything, for a backend that is gone or an attempt that is over.
+// reset empties the queue, after the backend is lost or an attempt has ended.
 func (q *owedQueue) reset() {
 	clear(q.items)
 	q.items, q.head = q.items[:0], 0

@@ -12,17 +12,16 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Pairing: a session gets a backend when the first frame needs one (ensureBackend), and gives it back when nothing ties
-// the session to it (settle). Handlers of frames call the former; relayed (downlink.go) and settleJob (rewritten.go)
-// call the latter at a ReadyForQuery.
+// This file pairs sessions with backends. ensureBackend borrows a backend when a frame first needs one. settle returns
+// the backend at a ReadyForQuery if nothing ties the session to it. The callers of settle are relayed (downlink.go) and
+// settleJob (rewritten.go).
 
-// ensureBackend makes sure that the session has a backend that stands where the client believes the server stands:
-// settings applied and, after a locally answered BEGIN, that BEGIN in front of what follows. On success the state is
-// busy, the outcome of what the turn sends counts from the backend's status, and the log of the transaction is open.
+// ensureBackend gives the session a backend in the state that the client expects. It applies settings and sends a BEGIN
+// that Sluice has answered. On success the session is busy, its turn's outcome starts from the backend's status, and
+// the log of its transaction is open.
 //
-// A *wire.Error is for the client. Either no backend is lent, and the session has been moved to the state that follows
-// (idle, or failed in a block), or one is lent, and refuse has to make the turn fail there as well. Any other error is
-// a lost backend or the session's end.
+// A *wire.Error is for the client. If no backend was lent, the session is now idle, or failed in a block. If one was
+// lent, refuse must make the turn fail at the server as well. Any other error is a lost backend, or ends the session.
 func (s *session) ensureBackend() error {
 	if s.state == busy {
 		return nil
@@ -40,7 +39,7 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.statement = 0
-	// In a block the server has the settings already.
+	// In a block the server already has the settings.
 	if s.b.status == 'I' && !s.dedicated {
 		s.b.sequences.History.Begin()
 		if err := s.applySettings(inBlock); err != nil {
@@ -54,7 +53,7 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.reported = s.b.reported
-	// The log begins behind the settings: a replay brings them to its backend by itself (borrowAgain).
+	// The log starts after the settings. A replay applies them to its backend without the log (borrowAgain).
 	s.startLogging()
 	s.t.outcome.Start(s.standing(s.b.status))
 	if inBlock {
@@ -67,10 +66,9 @@ func (s *session) ensureBackend() error {
 	return s.armTimeout()
 }
 
-// acquire borrows a backend, waiting no longer than the reservoir allows. asked says that the client has cancelled in
-// the same moment: the backend is lent all the same. With an error none is lent, the transaction is forgotten, and the
-// session stands where an error leaves it; a BEGIN that was answered before is kept in unserved, for COMMIT or ROLLBACK
-// AND CHAIN.
+// acquire borrows a backend, and waits as long as the reservoir allows. asked means that the client sent a cancel just
+// as the backend was lent. On an error no backend is lent and the transaction is over. A BEGIN that Sluice answered is
+// then stored in unserved, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
 func (s *session) acquire(inBlock bool) (asked bool, err error) {
 	conn := s.acquireForSequences()
 	switch {
@@ -96,8 +94,7 @@ func (s *session) acquire(inBlock bool) (asked bool, err error) {
 	return asked, s.move(lent)
 }
 
-// unlent is the error of a turn that got no backend, given the reason why borrow failed:
-// for the client, save those that end the session.
+// unlent turns an error of borrow into the turn's error. The result is for the client, unless it ends the session.
 func (s *session) unlent(err error) error {
 	switch {
 	case s.cutOff.Load():
@@ -108,16 +105,15 @@ func (s *session) unlent(err error) error {
 	return errNoBackend(err)
 }
 
-// borrow takes backends until one is alive. A replay goes ahead of new transactions: others may wait for what it holds
-// at the gate. When the wait was ended, the error says by what. A backend that has died on the shelf is nobody's fault:
-// the next one is taken, and the client waits on.
+// borrow takes backends from the reservoir until one is alive, and the client waits meanwhile. A replay precedes new
+// transactions, which may wait for rows that the replay holds at the gate. An error says what ended the wait.
 func (s *session) borrow() (*reservoir.Conn, error) {
 	wait := s.lineUp
 	if s.state == replaying {
 		wait = s.goAhead
 	}
 	for {
-		// Without a line there is no wait to be looked after.
+		// TryAcquire succeeds if nobody is queued, and needs no timers for a wait.
 		conn := s.srv.backends.TryAcquire()
 		if conn == nil {
 			var err error
@@ -136,16 +132,15 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				s.heeded(err)
 				return nil, err
 			}
-			s.srv.backends.Suspect() // it looked alive and did not answer
+			s.srv.backends.Suspect() // the backend looked alive but did not answer
 		}
 		s.srv.metrics.BackendLost(metrics.LostIdle)
 		conn.Discard(reservoir.PeekFailed)
 	}
 }
 
-// replaceBackend has another backend in the place of the session's, which was lost for that cause
-// outside of a block and before anything of the turn was sent there. A pinned session ends with its
-// backend. Errors are those of ensureBackend.
+// replaceBackend replaces a backend that was lost outside a block, before the turn sent anything to it. A pinned
+// session ends instead. Errors are those of ensureBackend.
 func (s *session) replaceBackend(cause error) error {
 	s.noteLost(&lostError{err: cause}, metrics.LostIdle)
 	pinned := s.pinned
@@ -174,7 +169,7 @@ func (s *session) replaceBackend(cause error) error {
 	return s.armTimeout()
 }
 
-// goAhead waits for a backend in front of the line, for a transaction that is run again.
+// goAhead waits for a backend at the front of the reservoir's queue, on behalf of a replay.
 func (s *session) goAhead() (*reservoir.Conn, error) {
 	ctx, over := s.wait(time.Time{}, lookEvery)
 	defer over()
@@ -185,16 +180,16 @@ func (s *session) goAhead() (*reservoir.Conn, error) {
 	return conn, nil
 }
 
-// question asks a backend that the session is about to have about the server: about groups,
-// and about functions that write. Most of the time all is known. An error that stops the
-// turn (stops) leaves the answer on its way; with any other the backend is lost.
+// question asks a backend about the server before the session gets it, if answers are missing or old. See askGroups,
+// askPurity and askHidden. On an error that ends the turn (stops) the answer is still on its way. On any other error
+// the backend is lost.
 func (s *session) question(b *backend) error {
 	if now := time.Now(); !s.srv.groupsDue(now) && !s.srv.purityDue(now) && !s.srv.hiddenDue(now) {
 		return nil
 	}
 	b.path = path{limit: s.srv.cfg.BackendPathLimit}
 	s.mu.Lock()
-	stop := s.cancel.stop // of a wait for the backend
+	stop := s.cancel.stop // ends the wait for a backend
 	s.cancel.questioned = b
 	s.cancel.stop = func(cause error) {
 		if stop != nil {
@@ -217,9 +212,9 @@ func (s *session) question(b *backend) error {
 	return s.srv.askHidden(b, s.t.deadline, s.stopped)
 }
 
-// sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a Sync: if it fails, the server skips what
-// follows instead of running it in autocommit. Its answers are for nobody, since the client has been answered; its
-// error is the client's. It is no frame of the log, which keeps its text beside (transaction.begin).
+// sendBegin sends the BEGIN that Sluice has answered, as Parse, Bind and Execute without a Sync. If BEGIN fails, the
+// server skips the frames after it. The client sees its error, but not its success. It is not in the log's frames: a
+// replay sends transaction.begin.
 func (s *session) sendBegin() {
 	s.t.outcome.Begin(&s.deferredBegin.plan.Single().Tx)
 	name := s.prepare(s.deferredBegin, false).name
@@ -235,7 +230,7 @@ func (s *session) sendBegin() {
 	s.deferredBegin = nil
 }
 
-// appendBindNothing binds a statement without parameters, by its name, to the unnamed portal.
+// appendBindNothing appends a Bind of the named statement, without parameters, to the unnamed portal.
 func appendBindNothing(dst []byte, name string) []byte {
 	dst = wire.AppendHeader(dst, wire.Bind, 1+len(name)+1+6)
 	dst = append(dst, 0)
@@ -243,24 +238,23 @@ func appendBindNothing(dst []byte, name string) []byte {
 	return append(dst, 0, 0, 0, 0, 0, 0, 0)
 }
 
-// appendExecuteAll executes the unnamed portal to its end.
+// appendExecuteAll is an Execute of the unnamed portal without a row limit.
 var appendExecuteAll = []byte{wire.Execute, 0, 0, 0, 9, 0, 0, 0, 0, 0}
 
-// settle ends a turn at a ReadyForQuery of that status: it keeps or drops what the turn staged, and gives the backend
-// back when nothing ties the session to it. Afterwards the session may be without a backend, also in a block, where the
-// backend was lost meanwhile; the client is told with its next statement. An error is a bug.
+// settle ends a turn at a ReadyForQuery with the given status. It commits or drops staged settings, and returns the
+// backend if nothing ties the session to it. Even in a block the session may then have no backend, if it was lost
+// meanwhile. The client's next statement gets that error. An error of settle is a bug.
 func (s *session) settle(status byte) error {
 	t := s.t
-	// A cancel that comes from here on is dropped: the turn is answered. Those that came
-	// before are seen to by settleCancel.
+	// A cancel that arrives from now on is dropped, since the turn is answered. settleCancel handles earlier ones.
 	s.stopWaiting()
 	if status == 'I' {
 		s.settleTransaction()
-		defer s.locksSettled() // behind the return of the backend: it takes another
+		defer s.locksSettled() // after the backend is returned, since it borrows another
 	} else {
 		s.tx.at = t.outcome.Seen()
 	}
-	// Settings go first: what the backend has reported counts among them, and the backend may be dropped below.
+	// Settings come first: values that the backend reported are part of them, and the backend may be dropped below.
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.losePin()
 		s.dropBackend(reservoir.Unclean)
@@ -268,7 +262,7 @@ func (s *session) settle(status byte) error {
 		s.settleCancel()
 	}
 	switch {
-	case s.b == nil && status == 'I': // lost while the cancel was awaited
+	case s.b == nil && status == 'I': // lost while settleCancel waited
 		return s.move(lost)
 	case s.b == nil:
 		return s.move(lostInBlock)
@@ -276,12 +270,11 @@ func (s *session) settle(status byte) error {
 	if s.settlePin(status); s.b == nil {
 		return s.move(lost)
 	}
-	// The statement for which the backend was to be kept has failed, and left nothing there: see pin.
+	// The statement that pinned the session has failed and left nothing: see pin.
 	if status == 'E' && s.tx.log != nil {
 		s.tx.log.Refuse(retry.Failed)
 	}
-	// A block is open, and the request that began it may have committed something in front
-	// of it: to run the block again would be to run that again.
+	// The request that began the open block may have committed a transaction before it. A replay would run that one twice.
 	if status != 'I' && t.outcome.MayCommit() {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
@@ -297,8 +290,8 @@ func (s *session) settle(status byte) error {
 	return s.move(settledIdle)
 }
 
-// settlePin takes a pin of the turn back whose statement has left nothing, and has the backend asked
-// for what nobody has seen; it may be lost over that.
+// settlePin removes the pin of a statement that left no state on the backend. It may also ask the backend what
+// functions have left there (lookBehind), and lose the backend over that.
 func (s *session) settlePin(status byte) {
 	if status == 'I' && s.t.pinnedByTurn && s.t.errorTold {
 		s.unpin()
@@ -310,9 +303,9 @@ func (s *session) settlePin(status byte) {
 	}
 }
 
-// settleTransaction ends the transaction that the backend has ended, while the session still has that backend. The
-// session keeps what a transaction has committed: settings, descriptions that others are told of. Of one that failed it
-// keeps nothing, and portals end with either.
+// settleTransaction updates the session after its transaction ended; the backend is still lent. Settings and
+// descriptions of a committed transaction become the session's. Those of a failed one are dropped, and portals are
+// closed in both cases.
 func (s *session) settleTransaction() {
 	t := s.t
 	if !s.dedicated {
@@ -326,14 +319,13 @@ func (s *session) settleTransaction() {
 	s.schemaSettled(committed)
 }
 
-// releaseBackend gives the backend, which is idle outside a transaction, back to the
-// reservoir. It is discarded instead where a write to it did not come to its end.
+// releaseBackend returns the idle backend to the reservoir. It discards the backend if a write to it did not complete.
 func (s *session) releaseBackend() {
 	b := s.b
 	s.bareSettings()
 	b.prepared.forgetLong()
-	// One that nobody has asked for what functions have left is nobody else's.
-	if b.left.Due() || !s.leaveBackend(b.patience) || b.broken() { // all was answered, so all was read
+	// A backend that was not asked yet what functions have left there cannot serve another session.
+	if b.left.Due() || !s.leaveBackend(b.patience) || b.broken() { // all replies are read by now
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
@@ -341,8 +333,8 @@ func (s *session) releaseBackend() {
 	b.release()
 }
 
-// giveBack releases the backend, or drops it when it is pinned or suspect. Of a pinned one
-// the session is told (losePin).
+// giveBack releases the backend, or drops it if the session is pinned or the connection broken. A pinned session then
+// ends (losePin).
 func (s *session) giveBack() {
 	switch {
 	case s.pinned:
@@ -355,7 +347,7 @@ func (s *session) giveBack() {
 	}
 }
 
-// dropBackend discards the backend, in whatever state it is. A write that is under way is ended, not awaited.
+// dropBackend discards the backend in any state, without waiting for an unfinished write.
 func (s *session) dropBackend(why reservoir.Reason) {
 	b := s.b
 	s.srv.observers.detaching(s)
@@ -365,7 +357,7 @@ func (s *session) dropBackend(why reservoir.Reason) {
 	b.conn.Discard(why)
 }
 
-// forgetBackend takes the backend out of reach of cancels and sweeps, before somebody else gets it.
+// forgetBackend takes the backend from the session, so that cancels and sweeps no longer reach it.
 func (s *session) forgetBackend() {
 	s.disarm()
 	s.mu.Lock()
@@ -375,9 +367,9 @@ func (s *session) forgetBackend() {
 	s.b = nil
 }
 
-// inBlock reports whether the client believes itself inside a transaction block, of which a block of Sluice's own
-// (ownblock.go) is none. In a turn that has sent something the outcome says so, ahead of the answers; else the state or
-// the backend's status.
+// inBlock reports whether the client believes that it is in a block. A block that Sluice opened (ownblock.go) does not
+// count. If the turn has sent something, its outcome decides before the answers come; else the state or backend's
+// status.
 func (s *session) inBlock() bool {
 	switch s.state {
 	case begun, failed:
