@@ -12,15 +12,13 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// The loss of a backend in the middle of a turn: is the transaction run again, and if not,
-// what is the client told, and where does it stand? recovered calls backendLost with each
-// loss. Losses between turns are in copy.go (idleLost), those while settings are applied in
-// applysettings.go.
+// This file handles the loss of a backend during a turn. The transaction is replayed, or the client gets an error.
+// recovered calls backendLost for each loss. idleLost (copy.go) handles losses between turns, applysettings.go those
+// while settings are applied.
 
-// backendLost answers the loss of a backend in the middle of a turn: by a replay, where the
-// transaction certainly did not commit, or by an error that says what may have become of
-// it. With nil the turn goes on (with another backend, or with frames that are skipped) or
-// has settled. A dedicated session ends with its backend.
+// backendLost replays the transaction if it certainly did not commit. Otherwise the client gets an error that says what
+// may have become of it. After nil, the turn is settled or continues: with another backend, or by skipping frames. A
+// dedicated session ends with its backend.
 func (s *session) backendLost(gone *lostError) error {
 	t := s.t
 	if s.dedicated {
@@ -32,7 +30,7 @@ func (s *session) backendLost(gone *lostError) error {
 		when = "unknown_outcome"
 	}
 	s.noteLost(gone, when)
-	// Nothing but ReadyForQuery was missing: what was set is kept, or not, as at one.
+	// Only the ReadyForQuery is missing, so the settings of the turn are committed or dropped as usual.
 	if clientErr == nil {
 		s.settleSettings(t.errorTold)
 	} else if !gone.silent && s.survives() {
@@ -45,13 +43,13 @@ func (s *session) backendLost(gone *lostError) error {
 	return s.abandon(clientErr, gone.reason())
 }
 
-// wordless reports whether neither the server nor its host has said that the connection
-// ends: others may have ended in the same way.
+// wordless reports whether the connection ended without a message from the server or its host. Other idle connections
+// may be dead in the same way.
 func (e *lostError) wordless() bool {
 	return e.silent || e.err == errDeadPath || errors.Is(e.err, syscall.ETIMEDOUT) || isTimeout(e.err)
 }
 
-// reason is why the backend is discarded.
+// reason returns why the backend is discarded.
 func (e *lostError) reason() reservoir.Reason {
 	if e.silent {
 		return reservoir.Silent
@@ -59,9 +57,8 @@ func (e *lostError) reason() reservoir.Reason {
 	return reservoir.Broken
 }
 
-// lossTold is what the client is told of the loss of its backend; nil: all that it asked
-// for was answered, and only the ReadyForQuery is missing. The order matters: what may have
-// been committed comes first, since no other answer is true then.
+// lossTold returns the error that the client gets for the loss of its backend, or nil if only the ReadyForQuery is
+// missing. The order matters: a possible commit comes first, since every other error would then be wrong.
 func (s *session) lossTold() *wire.Error {
 	t := s.t
 	switch o := &t.outcome; {
@@ -69,7 +66,7 @@ func (s *session) lossTold() *wire.Error {
 		return t.chunks.lost()
 	case o.Unknown() || s.tx.job.Held() || t.settled: // a job: see settleJob
 		return errUnknownOutcome
-	case t.refused != nil && !t.owed.empty() && t.owed.first().reply == t.refused: // all that was before it is answered
+	case t.refused != nil && !t.owed.empty() && t.owed.first().reply == t.refused: // all earlier replies have arrived
 		return t.refused.err
 	case s.concluded():
 		return nil
@@ -81,14 +78,13 @@ func (s *session) lossTold() *wire.Error {
 	return errReadLost
 }
 
-// concluded reports whether the client can do without the backend: it has its answers, and no
-// transaction goes on that was not told to have failed.
+// concluded reports whether the client needs nothing more from the backend. All answers have arrived, and no
+// transaction is open, or the client knows that it failed.
 func (s *session) concluded() bool {
 	return s.t.undoesOwn() || s.allAnswered() && (s.t.errorTold || !s.inBlock() && !s.t.ownTx.on)
 }
 
-// allAnswered reports whether all that is owed is a ReadyForQuery, or nothing in front of the
-// Sync behind an error.
+// allAnswered reports whether only a ReadyForQuery is missing, or nothing until the Sync after an error.
 func (s *session) allAnswered() bool {
 	t := s.t
 	if t.phase != live || t.rest > 0 {
@@ -104,11 +100,11 @@ func (s *session) allAnswered() bool {
 	return kind == wire.Sync || kind == wire.Query && t.outcome.Concluded()
 }
 
-// lostWhenReplaying is the loss of a backend that no client is told of.
+// lostWhenReplaying is the metric's name for a loss during a replay, of which the client learns nothing.
 const lostWhenReplaying = metrics.LostReplaying
 
-// noteLost counts and logs a loss in a turn, and has the reservoir suspect the others where
-// it was wordless; when says what became of the turn.
+// noteLost counts and logs the loss of a backend. After a wordless loss it has the reservoir check its idle backends.
+// when names the turn's outcome in the metric.
 func (s *session) noteLost(gone *lostError, when string) {
 	if gone.wordless() {
 		s.srv.backends.Suspect()
@@ -118,26 +114,24 @@ func (s *session) noteLost(gone *lostError, when string) {
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
 }
 
-// abandon drops the backend in the middle of a turn and tells the client e (nil: that the
-// turn succeeded), so that its connection lives on. The turn has ended then, or the rest of
-// its frames is skipped; a block that the client is in has failed. The session ends instead
-// where the client has half a row, behind which no error can stand.
+// abandon drops the backend during a turn and sends the client e; nil means that the turn succeeded. The turn is then
+// over, or its other frames are skipped, and the client's block has failed. After half a row no error can be sent, and
+// the session ends instead.
 func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	t := s.t
 	if s.midRow() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
-	// Behind COMMIT or ROLLBACK no client rolls back, whatever became of it.
+	// After COMMIT or ROLLBACK the client's block is over, whatever its outcome.
 	inBlock := s.inBlock()
-	// In an attempt to run the transaction again the server stood elsewhere: after is where
-	// the client stands.
+	// During a replay the backend's state differs from the client's. after is the status that the client knows.
 	if t.original != nil && e != nil {
 		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
 	}
 	if t.rest > 0 || t.phase == aborting {
 		s.withheld.Drop()
 	}
-	if e == nil { // it is done, and what it set is the session's
+	if e == nil { // the turn succeeded, and its settings become the session's
 		s.commitSettings()
 	}
 	if e != nil {
@@ -167,21 +161,18 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	return s.ready()
 }
 
-// midRow reports whether the client has half a row: what it is told then it takes for the
-// other half.
+// midRow reports whether the client has half a row. It would read an error as the other half.
 func (s *session) midRow() bool {
 	t := s.t
 	return (t.torn || t.rest > 0 && !t.restSwallow && t.phase != aborting && !s.holding()) && t.halved()
 }
 
-// halved reports whether the client has the half of a frame that was let go: of a silent turn's answer it has
-// none, which is dropped here.
+// halved reports whether the client has half of a frame. The answer of a silent nested turn never reaches the client.
 func (n *nested) halved() bool { return n.own == nil || n.own.Cut() }
 
-// cutShort is the end of a turn that is cut. A transaction that may be committed, or is, must
-// not meet the FATAL error that ends the session: that says that it is not, and database/sql
-// sends it again by itself. It meets the error of a lost backend, and the session ends as
-// between two turns. Elsewhere nothing of the turn is applied, and FATAL is right.
+// cutShort ends a turn when Sluice closes the session, as at the end of a drain. If the transaction may have committed,
+// the client must not get FATAL, after which database/sql resends the statement. It gets the error of a lost backend.
+// Otherwise nothing of the turn is applied, and FATAL is right.
 func (s *session) cutShort() error {
 	if s.midRow() {
 		return fmt.Errorf("%w: %w", errCut, errHalfRow)
@@ -200,8 +191,7 @@ func (s *session) cutShort() error {
 	return errCut
 }
 
-// takeBack undoes changes of the client's statements that it was told have failed, in the
-// order given: the newest first.
+// takeBack restores the client's statement names after an error. undos are in order, the newest first.
 func (s *session) takeBack(undos []undo) {
 	s.dropParsed()
 	for _, u := range undos {
@@ -209,23 +199,21 @@ func (s *session) takeBack(undos []undo) {
 	}
 }
 
-// stopBackend asks the server to stop what it is doing before its connection is dropped:
-// closing a socket alone lets a running statement keep its locks. It waits for the server
-// to take the request, and is of no consequence when that fails.
+// stopBackend asks the server to cancel the running statement before Sluice closes the connection. Closing alone lets
+// the statement run on with its locks. It waits until the server takes the request. A failure is only logged.
 func (s *session) stopBackend() {
 	if s.b != nil {
 		s.askToStop(s.b.conn)
 	}
 }
 
-// askToStop is stopBackend for a backend that is the session's no more: the server knows it
-// until its statement ends.
+// askToStop asks the server to cancel what runs on conn, which no longer belongs to the session.
 func (s *session) askToStop(conn *reservoir.Conn) {
 	if !s.srv.cfg.ForwardCancel {
 		return
 	}
 	parent, limit := s.srv.ctx, exchangeTimeout
-	if parent.Err() != nil { // all are cut
+	if parent.Err() != nil { // the server is shutting down and all sessions are cut
 		parent, limit = context.Background(), lastRequestWait
 	}
 	ctx, stop := context.WithTimeout(parent, limit)

@@ -13,54 +13,51 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The snapshot of the relations by which columns are mapped (rewrite.bytea): what a text
-// means depends on it, so that none is planned before there is one. The keeper reads it by a
-// backend that no session holds, one reader for all who wait. mapnames.go asks for it in
-// front of each text.
+// This file keeps the schema snapshot: all relations of the database, read for mapped columns (rewrite.bytea). A
+// statement's meaning depends on the snapshot, so no statement is planned before the first. The keeper reads it on a
+// backend that belongs to no session, once for all sessions that wait. mapnames.go asks for a snapshot before each
+// text.
 //
-// A snapshot is of all relations, mapped or not: a table without mapped columns may stand in
-// front of another of its name. It is as old as the last of these: the first text, a change of
-// the schema that this process relayed or that a server told of (the epoch of the catalog), an
-// error by which a server did not know a name, a text with a name that the snapshot lacks.
+// A snapshot includes relations without mapped columns, since the search path may find them before a mapped table of
+// the same name. It is read again after a schema change that this process has seen (the catalog's epoch). Two more
+// causes are a server's error about an unknown name, and a text with a name that the snapshot lacks.
 //
-// What another process changes meanwhile, nobody tells, and some texts would be answered all
-// the same: SELECT * is spelt out. So no text goes to a backend that knows a newer schema than
-// the snapshot (meetSchema). DSQL keeps that: a backend that is older than a change gets OC001
-// at its next statement, behind which the snapshot is old; and by one that is new, or was told
-// of the change in front of a question of Sluice's own, the schema is read before anything
-// else. A transaction that is run again is planned by the schema as it is then (replan.go).
+// Other processes may change the schema unseen, and some statements would still succeed with wrong columns, since
+// Sluice expands SELECT *. So no text goes to a backend that knows a newer schema than the snapshot (meetSchema). DSQL
+// makes this possible. A backend that is older than the change gets OC001 at its next statement, which makes the
+// snapshot old. On a newer backend, Sluice reads the schema before anything else. A replay plans its texts again
+// (replan.go).
 //
-// A reading that fails leaves an older snapshot in force. While there is none, texts wait for
-// a backend that can be asked. Where one has been asked and the server refuses, as it may for
-// good, texts that name no relation pass (nameless), the others are refused with the server's
-// words, and it is asked again once a second.
+// If a reading fails, the older snapshot remains in use. Without a snapshot, texts wait for a backend that answers. If
+// the server refuses the query, texts that name no relation pass (nameless). Other texts get the server's error, and
+// Sluice asks again after one second.
 
-// keeper has the snapshot of the schema. The zero value is that of a Server that maps
-// nothing, and is never asked.
+// keeper reads and holds the snapshot. The zero value belongs to a Server that maps nothing, and is never used.
 type keeper struct {
 	on      bool
-	watch   bool // nothing is mapped here: what names a mapped table is refused
-	checked bool // a mapped column has a CHECK by which it is known
+	watch   bool // this process maps nothing, and refuses statements that name a mapped table
+	checked bool // a CHECK constraint marks each mapped column
 
 	now atomic.Pointer[snapshot]
-	// erred: a server did not know a relation or column, since the snapshot.
+	// erred: since the snapshot, a server reported an unknown relation or column.
 	erred atomic.Bool
-	// asked counts the readings that a server is asked for, until those who wait have been told.
+	// asked counts the requested readings that have not ended successfully, or whose end the waiting sessions have not
+	// seen.
 	asked atomic.Int32
 
 	mu      sync.Mutex
-	reading *schemaRead // under way; nil for none. Guarded by mu
-	// fitting is one by a session's own backend, beside the other, which may have to wait for
-	// a backend. Guarded by mu.
+	reading *schemaRead // in progress, or nil. Guarded by mu
+	// fitting is a reading on a session's own backend, or nil. It may run beside reading, which may have to wait for a
+	// backend. Guarded by mu.
 	fitting *schemaRead
-	ended   time.Time // of the last; guarded by mu
-	looked  time.Time // when the last ended that was made for an error; guarded by mu
-	failed  error     // of the last; guarded by mu
+	ended   time.Time // when the last reading ended; guarded by mu
+	looked  time.Time // when the last reading after an error of unknown names ended; guarded by mu
+	failed  error     // result of the last reading; guarded by mu
 	base    atomic.Pointer[schemaBase]
 }
 
-// snapshot is the schema as it was read in an epoch of the catalog: a later epoch says that
-// it is to be read again. It has all that was changed before the moment at.
+// snapshot is the schema as read in one epoch of the catalog. It contains all changes made before the time at. In a
+// later epoch it is old.
 type snapshot struct {
 	*schema.Schema
 	base  *schemaBase
@@ -68,31 +65,31 @@ type snapshot struct {
 	at    time.Time
 }
 
-// schemaBase is what stays as it is while the process lives: the server's own relations, the
-// role of the backends, and the search path that they begin with.
+// schemaBase is the part of the schema that does not change while the process lives. It has the server's own relations,
+// the backends' role, and their initial search path.
 type schemaBase struct {
 	relations []schema.Relation
 	role      string
 	path      []string
 }
 
-// schemaRead is one reading of the schema, for all that wait for it. err counts behind done.
+// schemaRead is one reading of the schema, shared by all that wait for it. err may be read once done is closed.
 type schemaRead struct {
 	done chan struct{}
 	err  error
 }
 
-// Bounds of the snapshot: how long a session waits for one, also in a block, where its
-// backend is held meanwhile; how long nobody reads for a change behind a reading that the
-// server has refused, nor for a name, known to nobody or to no server, behind another such reading.
+// These durations bound readings of the schema. A session waits schemaWait for a snapshot, or schemaWaitInBlock if it
+// holds a backend in a block. After the server refused, no change of the schema is read for schemaRest. Readings
+// because of unknown names are missingRest apart.
 const (
-	schemaWait        = exchangeTimeout + 3*time.Second // an answer that does not come, and another one
+	schemaWait        = exchangeTimeout + 3*time.Second // time for one lost answer and a second try
 	schemaWaitInBlock = time.Second
 	schemaRest        = time.Second
 	missingRest       = 250 * time.Millisecond
 )
 
-// due is why the schema is to be read; "" where the snapshot stands.
+// schemaDue returns why the schema must be read, for the metric, or "" if the snapshot is current.
 func (srv *Server) schemaDue() string {
 	k := &srv.keeper
 	switch now := k.now.Load(); {
@@ -106,9 +103,9 @@ func (srv *Server) schemaDue() string {
 	return ""
 }
 
-// beginRead claims the reading of the schema, which finishRead ends. Where it is under way
-// already, that one is returned, and mine is false. nil: it has been tried just now, and who
-// has a snapshot goes on with it. rest is for how long the reading shall wait.
+// beginRead starts a reading that finishRead ends. mine is false if another caller has started it; r is then that
+// reading. r is nil if a reading for the same cause ended just now; the caller uses the snapshot it has. The reading
+// should begin after rest.
 func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.Duration) {
 	k := &srv.keeper
 	k.mu.Lock()
@@ -127,9 +124,8 @@ func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.
 	return k.reading, true, rest
 }
 
-// fit is beginRead for a reading by a session's own backend, which fitted ends. It goes on
-// beside one by another backend: that one may have to wait until this session gives its own
-// back.
+// fit starts a reading on a session's own backend, which fitted ends. It does not wait for a reading by beginRead,
+// which may itself wait for the backend of this session.
 func (k *keeper) fit(cause string) (r *schemaRead, mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -143,11 +139,11 @@ func (k *keeper) fit(cause string) (r *schemaRead, mine bool) {
 	return k.fitting, true
 }
 
-// fitted ends a reading of fit, and tells all who wait.
+// fitted ends a reading that fit started, and wakes those who wait.
 func (k *keeper) fitted(r *schemaRead, cause string) {
 	k.mu.Lock()
 	k.fitting = nil
-	if r.err != errReaderLeft { // or nothing has been tried
+	if r.err != errReaderLeft { // errReaderLeft: nothing was read
 		k.failed = r.err
 		k.lookedLocked(cause)
 	}
@@ -155,8 +151,7 @@ func (k *keeper) fitted(r *schemaRead, cause string) {
 	k.told(r)
 }
 
-// told tells all who wait for a reading that it has ended. Only then a server is no longer asked for
-// it: a session that finds nobody asking finds the end of the reading.
+// told wakes all that wait for a reading. It reduces asked afterwards: a session that sees 0 then sees the result too.
 func (k *keeper) told(r *schemaRead) {
 	close(r.done)
 	if r.err == nil {
@@ -164,8 +159,8 @@ func (k *keeper) told(r *schemaRead) {
 	}
 }
 
-// left reports whether a reading has ended with the session that made it, or with its backend: then
-// somebody else is to make it.
+// left reports whether a reading ended because its session or backend is gone. Another session must then read the
+// schema.
 func (r *schemaRead) left() bool {
 	select {
 	case <-r.done:
@@ -175,23 +170,22 @@ func (r *schemaRead) left() bool {
 	}
 }
 
-// mayLook reports whether the schema may be read for an error by now.
+// mayLook reports whether the schema may be read again because of an unknown name.
 func (k *keeper) mayLook() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.mayLookLocked()
 }
 
-// mayLookLocked reports whether the last look at what is missing is long enough ago.
+// mayLookLocked reports whether the last reading because of an unknown name ended at least missingRest ago.
 func (k *keeper) mayLookLocked() bool { return time.Since(k.looked) >= missingRest }
 
-// untoldLocked reports whether the server has just refused to tell the relations, of which no
-// snapshot is there.
+// untoldLocked reports whether the server refused the first reading within the last schemaRest.
 func (k *keeper) untoldLocked(cause string) bool {
 	return cause == metrics.LoadStart && isUntold(schemaError(k.failed)) && time.Since(k.ended) < schemaRest
 }
 
-// lookedLocked is told of the cause of a reading that has ended.
+// lookedLocked records when a reading with the given cause ended.
 func (k *keeper) lookedLocked(cause string) {
 	k.ended = time.Now()
 	if cause == metrics.LoadError {
@@ -199,15 +193,14 @@ func (k *keeper) lookedLocked(cause string) {
 	}
 }
 
-// failure is how the last reading ended: nil where it came to its end, or where none was made.
-// The error is of the reader, and not yet one for a client.
+// failure returns the error of the last reading, or nil. The error is not yet in a form for clients.
 func (k *keeper) failure() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.failed
 }
 
-// finishRead reads the schema by ask, and tells all who wait.
+// finishRead reads the schema by calling ask, and wakes all that wait for r.
 func (srv *Server) finishRead(r *schemaRead, cause string, ask func() (reading, error)) {
 	r.err = srv.renewSchema(cause, ask)
 	k := &srv.keeper
@@ -218,7 +211,7 @@ func (srv *Server) finishRead(r *schemaRead, cause string, ask func() (reading, 
 	k.told(r)
 }
 
-// noSchema is why there is no snapshot; nil where there is one.
+// noSchema returns why there is no snapshot, or nil if there is one.
 func (srv *Server) noSchema() error {
 	k := &srv.keeper
 	if k.now.Load() != nil {
@@ -229,7 +222,7 @@ func (srv *Server) noSchema() error {
 	return schemaError(cmp.Or[error](k.failed, errSchemaLate))
 }
 
-// readSchema begins to read the schema by a backend that no session holds: see beginRead.
+// readSchema starts a reading on a backend that belongs to no session. Results are those of beginRead.
 func (srv *Server) readSchema(cause string) (r *schemaRead, mine bool) {
 	r, mine, rest := srv.beginRead(cause)
 	if mine {
@@ -246,9 +239,8 @@ func (srv *Server) readSchema(cause string) (r *schemaRead, mine bool) {
 	return r, mine
 }
 
-// renewSchema reads the schema and puts it in the place of the snapshot, which stays where
-// nothing has changed: all that is planned by it holds. Where something has changed that
-// nobody here was told of, what is remembered of texts holds no longer.
+// renewSchema calls ask and replaces the snapshot. An unchanged schema keeps its old object, so that plans made by it
+// remain valid. If the schema changed unseen, a new epoch makes what was learned about texts invalid.
 func (srv *Server) renewSchema(cause string, ask func() (reading, error)) error {
 	k := &srv.keeper
 	k.erred.Store(false)
@@ -265,7 +257,7 @@ func (srv *Server) renewSchema(cause string, ask func() (reading, error)) error 
 	was := k.now.Load()
 	switch {
 	case was == nil:
-	case was.at.After(made.at): // two have read at once
+	case was.at.After(made.at): // a reading that began later has ended earlier
 		return nil
 	case was.Equal(made.Schema):
 		made.Schema = was.Schema
@@ -281,8 +273,8 @@ func (srv *Server) renewSchema(cause string, ask func() (reading, error)) error 
 	return nil
 }
 
-// Unmapped is how many tables with mapped columns the database has, as far as is known, where
-// nothing is mapped here (Config.WatchMapped): statements over them are refused. first is one.
+// Unmapped returns the number of mapped tables that this process refuses to use, and one name as "schema.table". It
+// returns 0 and "" if Config.WatchMapped is off or no snapshot exists.
 func (srv *Server) Unmapped() (tables int, first string) {
 	now := srv.keeper.now.Load()
 	if !srv.keeper.watch || now == nil {
@@ -295,9 +287,8 @@ func (srv *Server) Unmapped() (tables int, first string) {
 	return len(mapped), mapped[0].Schema + "." + mapped[0].Name
 }
 
-// askSchema asks a backend for all relations. The backend is borrowed ahead of those who wait
-// in line, since they may wait for the schema, and given back, or discarded where its answer
-// did not come.
+// askSchema reads all relations on a backend, which it borrows ahead of queued sessions, since these may wait for the
+// schema. It returns the backend afterwards, or discards the backend if no answer came.
 func (srv *Server) askSchema() (read reading, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()

@@ -18,20 +18,18 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// This file is the step accept from a connection to a session that may begin: the startup
-// (package startup), the limits, the settings of the startup packet, the greeting.
-// Server.welcome calls admitGuarded. Cancel requests, which are connections too, go on in
-// cancel.go. At the end stand the names that metrics have for ends and refusals.
+// This file turns a connection into a session: the startup (package startup), limits, settings of the startup packet,
+// and the greeting. Server.welcome calls admitGuarded. cancel.go continues with cancel requests, which also come on
+// connections of their own. Below are the metrics' names for refused startups and for ends of sessions.
 
-// secretLen of the cancel keys that Sluice issues, by protocol version: 4 bytes in 3.0,
-// PostgreSQL's own choice of 32 since 3.2.
+// Lengths in bytes of the secrets in cancel keys: 4 for protocol 3.0, and 32, as in PostgreSQL, since 3.2.
 const (
 	secretLen30 = 4
 	secretLen32 = 32
 	protocol32  = 3<<16 | 2
 )
 
-// admitGuarded is admitClient, with a panic turned into the end of this connection alone.
+// admitGuarded calls admitClient. A panic ends only this connection.
 func (srv *Server) admitGuarded(in *arrival, raw rawconn.Conn) (s *session) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -43,15 +41,12 @@ func (srv *Server) admitGuarded(in *arrival, raw rawconn.Conn) (s *session) {
 	return srv.admitClient(in, raw)
 }
 
-// admitClient runs a client's startup. It returns nil when the connection has been dealt
-// with, and closed: a cancel, a refusal, a client that left. Else the client has been told
-// that it may send queries, and the session is on the Server's books: the caller runs it.
+// admitClient runs a client's startup. It returns a session that the caller must run, and whose client may send
+// queries. It returns nil after it closed the connection: for a cancel request, a refusal, or a client that left.
 func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
-	// Close ends a startup too (admission.Conns.Cut). Once this function has returned, interrupt wakes
-	// the session instead.
+	// During the startup, Close ends the connection (admission.Conns.Cut). From then on interrupt wakes the session.
 	defer srv.arrivals.Opened(&in.Conn)
-	// A client whose startup fails in Run has been told why by Run, one that openSession
-	// refuses is told here.
+	// If Run fails, it has sent the error to the client. If openSession fails, the error is sent below.
 	h, err := srv.startup.Run(raw)
 	srv.arrivals.Started(&in.Conn)
 	switch {
@@ -71,7 +66,7 @@ func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
 		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		var clientErr *wire.Error
 		if errors.As(err, &clientErr) {
-			// The connection ends, whatever the error says of itself elsewhere.
+			// The connection ends, so the client gets FATAL.
 			fatal := *clientErr
 			fatal.Fatal = true
 			raw.SetWriteDeadline(time.Now().Add(startup.RefusalTimeout))
@@ -85,13 +80,11 @@ func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
 	return nil
 }
 
-// openSession makes a session of an authenticated client and tells it that it may begin. No
-// backend is touched, unless the session is to have its own. A *wire.Error is for the
-// client, who has been told nothing yet; any other error says that the client is gone. With
-// an error nothing of the session is left.
+// openSession makes a session for an authenticated client and sends the greeting with ReadyForQuery. It borrows no
+// backend, but dials one if the session is dedicated. A *wire.Error is for the client, to which nothing was sent yet.
+// Any other error means that the client is gone. On an error nothing of the session remains.
 //
-// A place among the clients is taken before anything that takes time, and given back when
-// something fails: so max_clients holds however many come at once.
+// The client is counted before anything slow happens, so that max_clients also holds for clients that arrive together.
 func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error) {
 	if srv.draining.Load() {
 		return nil, errDraining
@@ -105,7 +98,7 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 	if err != nil {
 		return nil, err
 	}
-	entered := false // it is in sessions: forget gives the place back
+	entered := false // the session is in srv.sessions: from then on forget reduces srv.clients
 	defer func() {
 		if !entered {
 			srv.clients.Add(-1)
@@ -134,12 +127,12 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 	out = binary.BigEndian.AppendUint32(out, s.key.pid)
 	out = append(out, s.key.secret...)
 	out = wire.AppendReady(out, 'I')
-	// A client may have sent its first frames in one piece with the startup packet.
+	// A client may send its first frames together with the startup packet.
 	if len(h.Rest) > 0 {
 		s.client.PutBack(h.Rest)
 	}
-	// A client that does not read its greeting holds a place for no longer than a startup
-	// may take: from its beginning, or from now where introduce has taken most of that.
+	// A client that does not read its greeting is cut off after the startup timeout. If introduce used most of that time,
+	// the client gets the full timeout again.
 	if now := time.Now(); h.Until.Sub(now) < srv.cfg.Startup.Timeout/2 {
 		h.Raw.SetWriteDeadline(now.Add(srv.cfg.Startup.Timeout))
 	}
@@ -148,13 +141,13 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 		srv.forget(s)
 		return nil, err
 	}
-	h.Raw.SetDeadline(time.Time{}) // a nudge may go with it: await looks for the reason of one before it reads
+	h.Raw.SetDeadline(time.Time{}) // await checks why it should wake before it reads, so no wake-up is lost here
 	srv.metrics.SessionStarted()
 	return s, nil
 }
 
-// understood puts what the client's database name means in its place: a database, or the
-// startup values of a session in a schema, which is returned. An error is for the client.
+// understood replaces the client's database name by its meaning in the configuration. That is a database, or a schema:
+// then it adds startup values to the client's, and returns the schema. The error is for the client.
 func (srv *Server) understood(h *startup.Client) (schema string, err error) {
 	means, ok := srv.names.Find(h.Database)
 	switch {
@@ -170,11 +163,9 @@ func (srv *Server) understood(h *startup.Client) (schema string, err error) {
 	return means.Schema, err
 }
 
-// introduce prepares the session's settings, or its own backend, and returns
-// AuthenticationOk with what the client is told of the server. Where backends are shared
-// the parameters are those of the backend dialled last, with the values that the client's startup
-// gave in their place. An error is for the client, and
-// leaves no backend behind.
+// introduce prepares the session's settings, or dials its own backend. It returns AuthenticationOk and the
+// ParameterStatus frames. With shared backends, their values come from the backend dialled last, then from the client's
+// startup packet. The error is for the client, and no backend remains.
 func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 	var g *greeting
 	var notices []byte
@@ -205,14 +196,13 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 		g = srv.greetings.find(greeted{srv.params(), s.settings.Startup}, srv.greet)
 	}
 	s.settings.Reported = g.told
-	const beside = 64 // AuthenticationOk in front, BackendKeyData and ReadyForQuery behind
+	const beside = 64 // room for AuthenticationOk, BackendKeyData and ReadyForQuery
 	out := append(make([]byte, 0, len(g.frames)+len(notices)+beside), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
 	return s.tellStartupChoices(append(append(out, notices...), g.frames...)), nil
 }
 
-// dedicate dials a backend for this client alone, with the client's own startup parameters,
-// and returns the notices that the server sent meanwhile. The refusal of a server becomes
-// the client's, with its SQLSTATE; any other failure is errNoBackend.
+// dedicate dials a backend for this client alone, with the client's startup parameters. It returns the notices that the
+// server sent. If the server refuses, the client gets that error and SQLSTATE. Any other failure is errNoBackend.
 func (s *session) dedicate(h *startup.Client) (notices []byte, err error) {
 	s.dedicated = true
 	ctx, stop := context.WithTimeout(s.srv.ctx, s.srv.cfg.Startup.Timeout)
@@ -234,14 +224,12 @@ func (s *session) dedicate(h *startup.Client) (notices []byte, err error) {
 	return notices, nil
 }
 
-// retryOption is the startup option with which a client turns replay off. The values are
-// "on" and "off".
+// retryOption is the startup option that turns replay off ("off") or on ("on").
 const retryOption = "sluice.retry"
 
-// takeStartup sorts the settings of a startup packet by their treatment: those that are
-// carried will be applied to each backend in front of the session's next transaction
-// (applysettings.go), kept ones are stored. A server is asked for what
-// it may refuse (tryStartup). The error refuses the startup, and is for the client.
+// takeStartup stores the settings of the startup packet. Each is either applied to every backend that the session gets
+// (applysettings.go), or stored in Sluice alone. tryStartup asks a server about values that it may refuse. The error
+// refuses the startup, and is for the client.
 func (s *session) takeStartup(params map[string]string) error {
 	doubts := map[string]string{}
 	made := &settings.Values{SQL: map[string]string{}, Kept: map[string]string{}, Shown: map[string]string{}}
@@ -266,7 +254,7 @@ func (s *session) takeStartup(params map[string]string) error {
 			if unapplied[name] {
 				continue
 			}
-			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // as merged values are written
+			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // in the form of merged values
 				if d := settings.ReadDateStyle(settings.DateStyle{}, value, settings.DateStyle{}); d != (settings.DateStyle{}) {
 					made.SQL[name] = d.SQL()
 				}
@@ -285,7 +273,7 @@ func (s *session) takeStartup(params map[string]string) error {
 	if err := s.srv.tryStartup(doubts, made.Shown); err != nil {
 		return err
 	}
-	// Without settings the session starts with None, which all such sessions share.
+	// A session without settings keeps None, which all of these sessions share.
 	if len(params) == 0 {
 		return nil
 	}
@@ -299,11 +287,11 @@ func (s *session) takeStartup(params map[string]string) error {
 	return s.settings.Start(base)
 }
 
-// takeOdd is takeStartup for what is no setting of a server's, or must not have any value; taken says
-// that there is nothing more to do about it.
+// takeOdd handles startup parameters that are not the server's, or whose values are restricted. taken means that
+// takeStartup must skip the parameter.
 func (s *session) takeOdd(name, value string) (taken bool, err error) {
 	switch {
-	case name == retryOption: // ours: no server would know it
+	case name == retryOption: // Sluice's own; the server does not know it
 		if !settings.SameValue(value, "on") && !settings.SameValue(value, "off") {
 			return false, &wire.Error{Fatal: true, Code: "22023", Message: "invalid value for parameter \"" + name + "\": \"" + value + "\"",
 				Hint: "Available values: on, off."}
@@ -318,7 +306,7 @@ func (s *session) takeOdd(name, value string) (taken bool, err error) {
 		if shown == "on" {
 			return false, nil
 		}
-		// A plan would take a backslash in a string for what it is not.
+		// A plan would misread backslashes in string literals.
 		s.srv.metrics.Refused(metrics.FeatureSetting)
 		return false, &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
 			Hint: "Write strings with backslashes as E'...'."}
@@ -334,23 +322,21 @@ func (s *session) takeOdd(name, value string) (taken bool, err error) {
 	return false, nil
 }
 
-// isRole reports whether a role is the one that all sessions have, or none.
+// isRole reports whether name is the role that all sessions have, or "none".
 func (srv *Server) isRole(name string) bool {
 	st := srv.planner.Plan([]byte("SET role TO " + settings.QuoteLiteral(name))).Single()
 	return name == "none" || st != nil && resetsRole(st)
 }
 
-// hasLevel reports whether a level, given at the startup, is one that all transactions have, or
-// more: its SET would be answered too. One that is taken for less is refused, since nobody would be
-// warned of it.
+// hasLevel reports whether Sluice accepts an isolation level in the startup packet. Transactions must have that level
+// or a stronger one. A weaker result is refused here, because a startup cannot send the warning that a SET sends.
 func (srv *Server) hasLevel(level string) bool {
 	st := srv.planner.Plan([]byte("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))).Single()
 	return st != nil && st.Tag != "" && !st.Weakened
 }
 
-// cancel serves a CancelRequest, on the goroutine of its connection. The one who asks is
-// told nothing, as by PostgreSQL, whatever comes of it: key and effect show in metrics
-// only. The bound keeps a server that does not take cancels from holding the connection.
+// cancel serves a CancelRequest on the goroutine of its connection. As in PostgreSQL, the requester gets no answer;
+// only metrics show the result. A timeout stops a server that does not take the cancel from blocking the connection.
 func (srv *Server) cancel(r *startup.CancelRequest, from net.Addr) {
 	var s *session
 	known, heard := srv.keyGuesses.Try(from, time.Now(), func() bool {
@@ -375,10 +361,10 @@ func (srv *Server) cancel(r *startup.CancelRequest, from net.Addr) {
 	}
 }
 
-// endCause names the end of a session for the metric. cause is serve's: a *wire.Error is
-// one that the client was told, and its SQLSTATE says which.
+// endCause returns the metric's name for the end of a session. cause is the result of serve. If it is a *wire.Error,
+// the client got it, and its SQLSTATE decides.
 func endCause(cause error) string {
-	if errors.Is(cause, errTerminated) { // most of the time
+	if errors.Is(cause, errTerminated) { // the usual case
 		return metrics.EndTerminated
 	}
 	var clientErr *wire.Error
@@ -409,9 +395,8 @@ func endCause(cause error) string {
 	return metrics.EndDisconnected
 }
 
-// refusedReason names a refused startup for the metric. err is that of package startup or
-// of openSession. The prefix tells too many clients (errTooManyClients) from too few
-// backends, which have one SQLSTATE.
+// refusedReason returns the metric's name for a refused startup. err comes from package startup or openSession. Too
+// many clients and too few backends share an SQLSTATE, so the message's prefix tells which it is.
 func refusedReason(err error) string {
 	var clientErr *wire.Error
 	var network net.Error

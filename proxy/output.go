@@ -9,13 +9,11 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// What the client is sent: spans of the backend's buffer that pass (passSpan, where output
-// is withheld for a replay), frames of Sluice's own, gathered (writeDown) and written
-// (flushDown). downlink.go decides what passes.
+// This file sends output to the client. passSpan passes bytes of the server, or withholds them for a replay. writeDown
+// gathers output, and flushDown writes it. downlink.go decides which of the server's bytes pass.
 
-// named is the end of a turn's answer, with what the client must be told of
-// settings that Sluice keeps in front of the ReadyForQuery. data is left as it is; the result may be
-// data.
+// named inserts ParameterStatus frames before the ReadyForQuery at the end of data, for settings that Sluice stores.
+// data is not changed; the result may be data itself.
 func (s *session) named(data []byte) []byte {
 	n := len(data) - wire.HeaderLen - 1
 	if !s.settings.MayRename() || n < 0 || data[n] != wire.ReadyForQuery {
@@ -24,8 +22,8 @@ func (s *session) named(data []byte) []byte {
 	return append(s.appendName(data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
 }
 
-// appendName appends what the client must be told of such settings in front of a
-// ReadyForQuery of that status.
+// appendName appends ParameterStatus frames for settings that Sluice stores and whose values have changed. status is
+// the status of the ReadyForQuery that follows.
 func (s *session) appendName(dst []byte, status byte) []byte {
 	for _, p := range s.settings.News(status) {
 		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)...)
@@ -33,10 +31,9 @@ func (s *session) appendName(dst []byte, status byte) []byte {
 	return dst
 }
 
-// passSpan sends bytes to the client, unless they are held back: at once when they are many
-// and nothing waits before them, else with the next flush. The bytes are copied or written,
-// not kept. In an attempt that has failed they are for nobody. An error is the session's
-// end.
+// passSpan sends bytes of the server's answer to the client, or withholds them for a replay. Many bytes are written at
+// once if nothing waits before them, others at the next flush. b is not retained. The bytes of a failed attempt are
+// dropped. An error ends the session.
 func (s *session) passSpan(b []byte) error {
 	t := s.t
 	if t.settled && t.own == nil {
@@ -49,7 +46,7 @@ func (s *session) passSpan(b []byte) error {
 		if s.withheld.Add(b) {
 			return nil
 		}
-		// Too much to be withheld: from now on a replay has to answer all of it again.
+		// This is too much to withhold. From now on a replay must return the same bytes as this attempt.
 		t.streams = true
 	}
 	if err := s.releaseWithheld(); err != nil {
@@ -58,7 +55,7 @@ func (s *session) passSpan(b []byte) error {
 	return s.writeDown(b)
 }
 
-// writeDown is passSpan for bytes that are not held back. Of a silent turn's the client is sent news.
+// writeDown sends bytes to the client without withholding them. In a nested turn, t.own takes the bytes first.
 func (s *session) writeDown(b []byte) error {
 	if s.t.own != nil {
 		b = s.t.own.Take(b)
@@ -83,7 +80,7 @@ func (s *session) writeDown(b []byte) error {
 	return nil
 }
 
-// flushDown writes what was gathered for the client. Withheld output stays where it is.
+// flushDown writes gathered output to the client. Withheld output remains withheld.
 func (s *session) flushDown() error {
 	k := &s.t.down
 	if k.Empty() {
@@ -94,9 +91,8 @@ func (s *session) flushDown() error {
 	return err
 }
 
-// writeClient writes to the client. Its error is errClientGone with the reason, and ends
-// the session, which says nothing more. Where the end of a drain has found the session in
-// front of the write, and not in it, none of b is written, and b has the time of last words.
+// writeClient writes to the client. Its error wraps errClientGone and ends the session without another message. If the
+// end of a drain cancelled the write before it began, b is written with the deadline lastWordsWait instead.
 func (s *session) writeClient(b []byte) error {
 	n, err := s.client.Conn.Write(b)
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && s.cutOff.Load() && !s.clientBroken {
@@ -110,8 +106,8 @@ func (s *session) writeClient(b []byte) error {
 	return nil
 }
 
-// tell appends frames of Sluice's own for the client behind everything owed before them,
-// and logs them: a replay makes them up again. Where nothing is owed they are sent.
+// tell sends frames that Sluice made up, after all pending replies. It also logs the frames, so that a replay makes
+// them up again.
 func (s *session) tell(frames ...[]byte) error {
 	t := s.t
 	for _, b := range frames {
@@ -127,12 +123,10 @@ func (s *session) tell(frames ...[]byte) error {
 	return nil
 }
 
-// owesSynthetic reports whether an answer of our own is at the head of the queue: then all
-// before it is answered.
+// owesSynthetic reports whether the next pending reply is one that Sluice made up, so that it can be sent now.
 func (t *turn) owesSynthetic() bool { return !t.owed.empty() && t.owed.first().kind == 0 }
 
-// emitSynthetic writes the answers of our own that are at the head of the queue, and takes
-// them off it.
+// emitSynthetic sends the replies at the front of the queue that Sluice made up, and removes them.
 func (s *session) emitSynthetic() {
 	t := s.t
 	for t.owesSynthetic() {

@@ -11,50 +11,49 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Transactions with DDL that are committed in parts (ddl.in_transactions). A transaction of DSQL takes one statement
-// of DDL and no change of rows beside it, while migration tools put a whole migration in a transaction.
+// This file commits transactions with DDL in parts (ddl.in_transactions). In DSQL a transaction takes one DDL
+// statement, and no changes of rows beside it. Migration tools put a whole migration into one transaction.
 //
-// A part is committed as late as can be: in front of the statement that does not go with it. So a transaction that
-// holds one statement of DDL, or none, is run as it was asked, and what the last part holds can be rolled back. Each
-// part is a transaction of its own, with a log and replays of its own.
+// A part is committed as late as possible: when a statement arrives that cannot be in it. A transaction with at most
+// one DDL statement therefore runs as usual, and a rollback undoes the last part. Each part is a transaction of its
+// own, with its own log and replays.
 //
-//	in a block         a statement that does not go with the part: COMMIT and BEGIN in front
-//	of several steps   outside: Sluice carries such a statement out in transactions of its own
-//	string             cut into groups, each as if it were sent by itself
+//	in a block               a statement that cannot be in the part: COMMIT and BEGIN precede it
+//	several steps            a statement that Sluice runs in transactions of its own: between two parts
+//	multi-statement query    cut into groups, each like a Query of its own
 //
-// An early commit is refused, and with it the statement, where it would do more than its client
-// has asked for: behind a DROP of what holds rows, behind SET LOCAL, in the middle of a
-// pipeline. A block that was begun READ ONLY, or with other modes that a BEGIN of Sluice's own
-// would lose, is left to the server. So is a text that the server refuses anyway.
+// Sluice refuses the statement instead of an early commit that would do more than the client asked for. That is so
+// after DROP of something with rows, after SET LOCAL, and within a pipeline. A block with modes that Sluice's BEGIN
+// would lose, such as READ ONLY, is sent to the server as it is. So is a text that the server refuses in any case.
 //
-// Savepoints end with their part, but for those behind which nothing was run (partsaves.go).
+// Savepoints end with their part, except those after which nothing ran (partsaves.go).
 //
-// The client is told of each early commit by a WARNING, and by another one what a ROLLBACK leaves. Once a part is
-// committed no conflict is told as one (partly): the client would send the whole transaction again.
+// The client gets a WARNING for each early commit, and for each ROLLBACK that cannot undo earlier parts. After an early
+// commit no error is sent as a conflict (partly): the client would run the whole transaction again.
 
-// parts is what a session knows of the block that it is in, for as long as it may have to be committed in parts.
+// parts is the state of a session's block that may be committed in parts.
 type parts struct {
-	// how transactions are committed; never RefuseDDL. It stays as it is through a block.
+	// how is the client's choice of ddl.in_transactions, never RefuseDDL. It does not change during a block.
 	how rewrite.InTransactions
-	// by are the client's choices where an earlier part is committed: what was chosen for the
-	// duration of the transaction has ended with that part for package settings. nil: there is none.
+	// by holds the client's options since an early commit, which ended SET LOCAL for package settings. nil: no part is
+	// committed.
 	by *rewrite.Choices
-	// open is what the part that has not been committed asks of its transaction, and lists its
-	// statements; stays are the statements of the parts before.
+	// open describes what the uncommitted part contains, lists its statements. stays lists the statements of the committed
+	// parts.
 	open  rewrite.Demand
 	lists listing.Statements
 	stays listing.Statements
-	// savepoints are those of the parts before, which nobody can return to; the last are the newest.
+	// savepoints are those of committed parts, to which no rollback is possible; the newest is last.
 	savepoints []string
 	// optedOut: the client wants no replay of the block.
 	optedOut bool
-	// timed is the time of the first part that has read the clock; nil: none has. It is that of the
-	// transaction (parttime.go). asked is the time of the part that is being committed.
+	// timed is the transaction time of the first part that read the clock; nil: none. The later parts return the same time
+	// (parttime.go). asked is the time of the part that is being committed.
 	timed *toldTime
 	asked timeValue
 }
 
-// policy is how transactions are committed.
+// policy returns how the session's transactions are committed. p may be nil.
 func (p *parts) policy() rewrite.InTransactions {
 	if p == nil {
 		return rewrite.RefuseDDL
@@ -62,11 +61,11 @@ func (p *parts) policy() rewrite.InTransactions {
 	return p.how
 }
 
-// forget is told that no block is open.
+// forget resets p when no block is open.
 func (p *parts) forget() { *p = parts{how: p.how} }
 
-// partsEnded forgets what the block that has ended has committed in parts. The COMMIT that Sluice sends before the next
-// part does not end the client's block.
+// partsEnded forgets the committed parts at the end of the client's block. Sluice's own COMMIT between parts does not
+// count.
 func partsEnded(s *session, _ bool) {
 	if p := s.parts; p != nil && !s.t.outside {
 		p.by, p.stays, p.savepoints, p.timed = nil, listing.Statements{}, nil, nil
@@ -78,8 +77,8 @@ func (p *parts) partly() bool {
 	return p != nil && (p.by != nil || !p.stays.Empty() || len(p.savepoints) > 0)
 }
 
-// partsUnsettled reports whether the end of a block of which a part is committed was sent, and is not
-// answered: until then an error is of that block, and what is sent behind it of another.
+// partsUnsettled reports whether the end of a partly committed block was sent but is not answered yet. Until the
+// answer, an error concerns that block, but further frames belong to the next transaction.
 func (s *session) partsUnsettled() bool { return s.parts.partly() && s.behindItsEnd() }
 
 // commitsParts reports whether the session's transactions may be committed in parts.
@@ -88,7 +87,7 @@ func (s *session) commitsParts() bool { return s.parts != nil }
 // partlyDone reports whether a part of the transaction is committed.
 func (s *session) partlyDone() bool { return s.parts != nil && !s.parts.stays.Empty() }
 
-// mark is what a return to a savepoint brings back: the part that is open.
+// mark copies the state of the uncommitted part, for a later ROLLBACK TO SAVEPOINT.
 func (p *parts) mark() *parts {
 	if p == nil {
 		return nil
@@ -96,22 +95,22 @@ func (p *parts) mark() *parts {
 	return &parts{by: p.by, open: p.open, lists: p.lists.Snapshot()}
 }
 
-// returnTo brings it back.
+// returnTo restores the state that mark copied. Both p and m may be nil.
 func (p *parts) returnTo(m *parts) {
 	if p != nil && m != nil {
 		p.by, p.open, p.lists = m.by, m.open, m.lists.Snapshot()
 	}
 }
 
-// forgetParts is told of the end of a turn: behind a block nothing is known of it.
+// forgetParts resets the state of the block at the end of a turn, if no block is open.
 func (s *session) forgetParts() {
 	if s.parts != nil && !s.inBlock() {
 		s.parts.forget()
 	}
 }
 
-// ofParts reports whether a simple Query has to do with parts: of one statement outside of a block, which begins none, the
-// transaction ends with it. It is the way of most: nothing is allocated.
+// ofParts reports whether a simple Query concerns parts. A single statement outside a block does not, unless it is
+// BEGIN or another control statement. Most queries are of this kind, so ofParts allocates nothing.
 func (s *session) ofParts(plan *rewrite.Plan) bool {
 	if !s.commitsParts() {
 		return false
@@ -120,9 +119,8 @@ func (s *session) ofParts(plan *rewrite.Plan) bool {
 	return st == nil || st.Tx.Verb != rewrite.NoVerb || s.inBlock()
 }
 
-// inParts is told of a simple Query before it is answered or sent. done: the text was run, in
-// groups or outside of its block, and the turn is over. Else there is room for it in the
-// transaction. An error is for the client, or the session's end.
+// inParts prepares a simple Query, before it is answered or sent. done: inParts ran the text itself, and the turn is
+// over. Otherwise the transaction has room for the text. The error is for the client, or ends the session.
 func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !s.ofParts(plan) {
 		return false, nil
@@ -133,22 +131,23 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	if s.t.outside || s.t.touched || s.state == failed || s.status() == 'E' {
 		return false, s.makeRoom(plan, string(sql), true)
 	}
-	// What the server refuses anyway goes there as it is, a string as a whole: nothing of it stands then.
+	// The server refuses this text in any case, and refuses a multi-statement query as a whole, so nothing of it will
+	// commit.
 	if _, ok := plan.Demand(); !ok {
 		return false, nil
 	}
 	if groups := s.groupsOf(plan); groups != nil {
 		return true, s.runGroups(plan, string(sql), groups)
 	}
-	if st := plan.Single(); st != nil && s.inBlock() && s.stepsOutside(st) { // never in a READ ONLY block
+	if st := plan.Single(); st != nil && s.inBlock() && s.stepsOutside(st) { // a READ ONLY block never gets here
 		text := string(sql)
 		return true, s.runOutside(st, text[st.Start:], func() (feature.Result, error) { return s.nest(text, nested{outside: true, shift: s.t.shift}) })
 	}
 	return false, s.makeRoom(plan, string(sql), true)
 }
 
-// cutsFailed reports whether a text that ends a failed block of the backend is run in groups: one of
-// its parts is committed, or what follows in the text is too much for one transaction.
+// cutsFailed reports whether a text that ends a failed block must run in groups. A part of the block may be committed,
+// or the rest of the text may be too much for one transaction.
 func (s *session) cutsFailed(plan *rewrite.Plan) bool {
 	if s.t.outside || s.t.touched || s.state == failed || s.status() != 'E' {
 		return false
@@ -156,8 +155,8 @@ func (s *session) cutsFailed(plan *rewrite.Plan) bool {
 	return len(plan.Statements) > 1 && (s.parts.partly() && beginsOrEnds(plan) || plan.TooMuch() && endsBlock(plan.Statements[0].Tx.Verb))
 }
 
-// groupsOf are the groups in which a text is run; nil: it is run as a whole. Of a block whose open part may have to be
-// committed, or of which one is, each end is a request of its own: what the client is told there depends on it.
+// groupsOf returns the groups in which a text must run, or nil if it runs as a whole. If a part of the block is or may
+// become committed, the block's end is a group of its own, with its own warnings.
 func (s *session) groupsOf(plan *rewrite.Plan) [][2]int {
 	groups := plan.Groups()
 	switch inBlock := s.inBlock(); {
@@ -174,14 +173,14 @@ func beginsOrEnds(plan *rewrite.Plan) bool {
 	return plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
 }
 
-// makeRoom has the part that is open committed where a text does not go with it, before anything of the text is sent,
-// and notes what the text asks for if it runs now. An error is for the client, or the session's end.
+// makeRoom commits the open part if a text cannot be in the same transaction, before anything of the text is sent. If
+// runs is set, it adds the text to the open part. The error is for the client, or ends the session.
 func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	p := s.parts
-	if !s.commitsParts() || s.t.outside || s.state == failed && !beginsOrEnds(plan) { // or it is Sluice's own
+	if !s.commitsParts() || s.t.outside || s.state == failed && !beginsOrEnds(plan) { // outside: the statement is Sluice's own
 		return nil
 	}
-	p.lists = p.listed(s.srv.reads()) // by an answer of the server since, and before DDL makes it an old one
+	p.lists = p.listed(s.srv.reads()) // the server may have answered whether reads are reads; DDL invalidates that answer
 	at := s.position()
 	if st := plan.Single(); st != nil && runs {
 		if err := s.comesToParts(st, &at); err != nil {
@@ -189,8 +188,7 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 		}
 	}
 	if at.Status() == 'T' && s.status() != 'E' && !s.staysWhole() && !s.isOutside(plan) {
-		// A text that the server refuses whatever the transaction holds must not have the part
-		// in front of it committed.
+		// A text that the server refuses in any case must not commit the part before it.
 		if _, ok := plan.Demand(); !ok {
 			return nil
 		}
@@ -209,8 +207,8 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	return nil
 }
 
-// comesToParts looks at a statement that stands alone in front of makeRoom: of an end of the block the
-// client is sent what stays, and a READ ONLY transaction takes no change of the schema.
+// comesToParts handles a single statement before makeRoom does. At the end of a block it warns of what remains. It
+// refuses DDL in a READ ONLY transaction.
 func (s *session) comesToParts(st *rewrite.Statement, at *block.Block) error {
 	switch {
 	case endsBlock(st.Tx.Verb):
@@ -221,7 +219,8 @@ func (s *session) comesToParts(st *rewrite.Statement, at *block.Block) error {
 	return nil
 }
 
-// demandHere is what the statements of a text, sent where at stands, ask of the transaction at hand.
+// demandHere returns what a text's statements need from the current transaction. at is the block's state before the
+// text.
 func demandHere(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
 	ends := at.Ends()
 	for i := range plan.Statements {
@@ -234,8 +233,8 @@ func demandHere(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
 	return want
 }
 
-// follow notes what a text that is sent where at stands asks of the part that is open: of each of its
-// transactions, up to the last, which stays open: a BEGIN takes in what a pipeline has in front of it.
+// follow adds a text's statements to the open part. If the text ends a transaction, only what follows counts. A BEGIN
+// also includes earlier statements of its pipeline. at is the block's state before the text.
 func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string) {
 	ends := at.Ends()
 	for i := range plan.Statements {
@@ -252,14 +251,13 @@ func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string) {
 	}
 }
 
-// takesIn reports whether a text goes with what the part that is open holds.
+// takesIn reports whether a text can be in the open part.
 func (p *parts) takesIn(want rewrite.Demand) bool {
 	return !(want.DDL && (p.open.DDL || p.open.Rows)) && !(want.Rows && p.open.DDL)
 }
 
-// takes notes what a text asks of the part that is open. What fails is noted too: the block has
-// failed then, and no part of it is committed any more. mayWrite: the text looks like a read, and changes
-// rows where functions of views do; it goes with DDL all the same.
+// takes adds a text to the open part, even if it fails later: a failed block commits no further part. mayWrite: the
+// text looks like a read, but functions or views may change rows. It may be in one transaction with DDL nonetheless.
 func (p *parts) takes(want rewrite.Demand, sql string, mayWrite bool) {
 	p.open = p.open.And(want)
 	switch {
@@ -270,8 +268,8 @@ func (p *parts) takes(want rewrite.Demand, sql string, mayWrite bool) {
 	}
 }
 
-// listed returns the statements of the open part that may have changed something. reads says that statements that
-// look like reads do not (Server.reads).
+// listed returns the open part's statements that may have changed something. If reads is set, statements that look like
+// reads have changed nothing (Server.reads).
 func (p *parts) listed(reads bool) listing.Statements {
 	if reads {
 		return p.lists.WithoutReads()
@@ -279,7 +277,7 @@ func (p *parts) listed(reads bool) listing.Statements {
 	return p.lists
 }
 
-// tellStays is told of an end of a block. Behind parts that are committed the client is told what a rollback leaves.
+// tellStays warns the client at a rollback that earlier parts remain committed.
 func (s *session) tellStays(st *rewrite.Statement) error {
 	rollsBack := st.Tx.Verb == rewrite.Rollback || s.status() == 'E'
 	if stays := &s.parts.stays; rollsBack && !stays.Empty() {
@@ -288,15 +286,15 @@ func (s *session) tellStays(st *rewrite.Statement) error {
 	return nil
 }
 
-// staysWhole reports whether the block cannot be committed in parts: it has modes that a BEGIN of
-// Sluice's own would not have, or nobody here has seen its BEGIN.
+// staysWhole reports whether the block cannot be committed in parts. Either its modes would not survive Sluice's own
+// BEGIN, or Sluice has not seen its BEGIN.
 func (s *session) staysWhole() bool {
 	at := s.position()
 	m := at.Modes()
 	return !at.Known() || m.Access == block.ReadOnly || m.Deferrable || m.Snapshot || m.Isolation == rewrite.Serializable
 }
 
-// mayLeave refuses to commit what the block holds, where that would do more than its client has asked for.
+// mayLeave returns an error if an early commit would do more than the client asked for.
 func (s *session) mayLeave() error {
 	switch p := s.parts; {
 	case p.open.Drops && p.how != rewrite.CommitDrops:
@@ -308,8 +306,8 @@ func (s *session) mayLeave() error {
 	return nil
 }
 
-// commitPart commits what the block has run so far, and begins it anew. An error is for the
-// client, whose block has failed then, or the session's end.
+// commitPart commits the open part and begins the block again. The error is for the client, whose block has then
+// failed, or ends the session.
 func (s *session) commitPart() error {
 	if s.t.touched {
 		return errPartInPipeline
@@ -330,14 +328,14 @@ func (s *session) commitPart() error {
 	return cmp.Or(err, left.Why())
 }
 
-// tellPart tells the client, and counts, that the statements are committed before it said so.
+// tellPart counts an early commit and warns the client that the statements in l are committed.
 func (s *session) tellPart(l *listing.Statements) error {
 	s.srv.metrics.EarlyCommit()
 	return s.tell(warnPart(l).AppendNotice(nil, "WARNING"))
 }
 
-// leaveBlock commits what the block has run so far. Where told is why that has failed, nothing of
-// the part stands, or nobody knows (08007).
+// leaveBlock commits the open part. If the result has an error, the part is not committed, or the outcome is unknown
+// (08007).
 func (s *session) leaveBlock() (feature.Result, error) {
 	p := s.parts
 	p.keepNames(s.tx.log.Names())
@@ -357,9 +355,9 @@ func (s *session) leaveBlock() (feature.Result, error) {
 	return left, err
 }
 
-// beginAnew begins the block again that leaveBlock has left. Where the COMMIT has failed the
-// client is in a block all the same, which its error ends. A session whose own backend is gone
-// ends instead, and so does one whose BEGIN has failed: its client believes that it is in a block.
+// beginAnew begins the block again after leaveBlock. If the COMMIT failed, it does so too: the client's error then
+// fails that block. If the session's own backend is gone or BEGIN fails, the session ends, since its client expects a
+// block.
 func (s *session) beginAnew() error {
 	if s.pinLost {
 		return nil
@@ -373,7 +371,7 @@ func (s *session) beginAnew() error {
 	return err
 }
 
-// errNotBegun ends the session of a client whose block could not be begun again behind a part that is committed.
+// errNotBegun ends the session if the block could not begin again after an early commit.
 func errNotBegun(why *wire.Error) *wire.Error {
 	return &wire.Error{Fatal: true, Code: why.Code, Message: "the transaction could not be begun again behind the part that is committed: " + why.Message, Detail: why.Detail, Hint: why.Hint}
 }

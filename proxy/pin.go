@@ -10,25 +10,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Pins: a session keeps its backend from the moment at which it may have left something
-// there that no other backend has. admit pins for a statement that is about to be sent,
-// noteRole for what a server reports. acquireForSequences makes pins of its own.
+// This file decides when a session is pinned. A pinned session keeps its backend, because it may have left state there
+// that no other backend has. admit pins before it sends a statement, noteRole when the server reports a role, and
+// acquireForSequences for sequences.
 
-// pin keeps the backend, which is lent, for the rest of the session, for the reason that the plan gives. With an error,
-// for the client, there are too many pins: the plan must not be sent. The pin comes before the statement has run; where
-// that one turns out to have left nothing, settle or replyError takes the pin back.
+// pin keeps the session's backend until the session ends, because plan may leave state there. It is called before the
+// statement runs; if the statement leaves nothing, settle or replyError removes the pin. The error, for the client,
+// says that too many sessions are pinned: the plan must not be sent.
 func (s *session) pin(plan *rewrite.Plan) error {
 	why := plan.Pin
 	if why == rewrite.NoPin {
 		return nil
 	}
 	s.found = false
-	s.sequences.ClearOwn() // more than numbers of sequences is kept there
+	s.sequences.ClearOwn() // the backend now holds more than sequence numbers
 	s.mapped.lost = s.mapped.lost && s.pinned || hidesPath[why]
-	// PREPARE stays when another statement of its Sync group fails.
-	nothing := leavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses it
+	// A PREPARE remains when another statement of its Sync group fails.
+	nothing := leavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses advisory locks
 	undone := len(plan.Statements) == 1 && nothing && (why != rewrite.PinPrepare || s.t.ended)
-	// A text of several statements may have left something even where one of them fails.
+	// A multi-statement query may leave something even if one of its statements fails.
 	if s.pinned {
 		s.t.pinnedByTurn, s.t.unreadPin, s.t.freshPin = s.t.pinnedByTurn && undone, false, false
 		return nil
@@ -43,7 +43,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	return nil
 }
 
-// takePin counts one more session that keeps its backend, unless there are as many as may be.
+// takePin counts one more pinned session, or returns false if Config.MaxPins sessions are pinned.
 func (srv *Server) takePin() bool {
 	if srv.pinned.Add(1) <= int64(srv.cfg.MaxPins) {
 		return true
@@ -52,23 +52,23 @@ func (srv *Server) takePin() bool {
 	return false
 }
 
-// leavesNothing holds the reasons of a pin that a failed statement undoes, since its transaction takes back what it
-// did. A session lock, for one, stays when the statement that took it fails.
+// leavesNothing lists the reasons for a pin whose statement leaves nothing if it fails, because the rollback removes
+// it. A session lock, for example, is not listed: the lock remains after an error.
 var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
-// unpinFailed takes the pin of a text back whose error shows that it has left nothing: head is what
-// the error answers. In a block the backend stays until the block ends, and then goes back.
+// unpinFailed removes the pin if the error shows that the statement left nothing on the backend. head is the entry that
+// the error answers. In a block the session still keeps the backend until the block ends.
 func (s *session) unpinFailed(head *owed, payload []byte) {
 	if !s.pinned || !s.t.freshPin && !s.t.unreadPin {
 		return
 	}
 	if s.t.unreadPin {
-		// A text that the server does not understand either has left nothing on the backend.
+		// A text that the server cannot parse either has left nothing on the backend.
 		if left := &s.t.left; left.Tags() == 0 && notParsed(head, payload) || inItself(payload) && left.LeavesNothing() {
 			s.unpin()
 		}
-		s.t.unreadPin = false // what a function was about when it failed is not known
+		s.t.unreadPin = false // a function may have failed after it left something
 		return
 	}
 	if st := s.failedAlone(head); st != nil && (st.Pin == rewrite.NoPin || s.notBegun(payload)) {
@@ -76,8 +76,8 @@ func (s *session) unpinFailed(head *owed, payload []byte) {
 	}
 }
 
-// failedAlone is the statement that has failed, of the text that made the session keep its backend,
-// whose statements in front of it leave nothing there; nil for others, and where it cannot be told.
+// failedAlone returns the failed statement of the text that pinned the session, if no earlier statement of the text can
+// leave state. Otherwise it returns nil.
 func (s *session) failedAlone(head *owed) *rewrite.Statement {
 	plan, n := head.plan, 0
 	if plan == nil && head.tmpl != nil {
@@ -97,29 +97,29 @@ func (s *session) failedAlone(head *owed) *rewrite.Statement {
 	return &plan.Statements[n]
 }
 
-// notBegun reports whether an error says that its statement has not begun to run: DSQL has refused it as it stands
-// (0A000), or a server found a name or a type wrong that stands in the text. That holds also for those that
-// leavesNothing lacks: DO, CALL and LOAD, which leave something where they fail in the middle.
+// notBegun reports whether an error shows that its statement did not run at all. DSQL refused the statement (0A000), or
+// the server found a wrong name or type at a position in the text. This also covers DO, CALL and LOAD, which may leave
+// something if they fail halfway.
 func (s *session) notBegun(payload []byte) bool {
 	code := string(retry.Field(payload, 'C'))
 	return s.srv.cfg.Kind == DSQL && code == retry.StateUnsupported ||
 		strings.HasPrefix(code, "42") && retry.Field(payload, 'P') != nil && inItself(payload)
 }
 
-// inItself reports whether an error is that of a client's statement and of nothing that runs inside it.
+// inItself reports whether an error comes from the client's statement itself, not from a function that it calls.
 func inItself(payload []byte) bool {
 	return retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
 }
 
-// unparsedRan records the tag of a statement of a text that nobody has read.
+// unparsedRan records the command tag of a statement whose text Sluice could not parse.
 func unparsedRan(s *session, o *owed, _ *rewrite.Statement, tag []byte) {
 	if s.t.unreadPin && o.plan.Pin == rewrite.PinUnparsed {
 		s.t.left.Ran(tag)
 	}
 }
 
-// unpinUnread takes the pin of a text back that nobody has read, and that has run: by its words and
-// tags it has left nothing. Settings that its functions may have made are reset.
+// unpinUnread removes the pin of an unparsed text that ran, if its words and command tags show that it left nothing.
+// The backend's settings are then reset, since functions may have changed them.
 func (s *session) unpinUnread() {
 	if s.pinned && s.t.unreadPin && s.t.left.LeavesNothing() {
 		s.unpin()
@@ -127,25 +127,24 @@ func (s *session) unpinUnread() {
 	}
 }
 
-// unpin takes the pin of the turn at hand back.
+// unpin removes the pin that the current turn made.
 func (s *session) unpin() {
 	s.pinned, s.t.pinnedByTurn, s.t.freshPin, s.t.unreadPin = false, false, false, false
 	s.srv.pinned.Add(-1)
 }
 
-// pinsAlone reports whether the statement at hand, which is a text's only one, is what has the
-// session keep its backend from now on, and leaves nothing there where it fails. A change of the
-// schema (OC001) is told of the statement itself: then it has not run. What an earlier statement
-// of a block has left, a replay finds again, since that statement is run again.
+// pinsAlone reports whether the plan's single statement pinned the session and leaves nothing if it fails. A replay
+// after OC001 is then possible: the statement has not run. State that earlier statements of the block left is made
+// again when the replay runs them.
 func (s *session) pinsAlone(plan *rewrite.Plan) bool {
 	return s.pinned && (s.t.pinnedByTurn || s.tx.held) && len(plan.Statements) == 1 && leavesNothing[plan.Pin]
 }
 
-// A loss of the backend is another matter: nobody knows whether the statement has run by then,
-// and a conflict over rows may come behind its work. Both are refused as they were.
+// A lost backend or a data conflict is not replayed after a pin: the pinning statement may have run. Only OC001 proves
+// that it has not.
 
-// unpinForReplay takes the pin of a statement back that has failed, since the schema has
-// changed, and is run again: where it is sent once more, it pins anew (repin).
+// unpinForReplay removes the pin of a statement that failed with OC001, before its replay. repin pins again when the
+// replay sends the statement.
 func (s *session) unpinForReplay() {
 	if s.tx.pins && s.pinned && !s.tx.held {
 		s.pinned, s.t.pinnedByTurn = false, false
@@ -153,15 +152,15 @@ func (s *session) unpinForReplay() {
 	}
 }
 
-// repin pins the session for a statement of the turn in progress that is about to be sent once
-// more. Where there are too many pins by now, the attempt is over.
+// repin pins the session for a statement that a replay is about to send. If too many sessions are pinned, the replay
+// fails.
 func (s *session) repin(plan *rewrite.Plan) {
 	if s.tx.pins && plan != nil && plan.Pin != rewrite.NoPin && s.pin(plan) != nil {
 		s.t.fail(retry.Pinned)
 	}
 }
 
-// pinHolds is told that a statement has run to its end. What it has left on the backend no other attempt would find.
+// pinHolds refuses a later replay, because a pinning statement has run and another attempt would not find its state.
 func (s *session) pinHolds(plan *rewrite.Plan) {
 	if s.tx.pins && plan.Pin != rewrite.NoPin {
 		s.tx.pins = false
@@ -169,18 +168,17 @@ func (s *session) pinHolds(plan *rewrite.Plan) {
 	}
 }
 
-// A transaction of a session that keeps its backend already is run again for OC001 on that backend,
-// which lives and keeps what the session has there. For no other reason: nothing is known of what
-// the session has there that a rollback does not take back.
+// If the session was pinned before the transaction began, a replay is possible after OC001 only, on the same backend.
+// OC001 leaves the backend's state intact. After other failures, nobody knows what a rollback did not undo.
 
-// onlyForSchema reports whether the transaction may be run again for a change of the schema alone.
+// onlyForSchema reports whether only OC001, a change of the schema, allows a replay of the transaction.
 func (s *session) onlyForSchema() bool { return s.tx.pins || s.tx.held }
 
-// runsAnywhere reports whether the transaction may be run again, on any backend.
+// runsAnywhere reports whether the transaction may be replayed on any backend.
 func (s *session) runsAnywhere() bool { return s.tx.log.Replayable() && !s.tx.held }
 
-// holdsOn reports whether a session that keeps its backend still has it, before its transaction is
-// run again there. Without it the session ends.
+// holdsOn reports whether a pinned session still has its backend, before a replay there. Without the backend the
+// session ends.
 func (s *session) holdsOn() bool {
 	if s.tx.held && s.b == nil {
 		s.losePin()
@@ -189,21 +187,21 @@ func (s *session) holdsOn() bool {
 	return true
 }
 
-// staysHeld reports whether a session that kept its backend before keeps it behind a refused replay:
-// where the backend stands, in a failed block or in none, as the client is told. Where the client is
-// in a block, one is begun, and made to fail. Else the session ends.
+// staysHeld reports whether a session that was pinned before keeps its backend after a refused replay. after is the
+// status that the client is sent. If it is 'E', standAt opens a block on the backend and makes it fail. Otherwise the
+// session ends.
 func (s *session) staysHeld(after byte) bool {
 	if !s.tx.held || s.b == nil || s.state == replaying && s.move(resumed) != nil || s.state != busy {
 		return false
 	}
-	if s.settleCancel(); s.b == nil { // one that is on its way must not hit what comes next
+	if s.settleCancel(); s.b == nil { // the cancel must not hit the next statement
 		return false
 	}
 	return s.standAt(after)
 }
 
-// foundStays is staysHeld for a session whose functions have left something at the backend in the transaction, which is
-// rolled back: it keeps the backend from now on. With false the backend is given back, or is gone.
+// foundStays is like staysHeld, for a session whose functions left state on the backend during the rolled back
+// transaction. The session is then pinned. If it returns false, the backend was returned or lost.
 func (s *session) foundStays(after byte) bool {
 	if s.b == nil || !s.srv.asksBehind || s.state == replaying && s.move(resumed) != nil || s.state != busy {
 		return false
@@ -212,8 +210,8 @@ func (s *session) foundStays(after byte) bool {
 	return s.b != nil && s.pinned && s.standAt(after)
 }
 
-// standAt has the backend, which is in no transaction or in the failed block that the client is in, stand where the client
-// is told that it stands.
+// standAt brings the backend, idle or in a failed block, to the status that the client is sent. For 'E' it sends BEGIN
+// and a statement that fails. It reports success.
 func (s *session) standAt(after byte) bool {
 	for _, step := range []struct {
 		in   byte
@@ -229,8 +227,8 @@ func (s *session) standAt(after byte) bool {
 	return s.b.status == after
 }
 
-// tagHolds is told of a statement's tag. Where a cursor that outlives its transaction stands, and which statements are
-// prepared, a rollback does not take back: behind such a statement the transaction is not run again.
+// tagHolds refuses a later replay after FETCH, MOVE, CLOSE, DEALLOCATE and DISCARD of a pinned session. A rollback does
+// not undo their effect on WITH HOLD cursors and prepared statements.
 func (s *session) tagHolds(tag []byte) {
 	if !s.tx.held {
 		return
@@ -242,8 +240,8 @@ func (s *session) tagHolds(tag []byte) {
 	}
 }
 
-// losePin says that a pinned backend is going, and with it the state that the session had there: the session ends once
-// the turn has been answered. Of a session that is not pinned it takes no notice.
+// losePin records that a pinned session is about to lose its backend, and thus state. The session ends after the turn
+// is answered. If the session is not pinned, losePin does nothing.
 func (s *session) losePin() {
 	if s.pinned {
 		s.pinned, s.found, s.pinLost = false, false, true
@@ -252,7 +250,7 @@ func (s *session) losePin() {
 	}
 }
 
-// pinNames name the reasons of a pin, for the metric and the log.
+// pinNames maps reasons for a pin to their names in metrics and log.
 var pinNames = map[rewrite.Pin]string{
 	rewrite.PinPrepare: metrics.PinPrepare, rewrite.PinListen: metrics.PinListen,
 	rewrite.PinHoldCursor: metrics.PinHoldCursor, rewrite.PinTemp: metrics.PinTemporary,

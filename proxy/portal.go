@@ -8,47 +8,46 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Portals of the transaction in progress, as far as more than forwarding is to be known of
-// them, and Close. Bind opens portals (bind.go), Execute and Describe look them up. The
-// server keeps its own; names are the client's at both.
+// This file records the portals of the current transaction and handles Close. Bind opens portals (bind.go), Execute and
+// Describe use them. The server has its own portals, under the same names.
 
-// portal is what is known of a bound portal. The zero value is one that Sluice knows
-// nothing of: for the server it may exist.
+// portal is what Sluice records of a portal. The zero value is a portal that Sluice does not know; the server may have
+// it.
 type portal struct {
 	plan  *rewrite.Plan
 	local bool
 	open  bool
-	done  bool             // one that has run, where its answer is Sluice's
-	split *rewrite.Split   // the form that it was bound in
-	stmt  *clientStatement // that it was bound to; nil: no client can bind that again
-	seq   uint64           // in the transaction
-	text  string           // of its statement
-	bound *boundDelete     // nil: it cannot be run in batches
-	kept  *keptAnswer      // nil: its answer is not kept
-	// cursor is the DECLARE that opened it; nil: a Bind of the client's did. declares is what
-	// it takes to carry one out, of a portal that is bound to it. See cursor.go.
+	done  bool             // it has run, and Sluice answered
+	split *rewrite.Split   // the two-statement form that was bound, or nil
+	stmt  *clientStatement // the statement it was bound to; nil: closed or replaced since
+	seq   uint64           // its number among the transaction's Binds
+	text  string           // of the statement
+	bound *boundDelete     // for running it in batches; nil: not possible
+	kept  *keptAnswer      // the answer that Sluice stores for a replay; nil: none
+	// cursor is set if DECLARE opened the portal; nil: Bind did. declares is set if the portal is bound to a DECLARE
+	// statement, which Execute will carry out. See cursor.go.
 	cursor   *cursor
 	declares *declaration
-	run      *cursorRun // of a copy that is about to be run: how far it goes
-	formats  []byte     // of FETCH: in which its rows are to come
-	key      []int64    // of an advisory lock that a local one is about; nil: NULL
-	binary   bool       // its answer is to come so
-	told     *told      // of a copy that is about to be run: as in owed
+	run      *cursorRun // of the copy that is about to run: the range of the FETCH or MOVE
+	formats  []byte     // of FETCH: the result formats
+	key      []int64    // of an advisory lock function that Sluice runs: its argument; nil: NULL
+	binary   bool       // the answer's format is binary
+	told     *told      // of the copy that is about to run: as in owed
 }
 
-// openPortals are those of the current transaction that need more than forwarding. The
-// unnamed one may be replaced at any time, a named one only behind its Close.
+// openPortals are the current transaction's portals that Sluice must know. A Bind may replace the unnamed portal at any
+// time, a named one only after its Close.
 type openPortals struct {
 	portal  portal // the unnamed one
 	portals map[string]portal
-	bytes   int // of the named ones
+	bytes   int // cost of the named portals
 }
 
-// longText is the length from which a portal bears the text of its statement, which its client may
-// have given up.
+// longText is the length from which a text counts as part of its portal's cost. The client may close the statement
+// while the portal still holds the text.
 const longText = 8 << 10
 
-// cost is about what a portal of that name takes in memory.
+// cost returns the approximate memory in bytes of a portal with the given name.
 func (p *portal) cost(name string) int {
 	n := 2*nameBytes + len(name) + len(p.formats)
 	if p.declares != nil {
@@ -66,7 +65,7 @@ func (p *portal) cost(name string) int {
 	return n
 }
 
-// put gives a name its portal.
+// put stores p under name, in place of another portal of that name.
 func (o *openPortals) put(name string, p portal) {
 	o.drop(name)
 	if o.portals == nil {
@@ -76,7 +75,7 @@ func (o *openPortals) put(name string, p portal) {
 	o.bytes += p.cost(name)
 }
 
-// drop takes a portal from its name, which may be nobody's.
+// drop removes the portal of that name, if there is one.
 func (o *openPortals) drop(name string) {
 	if p, ok := o.portals[name]; ok {
 		o.bytes -= p.cost(name)
@@ -84,13 +83,12 @@ func (o *openPortals) drop(name string) {
 	}
 }
 
-// closePortals forgets all portals: their transaction has ended.
+// closePortals removes all portals at the end of their transaction.
 func (s *session) closePortals() { s.openPortals = openPortals{} }
 
-// setPortal notes a portal, before its Bind is sent; the portal lives until its transaction
-// ends. The error, for the client, is that of a name which is taken, where one of the two
-// portals is answered here: the server, which knows of one at most, would not complain.
-// Their number is bounded as that of statements.
+// setPortal records a portal before its Bind is sent. The portal lives until the transaction ends. Errors are for the
+// client. If the name is in use and Sluice answers either portal, Sluice must refuse the second. Portals are also
+// limited in number and memory.
 func (s *session) setPortal(name []byte, p portal) error {
 	s.tx.binds++
 	p.seq = s.tx.binds
@@ -104,7 +102,7 @@ func (s *session) setPortal(name []byte, p portal) error {
 	switch old := s.portals[string(name)]; {
 	case s.stored[string(name)] != nil:
 		return errPortalExists(name)
-	case old.open && (old.local || p.local): // else the server sees both
+	case old.open && (old.local || p.local): // if neither is local, the server detects the conflict
 		return errPortalExists(name)
 	case old.open && (old.cursor != nil || p.cursor != nil):
 		return nil // the server refuses the second
@@ -119,7 +117,7 @@ func (s *session) setPortal(name []byte, p portal) error {
 	return nil
 }
 
-// keepPortal notes what has become of a portal that setPortal has noted.
+// keepPortal updates a portal that setPortal has recorded.
 func (s *session) keepPortal(name []byte, p portal) {
 	if len(name) == 0 {
 		s.portal = p
@@ -128,15 +126,15 @@ func (s *session) keepPortal(name []byte, p portal) {
 	}
 }
 
-// planPortal has a portal that setPortal has noted run another plan.
+// planPortal changes the plan of a portal that setPortal has recorded.
 func (s *session) planPortal(name []byte, plan *rewrite.Plan) {
 	p := s.portalOf(name)
 	p.plan = plan
 	s.keepPortal(name, p)
 }
 
-// forgetSpare is told that spare will be another statement: portals of the one before stay,
-// and no description of them is about the new one.
+// forgetSpare detaches portals from the statement in spare, which is about to be overwritten. Their descriptions must
+// not be taken for those of the new statement.
 func (s *session) forgetSpare() {
 	if s.portal.stmt == &s.spare {
 		s.portal.stmt = nil
@@ -149,8 +147,8 @@ func (s *session) forgetSpare() {
 	}
 }
 
-// freeSpare lets the text of an unnamed statement go that was destroyed. It is called between
-// two turns: within one the statement may come back.
+// freeSpare releases the text of an unnamed statement that was closed. It must be called between turns, since an error
+// within a turn may restore the statement.
 func (s *session) freeSpare() {
 	if s.spare.tmpl != nil && s.unnamed != &s.spare {
 		s.forgetSpare()
@@ -158,7 +156,7 @@ func (s *session) freeSpare() {
 	}
 }
 
-// portalOf is the portal of that name; the zero value for one that Sluice does not know.
+// portalOf returns the portal of that name, or the zero value.
 func (s *session) portalOf(name []byte) portal {
 	if len(name) == 0 {
 		return s.portal
@@ -166,8 +164,8 @@ func (s *session) portalOf(name []byte) portal {
 	return s.portals[string(name)]
 }
 
-// namedTarget splits the payload of a Describe or Close: 'S' for a statement or 'P' for a
-// portal, and the name. message is which of them it is, for the error.
+// namedTarget parses a Describe or Close. what is 'S' for a statement or 'P' for a portal. message is "DESCRIBE" or
+// "CLOSE", for the error.
 func namedTarget(frame []byte, message string) (what byte, name []byte, err error) {
 	m := wire.NewMessage(frame[wire.HeaderLen:])
 	what, name = m.Byte(), m.String()
@@ -180,12 +178,12 @@ func namedTarget(frame []byte, message string) (what byte, name []byte, err erro
 	return what, name, nil
 }
 
-// mostClosing bounds the Closes behind a statement that is put off.
+// mostClosing limits the Close frames that wait for a statement that runs at the Sync.
 const mostClosing = 100
 
-// closeAltering is a Close behind the Execute of a statement that is put off to the Sync: drivers close the
-// portal that they have run in the same group (sqlx), or the statement (Postgrex). It is done behind
-// that statement, if that does not fail. Only a portal that no server knows may be closed there.
+// closeAltering defers a Close after the Execute of a statement that runs at the Sync. In one group, sqlx closes the
+// portal that it ran, and Postgrex the statement. The Close is answered after the statement, if the statement succeeds.
+// A portal that the server knows cannot be closed there.
 func (s *session) closeAltering(total int) error {
 	t := s.t
 	st := t.altering
@@ -214,14 +212,14 @@ func (s *session) closeAltering(total int) error {
 	return nil
 }
 
-// runAltering carries out what was put off to the Sync, and the Closes behind it.
+// runAltering runs the statement that was deferred to the Sync, then answers the Close frames after it.
 func (s *session) runAltering(st *rewrite.Statement, closing [][]byte) error {
 	if err := s.runLocal(st, false, false); err != nil {
 		return err
 	}
 	for _, frame := range closing {
 		err := error(nil)
-		if frame == nil { // the group's portals are gone
+		if frame == nil { // the portal is already removed
 			err = s.tell(wire.FrameCloseComplete)
 		} else {
 			err = s.closeNamed(frame)
@@ -233,7 +231,7 @@ func (s *session) runAltering(st *rewrite.Statement, closing [][]byte) error {
 	return nil
 }
 
-// forgetPortal is told that a portal is closed.
+// forgetPortal removes a portal that was closed.
 func (s *session) forgetPortal(name []byte) {
 	if len(name) == 0 {
 		s.portal = portal{}
@@ -242,10 +240,9 @@ func (s *session) forgetPortal(name []byte) {
 	s.drop(string(name))
 }
 
-// closeNamed closes a statement, here only, or a portal. The backend keeps its statement:
-// other clients, or the same one again, may prepare the text. An error in front of a Close
-// gives the name back (undoable). To close what does not exist is no error, as in
-// PostgreSQL.
+// closeNamed closes a statement in Sluice alone, or a portal in both Sluice and the server. The backend keeps the
+// prepared statement for later Parses of the same text. An error before the Close restores the name (undoable). As in
+// PostgreSQL, closing a name that does not exist is no error.
 func (s *session) closeNamed(frame []byte) error {
 	what, name, err := namedTarget(frame, "CLOSE")
 	if err != nil {
@@ -277,7 +274,7 @@ func (s *session) closeNamed(frame []byte) error {
 		return err
 	}
 	if p.cursor != nil {
-		s.notePortal(p) // a return to a savepoint would open it again
+		s.notePortal(p) // ROLLBACK TO SAVEPOINT would open the cursor again
 	}
 	s.logFrame(wire.Close, logEntry{}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close)

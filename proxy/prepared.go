@@ -13,71 +13,71 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Prepared statements: the texts as all clients share them (template, catalog), the statements of a client
-// (clientStatement), and those that a backend holds (serverStatements). A client's name never reaches a server.
-// templates.go makes templates and prepares them on backends; schema.go says how long what is remembered holds.
+// This file holds prepared statements: templates, which all clients share (catalog), and each client's statements
+// (clientStatement). A backend has its own, serverStatements. A client's name is never sent to a server. templates.go
+// makes templates and prepares them on backends. schema.go decides how long remembered facts are valid.
 
-// template is one statement text as clients prepare it: shared by every client and backend, keyed by SQL, parameter
-// types and the settings that change parsing. It is immutable but for its atomic fields, which any session may set.
+// template is one statement text that clients prepare. All clients and backends share it. Its key is the SQL text, the
+// parameter types and the settings that affect parsing. Only its atomic fields change, and any session may set them.
 type template struct {
 	sql  string
-	cost int    // see texts
-	oids string // the parameter-type part of a Parse, count included
+	cost int    // approximate memory: see texts
+	oids string // the parameter types of the Parse frame, with their count
 	plan *rewrite.Plan
-	// parsing is the hash of the settings that it is parsed under, and names the number of
-	// what its names stood for when it was planned.
+	// parsing is the hash of the settings that affect parsing. names is the number of the snapshot by which the text's
+	// table names were resolved.
 	parsing settings.Parsing
 	names   uint64
-	// by is the number of the planner that the plan depends on (rewrite.Planner.Under); 0 for
-	// that of the configuration, and where the plan is the same by any.
+	// by is the number of the planner that the plan depends on (rewrite.Planner.Under). 0 is the configuration's planner,
+	// or means that all planners make the same plan.
 	by uint64
-	// own: it is one client's alone; of is then the shared template of the text, if it has
-	// one: see asParsed and unreadTemplate.
+	// own: only one client uses the template. of is then the shared template of the same text, or nil. See asParsed and
+	// unreadTemplate.
 	own     bool
 	of      *template
-	optsOut bool // of replay, by a comment
+	optsOut bool // a comment in the text asks for no replay
 	inserts bool // it may be an INSERT ... RETURNING
-	tells   bool // it may tell the time of its transaction
-	// split: this is the form in two parts, and its server-side statement is the
-	// part that answers; inTwo is that form of the others, once there is one.
+	tells   bool // may return now() or the like, the time of its transaction
+	// split is set in the template of the two-statement form, whose prepared statement is the one that answers. inTwo is
+	// that template, in the one it was made from, once it exists.
 	split *rewrite.Split
 	inTwo atomic.Pointer[template]
-	// whole, of a split form, is the one that it was made of: its texts are counted while that lives.
+	// whole, in a template with split, is the one it was made from. Both texts are counted while whole exists.
 	whole *template
-	// accepted is 1 + the epoch in which a backend last accepted the text; 0 never.
+	// accepted is 1 + the epoch in which a backend last accepted the text; 0: never.
 	accepted atomic.Uint64
-	// desc is what others are told that the statement returns; see publish.
+	// desc is the description that Sluice may send to any client; see publish.
 	desc   atomic.Pointer[description]
-	portal atomic.Pointer[description] // that of a portal, as last told to a client
+	portal atomic.Pointer[description] // of a portal, as last sent to a client
 }
 
-// long reports whether the catalog does not keep the text: nobody shares the template.
+// long reports whether the text is too long for the catalog, so that no other client shares the template.
 func (t *template) long() bool { return len(t.sql)+len(t.oids) > maxCachedText }
 
-// statements are those that a client has prepared. A session embeds it.
+// statements holds a client's prepared statements. session embeds it.
 type statements struct {
 	stmts   map[string]*clientStatement
 	unnamed *clientStatement
-	spare   clientStatement // where unnamed points, most of the time
-	recent  *template       // of the last Parse
+	spare   clientStatement // the struct that unnamed usually points to
+	recent  *template       // the template of the last Parse
 	// txParsing replaces the hashes of the settings while a transaction has changed them; zero otherwise.
 	txParsing settings.Parsing
 }
 
-// description is the server's answer to Describe of a statement or portal. It is shared, and immutable but for seen.
+// description is the server's answer to a Describe. Sessions share it. Only seen changes.
 type description struct {
 	epoch uint64
-	// seen is when the server last described it so, or bound a statement that it had
-	// described so: in nanoseconds since the process began. See Config.DescribeMemory.
+	// seen is when the server last returned this description, or bound a statement described by it. Unit: nanoseconds
+	// since the process began. See Config.DescribeMemory.
 	seen   atomic.Int64
-	frames []byte // ParameterDescription, then RowDescription or NoData; of a portal only these
+	frames []byte // ParameterDescription (not for a portal), then RowDescription or NoData
 }
 
-// columnSize is the length of a column of a RowDescription without its name: table (4) and
-// attribute (2) that it is from, type (4), size (2), modifier (4), format (2).
+// columnSize is a RowDescription column's length in bytes without its name. Its fields are table (4), attribute (2),
+// type (4), size (2), modifier (4), format (2).
 const columnSize, columnType, columnFormat = 18, 6, 16
 
-// parts splits a description into ParameterDescription, nil for a portal's, and RowDescription or NoData.
+// parts returns the ParameterDescription (nil for a portal) and the RowDescription or NoData.
 func (d *description) parts() (params, row []byte) {
 	if d.frames[0] != wire.ParameterDescription {
 		return nil, d.frames
@@ -86,7 +86,7 @@ func (d *description) parts() (params, row []byte) {
 	return d.frames[:n], d.frames[n:]
 }
 
-// params is how many parameters a described statement takes; 0 for a portal's, which says nothing of them.
+// params returns the number of the statement's parameters, or 0 for a portal's description.
 func (d *description) params() int {
 	if params, _ := d.parts(); params != nil {
 		return int(binary.BigEndian.Uint16(params[wire.HeaderLen:]))
@@ -94,7 +94,7 @@ func (d *description) params() int {
 	return 0
 }
 
-// cost is what it costs to keep a description, 0 for none.
+// cost returns the description's approximate memory in bytes, or 0 for nil.
 func (d *description) cost() int {
 	if d == nil {
 		return 0
@@ -102,9 +102,9 @@ func (d *description) cost() int {
 	return descriptionCost + len(d.frames)
 }
 
-// promises reports whether d tells a client the same as other does: types of the
-// parameters, where other tells them, and name and type of each column. A column may come
-// from another table, as PostgreSQL lets it when a table is made anew.
+// promises reports whether two descriptions mean the same to a client: the parameter types, and each column's name and
+// type. A column's table may differ, since PostgreSQL also allows a table to be recreated. A portal's description has
+// no parameter types to compare.
 func (d *description) promises(other *description) bool {
 	params, a := d.parts()
 	otherParams, b := other.parts()
@@ -131,47 +131,46 @@ func (d *description) promises(other *description) bool {
 	return true
 }
 
-// catalog holds the templates of all clients, the least recently parsed evicted, and the
-// epoch of the server's schema as far as it was seen to change. A template that was evicted
-// lives on with those who have it; a new one of the text shares nothing with it.
+// catalog holds the shared templates and the epoch, a counter of the schema changes that Sluice has noticed. When full,
+// it evicts the template whose last Parse is oldest. Clients may still use an evicted template.
 type catalog struct {
 	epoch    atomic.Uint64
 	privates atomic.Uint64 // see schema.go
 
 	mu    sync.Mutex
 	limit int // of templates
-	most  int // of their cost
+	most  int // limit of their cost
 	cost  int
 	m     map[string]*list.Element
-	lru   *list.List // of *catalogEntry, the newest in front
+	lru   *list.List // of *catalogEntry, the most recent first
 }
 
-// catalogEntry is what the list holds: the key is needed for the eviction.
+// catalogEntry is an element of the list. The eviction needs the key.
 type catalogEntry struct {
 	key  string
 	tmpl *template
 }
 
-// newCatalog returns an empty catalog of at most limit templates, which cost most together.
+// newCatalog returns an empty catalog for at most limit templates with a total cost of at most most bytes.
 func newCatalog(limit, most int) *catalog {
 	return &catalog{limit: limit, most: most, m: map[string]*list.Element{}, lru: list.New()}
 }
 
-// cacheable reports whether the catalog may keep a text: of a longer one no key is made.
+// cacheable reports whether the text is short enough for the catalog.
 func cacheable(sql, oids []byte) bool { return len(sql)+len(oids) <= maxCachedText }
 
-// templateKey appends the key of a text to dst. The types begin with their number: so no
-// two texts with their types have one key.
+// templateKey appends a text's key to dst. oids begins with the number of types, so that different texts never share a
+// key.
 func templateKey(dst, sql, oids []byte, parsing settings.Parsing, names, by uint64) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, parsing.All)
 	dst = binary.BigEndian.AppendUint64(dst, names)
-	dst = append(dst, byte(by)) // there are fewer planners
+	dst = append(dst, byte(by)) // there are fewer than 256 planners
 	dst = append(dst, oids...)
 	dst = append(dst, 0)
 	return append(dst, sql...)
 }
 
-// find returns the template of a key, or nil. The key is not kept.
+// find returns the template of a key, or nil. It does not retain key.
 func (c *catalog) find(key []byte) *template {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +182,7 @@ func (c *catalog) find(key []byte) *template {
 	return e.Value.(*catalogEntry).tmpl
 }
 
-// add stores a template unless another session was faster, and returns the one that is stored.
+// add stores t and returns it. If another session has stored a template under key, add returns that one instead.
 func (c *catalog) add(key []byte, t *template) *template {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +200,7 @@ func (c *catalog) add(key []byte, t *template) *template {
 	return t
 }
 
-// clear lets every template go.
+// clear removes all templates.
 func (c *catalog) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,36 +208,35 @@ func (c *catalog) clear() {
 	c.lru.Init()
 }
 
-// flush forgets what is known of every text: DDL, OC001 or a changed plan was seen. Nothing
-// is removed: what belongs to an older epoch is no longer told.
+// flush begins a new epoch after DDL, OC001 or a changed plan. Templates remain, but what was learned about them in
+// older epochs is no longer used.
 func (c *catalog) flush() { c.epoch.Add(1) }
 
-// clientStatement is one prepared statement of a client, under one of its names. Only its
-// client's session has it; portals and the log point to it.
+// clientStatement is one prepared statement under one of a client's names. The client's session owns it; portals and
+// the log refer to it.
 type clientStatement struct {
 	tmpl *template
-	// cost is that of the text that it was prepared with, and of the longest description; columns that of
-	// the description.
+	// cost is the memory of its text and of its longest description; columns is the description's share.
 	cost, columns int32
-	// epoch is that of the schema which the client prepared it under.
+	// epoch is the epoch in which the client prepared the statement.
 	epoch uint64
-	// names is the number of what names stood for when the template's plan was last seen to hold; see asNamed.
+	// names is the number of the latest snapshot for which the template's plan was checked; see asNamed.
 	names uint64
-	// described is what the client was told when it asked for a description; nil if it never did.
+	// described is the description that the client has received; nil: none.
 	described *description
-	// known is what it would have been told when it prepared the statement; nil if nobody knew.
+	// known is the description that was valid when the client prepared the statement; nil: unknown.
 	known *description
-	// since is 1 + session.heard of a Parse that was answered from memory; 0: the server was asked.
+	// since is 1 + session.heard at the Parse, if Sluice answered it from memory; 0: the server answered.
 	since uint64
-	// declares is what it declares, where tmpl is of the query of a cursor; else nil. optsOut:
-	// a comment in front of that query asks for no replay.
+	// declares is the cursor that the statement declares, if tmpl is the cursor's query; else nil. optsOut: a comment
+	// before the query asks for no replay.
 	declares *rewrite.Cursor
 	optsOut  bool
-	// listed: it is among those that have a name, and is charged.
+	// listed: the statement has a name, and its cost is charged.
 	listed bool
 }
 
-// statement returns the client's statement of that name, or nil.
+// statement returns the client's statement with the name, or nil.
 func (s *session) statement(name []byte) *clientStatement {
 	if len(name) == 0 {
 		return s.unnamed
@@ -246,7 +244,7 @@ func (s *session) statement(name []byte) *clientStatement {
 	return s.stmts[string(name)]
 }
 
-// setStatement gives a name of the client's its statement; nil takes it from the name.
+// setStatement stores the statement under the client's name. nil removes the name.
 func (s *session) setStatement(name string, st *clientStatement) {
 	switch {
 	case name == "":
@@ -267,7 +265,7 @@ func (s *session) setStatement(name string, st *clientStatement) {
 	}
 }
 
-// lists charges a statement that gets a name, or gives back what one has that loses it.
+// lists charges the client's account for a statement that gets a name, or credits it for one that loses its name.
 func (s *session) lists(name string, st *clientStatement, listed bool) {
 	sign := -1
 	if st.listed = listed; listed {
@@ -277,7 +275,7 @@ func (s *session) lists(name string, st *clientStatement, listed bool) {
 	s.nameCost.Set(&s.account, s.nameCost.Bytes()+sign*(nameBytes+len(name)))
 }
 
-// describes notes what a client was told of one of its statements, which costs as its text does.
+// describes records the description that the client received, and charges its memory.
 func (s *session) describes(cs *clientStatement, d *description) {
 	cs.described = d
 	if more := d.cost() - int(cs.columns); more > 0 {
@@ -288,7 +286,7 @@ func (s *session) describes(cs *clientStatement, d *description) {
 	}
 }
 
-// setStatements gives the client those of a map in the place of all that have a name.
+// setStatements replaces all named statements by those of a map.
 func (s *session) setStatements(stmts map[string]*clientStatement) {
 	for name, st := range s.stmts {
 		s.lists(name, st, false)
@@ -299,9 +297,8 @@ func (s *session) setStatements(stmts map[string]*clientStatement) {
 	}
 }
 
-// destroyUnnamed is a Parse of the unnamed statement that Sluice refuses: as at a server,
-// what was prepared before is gone all the same. Behind an error of what is still owed the
-// Parse would have been skipped: then that statement is back.
+// destroyUnnamed removes the unnamed statement after Sluice refused a Parse of a new one, as a server does. If an
+// earlier frame fails, the server would have skipped that Parse. Then the undo restores the statement.
 func (s *session) destroyUnnamed() {
 	if s.unnamed != nil && !s.t.owed.empty() {
 		s.t.owed.undoable("", s.unnamed)
@@ -309,12 +306,12 @@ func (s *session) destroyUnnamed() {
 	s.unnamed = nil
 }
 
-// forgetStatements is DEALLOCATE ALL, which spares the unnamed statement. A new map takes
-// the place of the old one, which a localState may hold.
+// forgetStatements runs DEALLOCATE ALL, which leaves the unnamed statement. It does not change the old map, which a
+// localState may refer to.
 func (s *session) forgetStatements() { s.setStatements(nil) }
 
-// statementsRan records that the server has deallocated all statements: the client's, and those of all clients of the
-// backend.
+// statementsRan forgets all prepared statements of the client and the backend, once the server has run DEALLOCATE ALL
+// or DISCARD ALL.
 func statementsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && (st.Does == rewrite.DeallocatesAll || hasChange(st, rewrite.DiscardAll)) {
 		s.b.prepared.clear()
