@@ -11,13 +11,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The errors that Sluice tells clients, whatever the step that meets them. Where PostgreSQL
-// has such an error, code and text are its own. Errors of one place only stand there:
-// errOtherReading, errNotAsked and others.
+// This file has the errors and warnings that Sluice sends to clients from several places. If PostgreSQL has the same
+// error, code and text are PostgreSQL's. Errors of a single place are declared there, such as errOtherReading and
+// errNotAsked.
 
-// Every error that Sluice originates. Severity is ERROR, so that clients keep
-// their connection: on FATAL lib/pq reports ErrBadConn and database/sql sends
-// an autocommit statement again by itself, which after 08007 applies it twice.
+// The severity is ERROR wherever the connection can continue. On FATAL, lib/pq reports ErrBadConn, and database/sql
+// then sends an autocommit statement again. After 08007 that could apply the statement twice.
 var (
 	errNoChain = &wire.Error{Code: retry.StateUnsupported, Message: "AND CHAIN is not supported",
 		Detail: "DSQL takes AND NO CHAIN only. The transaction is still open.", Hint: "Send COMMIT or ROLLBACK, and BEGIN behind it."}
@@ -41,8 +40,8 @@ var (
 	errUnknownOutcome = &wire.Error{Code: "08007",
 		Message: "the backend connection was lost while a commit was under way: its outcome is unknown",
 		Hint:    "Look whether the change is there before running it again."}
-	// errSchemaChanged: sent again, the statement is planned by the schema as it is. So is told
-	// what stops a replay of one that was planned anew.
+	// errSchemaChanged makes the client send the statement again, which Sluice then plans by the new schema. It also ends
+	// a replay of a statement whose plan has changed.
 	errSchemaChanged = &wire.Error{Code: "40001", Message: "the schema was changed while the statement waited to be sent", Hint: retry.Hint}
 	errCanceled      = &wire.Error{Code: "57014", Message: "canceling statement due to user request"}
 	errTimedOut      = &wire.Error{Code: "57014", Message: "canceling statement due to statement timeout"}
@@ -60,8 +59,7 @@ var (
 	errPlanChanged   = &wire.Error{Code: "0A000", Message: "cached plan must not change result type",
 		Origin: wire.Origin{File: "plancache.c", Line: "722", Routine: "RevalidateCachedQuery"}}
 	errInternal = feature.ErrInternal
-	// errShort refuses new work of a process that has come close to its limit; FATAL to a
-	// client that has just come.
+	// errShort refuses new transactions while the process is close to its memory limit. It is FATAL for new clients.
 	errShort = &wire.Error{Code: "53200", Message: "Sluice is short of memory and begins no new transaction",
 		Detail: "More than nine tenths of GOMEMLIMIT are in use.",
 		Hint:   "Retry; if it stays so, give the process more memory or lower prepared.total_bytes and retry.log_total_bytes."}
@@ -73,26 +71,25 @@ var (
 	warnInTransaction = &wire.Error{Code: "25001", Message: "there is already a transaction in progress"}
 )
 
-// errTooManyClients refuses a startup beyond listen.max_clients. refusedReason knows it by
-// its first word.
+// errTooManyClients refuses a startup beyond listen.max_clients. refusedReason recognizes the word "sorry".
 func errTooManyClients(limit int) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "53300", Message: "sorry, too many clients already",
 		Detail: fmt.Sprintf("listen.max_clients is %d.", limit)}
 }
 
-// errNoDatabase is told of a database that is not there.
+// errNoDatabase refuses a startup for a database that does not exist.
 func errNoDatabase(name string) *wire.Error {
 	return &wire.Error{Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", name)}
 }
 
-// errNotListed refuses a startup for a database that listen.databases does not have.
+// errNotListed refuses a startup for a database that is not in listen.databases.
 func errNotListed(name string) *wire.Error {
 	err := errNoDatabase(name)
 	err.Detail = "It is not among listen.databases."
 	return err
 }
 
-// errNoBackend tells what Acquire waited for. The client may try again.
+// errNoBackend says that no backend became free in time, and what the wait was for. The client may try again.
 func errNoBackend(cause error) *wire.Error {
 	hint := "Retry."
 	if empty, ok := errors.AsType[*reservoir.EmptyError](cause); ok {
@@ -101,9 +98,9 @@ func errNoBackend(cause error) *wire.Error {
 	return &wire.Error{Code: "53300", Message: "no backend connection became free in time", Detail: cause.Error(), Hint: hint}
 }
 
-// notParsed reports whether an error says that the server's grammar does not take the
-// text of head, which nobody has read: then nothing of it has run. A function that runs
-// such a text fails with a context, and its query is an internal one.
+// notParsed reports whether an error is the server's syntax error for a text that Sluice could not parse either.
+// Nothing of the text has run then. An error in a query inside a function has a context or an internal query, and does
+// not count.
 func notParsed(head *owed, payload []byte) bool {
 	plan := head.plan
 	if head.kind == wire.Parse && head.tmpl != nil {
@@ -113,31 +110,30 @@ func notParsed(head *owed, payload []byte) bool {
 		retry.Field(payload, 'P') != nil && retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
 }
 
-// errTooManyPins refuses a statement that would have the session keep a backend; why is the
-// name of the reason.
+// errTooManyPins refuses a statement that would pin the session. why names the pin's reason.
 func errTooManyPins(limit int, why string) *wire.Error {
 	return &wire.Error{Code: "53300",
 		Message: "too many sessions keep a backend of their own",
 		Detail:  fmt.Sprintf("This statement needs one (%s) and pins.max is %d.", why, limit)}
 }
 
-// errNotApplied is the server's refusal of a setting that the client has made before.
+// errNotApplied is the server's error for an earlier setting of the client, which Sluice applied to a new backend.
 func errNotApplied(refusal []byte) *wire.Error {
 	return &wire.Error{Code: string(retry.Field(refusal, 'C')), Message: string(retry.Field(refusal, 'M')),
 		Detail: "A setting of this session was refused by the server.", Hint: string(retry.Field(refusal, 'H'))}
 }
 
-// errSeveral is PostgreSQL's error of a Parse whose text has several statements. It comes in front of any other of
-// the text that parses, in a failed block too.
+// errSeveral is PostgreSQL's error for a Parse of several statements. It comes before any other error except a syntax
+// error, also in a failed block.
 var errSeveral = &wire.Error{Code: "42601", Message: "cannot insert multiple commands into a prepared statement"}
 
-// errStatementExists refuses a Parse under a name that is taken.
+// errStatementExists refuses a Parse whose statement name is in use.
 func errStatementExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P05", Message: fmt.Sprintf("prepared statement \"%s\" already exists", name)}
 }
 
-// errNoStatement is told of a name that is no statement's. Drivers know by the routine that
-// to prepare again helps.
+// errNoStatement refuses an unknown statement name. Drivers recognize the Routine field and prepare the statement
+// again.
 func errNoStatement(name []byte) *wire.Error {
 	if len(name) == 0 {
 		return &wire.Error{Code: "26000", Message: "unnamed prepared statement does not exist"}
@@ -146,24 +142,23 @@ func errNoStatement(name []byte) *wire.Error {
 		Origin: wire.Origin{File: "prepare.c", Line: "451", Routine: "FetchPreparedStatement"}}
 }
 
-// errParameterCount refuses a Bind with n parameters where its statement takes want.
+// errParameterCount refuses a Bind with n parameters for a statement that takes want.
 func errParameterCount(n, want int, statement []byte) *wire.Error {
 	return &wire.Error{Code: "08P01",
 		Message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement \"%s\" requires %d", n, statement, want)}
 }
 
-// errNoPortal is told of a name that is no portal's.
+// errNoPortal refuses an unknown portal name.
 func errNoPortal(name []byte) *wire.Error {
 	return &wire.Error{Code: "34000", Message: fmt.Sprintf("portal \"%s\" does not exist", name)}
 }
 
-// errPortalExists refuses a Bind under a name that is taken, which PostgreSQL calls a
-// cursor's.
+// errPortalExists refuses a Bind whose portal name is in use. PostgreSQL calls the portal a cursor.
 func errPortalExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P03", Message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
 
-// errJobGoesOn is the end of a wait for a job, not of the job: its index could not be dropped.
+// errJobGoesOn ends a CREATE INDEX whose index could not be dropped after the wait for its job ended.
 func errJobGoesOn(why *wire.Error) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: why.Message, Detail: "The index could not be dropped, and may still be built: see sys.jobs.",
 		Hint: "See pg_index.indisvalid before you rely on the index, or drop it."}
@@ -175,35 +170,34 @@ func errTooManyStatements(limit int) *wire.Error {
 		Detail: fmt.Sprintf("prepared.per_client is %d.", limit)}
 }
 
-// errTextsOfClient refuses a Parse whose text one client may not keep besides its others;
-// errTextsOfAll refuses a Parse or Describe when all clients together keep too much.
+// errTextsOfClient refuses a Parse that exceeds prepared.bytes_per_client.
 func errTextsOfClient(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of this session are too long",
 		Detail: fmt.Sprintf("Their texts are bounded by prepared.bytes_per_client, %d.", limit),
 		Hint:   "Deallocate statements that are not used any more, or send parameters in the place of long constants."}
 }
 
-// errTextsOfAll is the error of a Parse for whose text no client's share of the memory is left.
+// errTextsOfAll refuses a Parse or Describe that exceeds prepared.total_bytes.
 func errTextsOfAll(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of all sessions are too long",
 		Detail: fmt.Sprintf("Their texts and the descriptions of their columns are bounded by prepared.total_bytes, %d.", limit),
 		Hint:   "Retry, or raise prepared.total_bytes."}
 }
 
-// errStatementTooLong refuses a frame of n bytes that would have to be held whole.
+// errStatementTooLong refuses a frame of n bytes that Sluice would have to hold in memory as a whole.
 func errStatementTooLong(n, limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "statement too long to be prepared",
 		Detail: fmt.Sprintf("It has %d bytes and rewrite.max_bytes is %d.", n, limit)}
 }
 
-// errMessageTooLong refuses a message of n bytes that the server would not take.
+// errMessageTooLong refuses a message of n bytes, which is longer than the server accepts.
 func errMessageTooLong(n, limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "message too long for the backend",
 		Detail: fmt.Sprintf("It has %d bytes and backend.max_message_bytes is %d.", n, limit),
 		Hint:   "Send the data in several statements. A transaction of Aurora DSQL changes at most 10 MiB."}
 }
 
-// errSettingRefused refuses a startup with a setting that the cluster does not take.
+// errSettingRefused refuses a startup with a setting that the cluster does not support.
 func errSettingRefused(name string) *wire.Error {
 	e := &wire.Error{Fatal: true, Code: "0A000", Message: fmt.Sprintf("setting configuration parameter %q not supported", name)}
 	switch name {

@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// What a server says when it ends a connection (FATAL): it goes into the log, and into the DETAIL of what the client is
-// told of the loss.
+// This file handles the FATAL error with which a server ends a connection. Sluice logs it, and adds it to the DETAIL of
+// the client's error about the lost backend.
 
-// lastWords is the error with which a server has ended a connection.
+// lastWords is the FATAL or PANIC error with which a server ended a connection.
 type lastWords struct{ code, message string }
 
-// mostFarewell bounds what is held of its message, in bytes.
+// mostFarewell limits the stored bytes of the error's message.
 const mostFarewell = 300
 
-// farewellOf reads one from the payload of its ErrorResponse; nil where that does not end the connection.
+// farewellOf returns the error in an ErrorResponse's payload if it ends the connection, else nil.
 func farewellOf(payload []byte) *lastWords {
 	if sev := string(retry.Field(payload, 'V')); sev != "FATAL" && sev != "PANIC" {
 		return nil
@@ -27,10 +27,10 @@ func farewellOf(payload []byte) *lastWords {
 	return &lastWords{string(retry.Field(payload, 'C')), strings.ToValidUTF8(string(message[:min(len(message), mostFarewell)]), "")}
 }
 
-// Error is for the log.
+// Error returns the text for the log.
 func (f *lastWords) Error() string { return fmt.Sprintf("server said %s: %s", f.code, f.message) }
 
-// toldOfLoss is e, which tells a client of a lost backend, with what the server has said in its DETAIL.
+// toldOfLoss returns a client's error about a lost backend, with the server's last error added to its DETAIL.
 func (e *lostError) toldOfLoss(told *wire.Error) *wire.Error {
 	said, ok := errors.AsType[*lastWords](e.err)
 	if !ok || told == nil || !strings.HasPrefix(told.Code, "08") {
@@ -41,13 +41,13 @@ func (e *lostError) toldOfLoss(told *wire.Error) *wire.Error {
 	return &with
 }
 
-// words are for people, as a sentence.
+// words returns the server's error as a sentence for people.
 func (f *lastWords) words() string {
 	return fmt.Sprintf("The server said: %s (SQLSTATE %s).", strings.TrimRight(f.message, "."), f.code)
 }
 
-// hearFarewell looks whether the server, of which a write or read has failed, has said why. Its backend is of no other
-// use any more, and nothing is waited for.
+// hearFarewell reads the lost connection for the server's last error, and stores it in gone. It does not wait for more
+// bytes.
 func (s *session) hearFarewell(gone *lostError) {
 	if _, heard := errors.AsType[*lastWords](gone.err); heard || gone.silent || s.b == nil || s.t.rest > 0 {
 		return
@@ -82,15 +82,14 @@ func (s *session) hearFarewell(gone *lostError) {
 	}
 }
 
-// hears notes what a server has said whose backend was lost with err, for the end of a session that
-// ends with its backend.
+// hears stores the server's last error for a session that ends together with its pinned backend.
 func (s *session) hears(err error) {
 	if s.pinned || s.pinLost {
 		s.lastSaid, _ = errors.AsType[*lastWords](err)
 	}
 }
 
-// pinGone is errPinLost with what the server has said of the last loss.
+// pinGone returns errPinLost with the server's last error in its DETAIL.
 func (s *session) pinGone() *wire.Error {
 	if s.lastSaid == nil {
 		return errPinLost
@@ -98,8 +97,8 @@ func (s *session) pinGone() *wire.Error {
 	return (&lostError{err: s.lastSaid}).toldOfLoss(errPinLost)
 }
 
-// dedicatedLost ends a session whose own connection to the server was lost in a turn. The server's last
-// words are the client's too: it is sent those that it has not.
+// dedicatedLost ends a session whose dedicated backend was lost during a turn. If the client has not received the
+// server's last error, the returned error sends it.
 func (s *session) dedicatedLost(gone *lostError) error {
 	passed := s.b.said != nil
 	s.hearFarewell(gone)
@@ -114,5 +113,5 @@ func (s *session) dedicatedLost(gone *lostError) error {
 	return &wire.Error{Fatal: true, Code: said.code, Message: said.message}
 }
 
-// mostFarewellReads bounds how often a lost backend is read.
+// mostFarewellReads limits the reads from a lost backend.
 const mostFarewellReads = 4

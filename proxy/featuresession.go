@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// featureSession implements feature.Session. It has the size of a pointer: as an interface it allocates
-// nothing.
+// featureSession implements feature.Session. It has the size of a pointer, so that converting it to the interface
+// allocates nothing.
 type featureSession struct{ s *session }
 
 func (f featureSession) InBlock() bool { return f.s.inBlock() }
@@ -45,7 +45,8 @@ func (f featureSession) Names() (*schema.Names, error) { return f.s.names() }
 func (f featureSession) Reply(frames ...[]byte) error { return f.s.tell(frames...) }
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }
 
-// NextFrame has a cancel count that comes while the frame is awaited: a nested turn has ended its own wait.
+// NextFrame also ends when a cancel arrives. startWaiting is needed because an earlier nested turn no longer listens
+// for cancels.
 func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	f.s.startWaiting()
 	defer f.reads()()
@@ -58,7 +59,7 @@ func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	return typ, total, err
 }
 
-// reads lets a cancel end the waits for the client up to the call of the result.
+// reads lets cancels end waits for the client until end is called.
 func (f featureSession) reads() (end func()) {
 	t := f.s.t
 	t.featureReads = true
@@ -75,7 +76,7 @@ func (f featureSession) Discard(n int) error {
 	return f.s.discard(n)
 }
 
-// Payload sets midClient while take runs: nested turns must know that the unread bytes begin within a frame.
+// Payload sets midClient while take runs, so that nested turns know that the unread bytes begin inside a frame.
 func (f featureSession) Payload(total int, take func(piece []byte) error) error {
 	s := f.s
 	s.client.Advance(wire.HeaderLen)

@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// What the server fills columns in with, which a replay has to know of values that a client
-// was told (keptvalues.go). A server need not tell: then all is unclear, and nothing is kept.
+// This file reads how the server fills columns (defaults, identities), which replays need to know (keptvalues.go). If
+// the server refuses the query, every column counts as unclear, and a replay repeats no values.
 //
-// What was read wrongly, since the schema has changed meanwhile, does no harm: a replay whose
-// answer differs is refused, and a column takes a value that the server has once made for it.
+// A schema change during the reading may make the result wrong. This does no harm. Sluice refuses a replay whose answer
+// differs, and columns only get values that the server once made for them.
 
-// askFills asks for the columns that have a default, of their own or of their domain, are an
-// identity or computed, or times, for sequences, and for other relations that are no tables. Each is one text, of eight
-// parts with fillEnd between them: the answer is as short as may be, since sessions wait for it.
+// askFills returns one row for each column that has a default, is an identity, is computed, or has a time type. It also
+// returns a row for each sequence, view and other relation that is not a table. Each row is one text of eight fields,
+// joined by fillEnd, to keep the answer short.
 const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname || chr(1) || a.attidentity::text || chr(1) || a.attgenerated::text || chr(1) || c.oid::text || chr(1) || a.atttypid::text || '/' || a.atttypmod::text || chr(1) ||` +
 	` coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(t.typdefaultbin, 0), '') AS f` +
 	` FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
@@ -27,24 +27,24 @@ const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname
 	` UNION ALL SELECT n.nspname || chr(1) || c.relname || chr(1) || chr(1) || chr(1) || chr(1) || CASE c.relkind WHEN 'S' THEN c.oid::text ELSE '' END || chr(1) || chr(1)` +
 	` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind NOT IN ('r', 'p') AND n.nspname NOT IN ` + systemSchemas
 
-// timeTypes are date, time, timestamp, timestamptz and timetz, in every database.
+// timeTypes has the OIDs of date, time, timestamp, timestamptz and timetz, which are the same in every database.
 var timeTypes = map[string]bool{"1082": true, "1083": true, "1114": true, "1184": true, "1266": true}
 
-// fillEnd is what the server makes of chr(1).
+// fillEnd separates the fields: it is chr(1).
 const fillEnd = "\x01"
 
-// fillPatience is how long the question for the columns may have taken for this one to be asked
-// as well: sessions wait for the answers, and can do without fills.
+// fillPatience limits the duration of the query for the columns. If that query took longer, askFills is not sent, since
+// sessions wait for both.
 const fillPatience = time.Second
 
-// fill tells the fills of relations, which are those of users; took is how long the question for
-// their columns has taken. An error is a lost backend, or a change of the schema meanwhile.
+// fill adds to users' relations how the server fills their columns. took is how long the query for the columns took. An
+// error means that the backend is lost, or that the schema has changed meanwhile.
 func (srv *Server) fill(ask asker, relations []schema.Relation, took time.Duration) error {
 	if took > fillPatience {
 		unfilled(relations)
 		return nil
 	}
-	// By names, as the server has them: of a mapped column with its suffix.
+	// The keys are the server's names, which have a suffix for mapped columns.
 	type column struct{ schema, relation, name string }
 	fills := map[column]schema.Column{}
 	views, sequences, ids := map[column]bool{}, map[column]bool{}, map[column]string{}
@@ -74,7 +74,7 @@ func (srv *Server) fill(ask asker, relations []schema.Relation, took time.Durati
 		return nil
 	})
 	var refused *refusedError
-	// A server that refuses is not asked again before the schema is read for another reason.
+	// If the server refuses, fill asks again only when the schema is read again.
 	if errors.As(err, &refused) && refused.code != retry.StateConflict {
 		unfilled(relations)
 		return nil
@@ -95,7 +95,7 @@ func (srv *Server) fill(ask asker, relations []schema.Relation, took time.Durati
 	return nil
 }
 
-// unfilled marks relations as those of which nobody knows what the server fills them with.
+// unfilled marks all columns of the relations as unclear.
 func unfilled(relations []schema.Relation) {
 	for i := range relations {
 		r := &relations[i]

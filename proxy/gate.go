@@ -7,31 +7,27 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The gate, from a session's side: which statement a transaction fights for, and the wait
-// in front of it. Package retry holds the queues; a replay takes its place in waitOut.
-// Beside it stands the name of a transaction for metrics, after that same statement.
+// This file lets a session's transaction wait at the gate. waitAtGate finds the rows that the transaction wants.
+// Package retry has the queues; a replay takes its place in waitOut. nameOperation names the transaction in metrics.
 
-// waitAtGate is called before a statement is sent, with what the backend would be
-// told of it. When it is the transaction's first that locks or changes rows that
-// exist, it is what the transaction fights for; while a replay fights for the same,
-// this one waits behind it, before it has a snapshot that would be out of date at
-// once. With an error it must not be sent.
+// waitAtGate is called before a statement is sent, with the text and parameters for the server. The transaction's first
+// statement that locks or changes existing rows sets its key. If a replay with the same key holds the gate, the
+// transaction waits. A snapshot taken now would be out of date after the replay. On an error the statement must not be
+// sent.
 func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) error {
 	r := s.srv.replays
 	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.status() == 'E' {
 		return nil
 	}
 	s.tx.key, s.tx.keyed = retry.KeyOf(r.gate, sql, params), true
-	// The key is kept for a replay of this transaction, which may be the first to take a
-	// pass.
+	// A replay of this transaction needs the key even if the gate is idle now.
 	if r.gate.Idle() {
 		return nil
 	}
 	ctx, over := s.wait(time.Now().Add(r.cfg.Policy.Patience()), lookEvery)
 	defer over()
 	pass, _ := r.gate.Follow(ctx, s.tx.key)
-	// A transaction that has waited long enough is no worse off than if it had come
-	// earlier.
+	// After the longest wait the transaction runs. It is then no worse off than one that arrived earlier.
 	if err := s.waited(ctx); err != nil && err != errWaitedEnough {
 		pass.Release()
 		return err
@@ -40,8 +36,8 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 	return nil
 }
 
-// noteOperation is told of a statement of a plan that has succeeded with that tag: from now on its
-// name is one that metrics may have.
+// noteOperation records that a statement of the plan succeeded with the given tag. From then on metrics may show its
+// name.
 func (s *session) noteOperation(plan *rewrite.Plan, st *rewrite.Statement, tag []byte) {
 	s.srv.planner.Succeeded(plan)
 	s.srv.metrics.OperationSucceeded(st.Operation)
@@ -50,8 +46,8 @@ func (s *session) noteOperation(plan *rewrite.Plan, st *rewrite.Statement, tag [
 	}
 }
 
-// nameOperation names the transaction for metrics: after its first statement that
-// locks or writes, else after its first that reads.
+// nameOperation names the transaction in metrics after its first statement that locks or writes, else after its first
+// read.
 func (s *session) nameOperation(plan *rewrite.Plan) {
 	if s.tx.writes || plan.Operation == "" || plan.Kind != rewrite.Read && plan.Kind < rewrite.Write || s.status() == 'E' {
 		return

@@ -7,23 +7,22 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// What a client is told of the server's parameters when it has been let in. It is the same for all
-// whose startup gave the same settings, and is made once for them.
+// This file makes greetings: the ParameterStatus frames that a client gets after its startup. Clients with the same
+// startup settings share one greeting.
 
-// greetingLimit is how many greetings are kept. Beyond it all are forgotten, and made anew.
+// greetingLimit is the number of stored greetings. When it is reached, all are dropped.
 const greetingLimit = 64
 
-// greeting are the parameters as a client is told them.
+// greeting is the server's parameters as a client gets them.
 type greeting struct {
-	frames []byte // nobody changes them
-	// told is what the client is told of the server, as one value of its own: tellParameters later
-	// tells what differs from it. A setting that Sluice keeps (application_name) is told too, and
-	// is no part of told: appendName tells of its changes.
+	frames []byte // never changed
+	// told has the values in frames, as a shared value. tellParameters later sends parameters that differ from it.
+	// Settings that Sluice stores (application_name) are in frames but not in told: appendName sends their changes.
 	told *settings.Reports
 }
 
-// greetings are kept by what they are made of: both are shared, and compare by pointer. The zero
-// value is empty.
+// greetings stores each greeting under the parameters and the startup settings it was made from, compared by pointer.
+// The zero value is empty.
 type greetings struct {
 	mu sync.Mutex
 	m  map[greeted]*greeting
@@ -34,7 +33,7 @@ type greeted struct {
 	startup *settings.Values
 }
 
-// find returns a greeting, which it has made where there is none.
+// find returns the stored greeting for of, or stores and returns the one that build makes.
 func (g *greetings) find(of greeted, build func(greeted) *greeting) *greeting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,8 +48,7 @@ func (g *greetings) find(of greeted, build func(greeted) *greeting) *greeting {
 	return made
 }
 
-// greet makes a greeting: the server's parameters, with the values that the client's startup gave in
-// their place.
+// greet makes a greeting from the server's parameters, replaced by the values that the client's startup gave.
 func (srv *Server) greet(of greeted) *greeting {
 	var frames []byte
 	told := of.params
@@ -66,9 +64,8 @@ func (srv *Server) greet(of greeted) *greeting {
 	return &greeting{frames, srv.sharedReports.Share(told)}
 }
 
-// asReported is a value of the client's as a server would report it, whose own parameters are
-// params. DateStyle is the one that a server merges with its default, where the client has given
-// only a half.
+// asReported returns a client's value as a server with the given parameters would report it. For example, a server
+// completes the DateStyle "DMY" to "ISO, DMY" by its default.
 func asReported(params *settings.Reports, name, value string) string {
 	if name == "datestyle" {
 		reset, _ := params.Get(name)

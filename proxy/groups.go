@@ -10,12 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// A question about the server: is a Sync group one transaction? borrow asks with a backend that it
-// lends, and resend.go judges replays by the answer.
+// This file asks the server whether several statements before one Sync are one transaction. borrow asks on a backend it
+// is about to lend. resend.go uses the answer to decide about replays.
 
-// groups is what is known of the server's Sync groups: whether several
-// statements of one outside a block are one transaction. PostgreSQL says so;
-// another server is asked, and asked again when the answer is old.
+// groups is the answer: whether several statements outside a block, before one Sync, are one transaction. For
+// PostgreSQL they are. Other servers are asked, and asked again when the answer is old.
 type groups struct {
 	state atomic.Int32
 	pace  question.Pace
@@ -27,20 +26,20 @@ const (
 	groupsOne
 )
 
-// groupsTries is how often the question is asked at once, where the server is told of a conflict.
+// groupsTries limits the tries without a pause, if the question meets a conflict.
 const groupsTries = 3
 
-// one reports whether a Sync group is known to be one transaction. While nobody knows, a
-// group is taken for several, which errs towards not running one again.
+// one reports whether a Sync group is known to be one transaction. If that is unknown, it returns false, and Sluice
+// does not replay groups of several statements.
 func (g *groups) one() bool { return g.state.Load() == groupsOne }
 
-// groupsDue reports whether the server is to be asked. Without replay nobody needs to know.
+// groupsDue reports whether the server must be asked. Without replay nobody needs the answer.
 func (srv *Server) groupsDue(now time.Time) bool {
 	return srv.replays != nil && srv.groups.pace.Due(now)
 }
 
-// askGroups asks b, which is idle, where that is due. An error is stop's, or says that b is broken.
-// Behind a fault (question.Groups) what is known stays, and the question is asked again.
+// askGroups asks the idle backend b if that is due. The error is stop's, or means that b is broken. After a fault
+// (question.Groups) the old answer remains, and the question is asked again later.
 func (srv *Server) askGroups(b *backend, at time.Time, stop func() error) error {
 	g := &srv.groups
 	if now := time.Now(); !srv.groupsDue(now) || !g.pace.Claim(now) {
@@ -76,7 +75,7 @@ func (srv *Server) askGroups(b *backend, at time.Time, stop func() error) error 
 	return nil
 }
 
-// groupsQuestion asks for now() twice in one group: the time at which its transaction began.
+// groupsQuestion selects now(), the transaction's start time, twice before one Sync. Equal times mean one transaction.
 var groupsQuestion = func() []byte {
 	ask := wire.AppendParse(nil, "", "SELECT now()", wire.NoOIDs)
 	for range 2 {

@@ -7,12 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A DO block whose one statement is carried out (rewrite.Guarded), where the server refuses the
-// block. The condition and the statement are transactions of their own, so that another client may
-// make between them what the condition has not found: the statement then fails, as it does in
-// PostgreSQL, where the catalog is not locked by the condition either.
+// This file runs a DO block of one guarded statement (rewrite.Guarded), if the server refuses the block. The condition
+// and the statement are two transactions. Another client may create the object in between: the statement then fails.
+// This can happen in PostgreSQL too, since the condition does not lock the catalog there.
 
-// guarded is such a block, which is being carried out. at is the work of its statement; nil before.
+// guarded is the DO block that is running. at is the work of its statement, or nil before that begins.
 type guarded struct {
 	*rewrite.Guarded
 	s       *session
@@ -20,7 +19,7 @@ type guarded struct {
 	at      carried
 }
 
-// Run has the server carry the block out, or does what is in it.
+// Run sends the DO block to the server. If the server refuses it as unsupported, Run carries out its statement.
 func (g *guarded) Run() error {
 	err := asked{g.s}.Ask(g.Text, nil)
 	if told := refused(err); told == nil || told.Code != retry.StateUnsupported {
@@ -40,7 +39,7 @@ func (g *guarded) Run() error {
 	g.at = work
 	err = work.Run()
 	if told := refused(err); told != nil && slices.Contains(g.Ignores, told.Code) && work.Partly(err) == err {
-		return nil // as the block would: nothing of the statement stands
+		return nil // nothing of the statement remains, and the block ignores this error
 	}
 	if err == nil {
 		g.notices = notices()
@@ -48,7 +47,7 @@ func (g *guarded) Run() error {
 	return err
 }
 
-// Partly adds to an error what stands of the statement.
+// Partly adds to an error which effects of the statement remain.
 func (g *guarded) Partly(err error) error {
 	if g.at == nil {
 		return err

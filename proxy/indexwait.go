@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The answer to a CREATE INDEX waits for its background job behind the ReadyForQuery that ends the statement's
-// transaction: only then the server has begun the job, and the backend can be asked. constraint.Pending knows
-// which tag waits, and constraint.IndexJob follows the job.
+// This file delays the answer to CREATE INDEX until its background job is done. The wait begins after the ReadyForQuery
+// of the statement's transaction: only then has the server started the job. constraint.Pending knows which tag to
+// delay, and constraint.IndexJob follows the job.
 //
-// A statement that the client has cancelled, or that timed out, leaves no index, as in PostgreSQL. Behind a client
-// that has left, the job is awaited for a while, and an index that is not valid is dropped.
+// A cancelled or timed out statement leaves no index, as in PostgreSQL. If the client leaves, Sluice waits for the job
+// for a limited time, then drops an index that is not valid.
 
-// tellTag sends the tag that was held until a job is done: nobody waits for it, because more of the turn follows.
+// tellTag sends the delayed tag without waiting for the job, because other answers of the turn follow.
 func (s *session) tellTag() error {
 	ends := s.tx.job.Ends()
 	now := s.tx.job.Follows()
@@ -29,12 +29,12 @@ func (s *session) tellTag() error {
 	return s.passSpan(now)
 }
 
-// holdsTag looks at the tag of a statement while a job is pending: that of the COMMIT is held. v is what has been
-// decided of the tag.
+// holdsTag decides about a statement's tag while a job is pending: the tag of the COMMIT is delayed. v is the verdict
+// so far.
 func (s *session) holdsTag(v verdict, tag []byte) (verdict, error) {
 	holds, now := s.tx.job.Holds(tag, s.t.outcome.InBlock())
 	if holds {
-		s.t.looks = true // a further answer has the tag sent
+		s.t.looks = true // if another answer follows, the tag must be sent before it
 		return swallow, nil
 	}
 	if now != nil {
@@ -43,10 +43,10 @@ func (s *session) holdsTag(v verdict, tag []byte) (verdict, error) {
 	return v, s.passSpan(now)
 }
 
-// indexJobEnded records that a statement has ended the transaction of a CREATE INDEX.
+// indexJobEnded records that the transaction of a CREATE INDEX has ended.
 func indexJobEnded(s *session, committed bool) { s.tx.job.Ended(committed) }
 
-// indexJobRan records a statement that has run in the transaction of a CREATE INDEX, or before one.
+// indexJobRan records another statement of the transaction of a CREATE INDEX.
 func indexJobRan(s *session, o *owed, st *rewrite.Statement, _ []byte) {
 	switch {
 	case st == nil:
@@ -56,7 +56,7 @@ func indexJobRan(s *session, o *owed, st *rewrite.Statement, _ []byte) {
 	}
 }
 
-// jobAtReady has a ReadyForQuery wait for the job that is pending, if there is one to be awaited.
+// jobAtReady prepares a ReadyForQuery to wait for the pending job, if the client must wait for it.
 func (s *session) jobAtReady(status byte) error {
 	if s.t.phase != live {
 		return nil
@@ -64,7 +64,7 @@ func (s *session) jobAtReady(status byte) error {
 	return s.passSpan(s.tx.job.Ready(status))
 }
 
-// waitsForJob says what becomes of a ReadyForQuery: it comes behind the job, or the batches.
+// waitsForJob returns swallow for a ReadyForQuery that must wait for an index job or for batches, else v.
 func (s *session) waitsForJob(v verdict) verdict {
 	if s.tx.job.Waits() || s.t.chunks != nil || s.t.putsBack {
 		return swallow
@@ -72,8 +72,8 @@ func (s *session) waitsForJob(v verdict) verdict {
 	return v
 }
 
-// settleJob ends a turn whose answer waited for a job, behind the server's ReadyForQuery, which was kept from the
-// client: the client gets one of ours behind the answer. A loss meanwhile is told as an unknown outcome (lossTold).
+// settleJob waits for the index job after the server's ReadyForQuery. Then it ends the turn with Sluice's own answer
+// and ReadyForQuery. A loss during the wait is an unknown outcome for the client (lossTold).
 func (s *session) settleJob() error {
 	answer, told, err := s.awaitJob()
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *session) settleJob() error {
 	if told != nil {
 		s.t.errorTold = true
 		s.srv.metrics.ErrorSent(told.Code)
-		// The server has committed what the transaction has set, and the client is sent that it has not.
+		// The server has committed the transaction's settings, although the client gets an error.
 		s.b.suspect = s.b.suspect || slices.ContainsFunc(s.settings.Staged.Changes, func(c rewrite.Change) bool { return c.Action != rewrite.SetLocal })
 	}
 	if err := s.passSpan(answer); err != nil {
@@ -98,9 +98,9 @@ func (s *session) settleJob() error {
 	return s.passSpan(wire.AppendReady(s.appendName(nil, status), status))
 }
 
-// awaitJob waits until the job of a CREATE INDEX is done, and returns what the client is answered: the tag, or the
-// error of a job that failed. Cancel, the statement timeout, the client's end and the cut end the wait. The backend,
-// which is idle, is asked. The error is a loss or the session's end.
+// awaitJob polls the job of a CREATE INDEX on the idle backend until the job is done. It returns the frames of the
+// answer: the tag, or the error of a failed job. A cancel, the statement timeout and the client's leaving end the wait.
+// err is a lost backend, or ends the session.
 func (s *session) awaitJob() (answer []byte, refusal *wire.Error, err error) {
 	held := s.tx.job.Take()
 	work := held.Job(asked{s})
@@ -119,9 +119,8 @@ func (s *session) awaitJob() (answer []byte, refusal *wire.Error, err error) {
 	return told.Append(nil), told, nil
 }
 
-// withdraws drops the index of a statement whose wait for the job ended with why, unless the index is valid by now.
-// Behind a client that has left it first waits on. It returns the statement's error: nil where the index is valid
-// and the client is there.
+// withdraws drops the index of a CREATE INDEX whose wait ended with the error why, unless the index is valid. If the
+// client has left, it first waits for the job. It returns the statement's error, or nil if the index is valid.
 func (s *session) withdraws(work *constraint.IndexJob, why error) error {
 	end := time.Now().Add(exchangeTimeout)
 	if why == errClientGone {
@@ -139,7 +138,7 @@ func (s *session) withdraws(work *constraint.IndexJob, why error) error {
 			server.end = time.Now().Add(exchangeTimeout)
 			_, err = work.WithdrawUnique(server)
 		}
-	default: // a lost backend, or a cut
+	default: // a lost backend, or the end of a drain
 		s.leavesIndex(work, metrics.IndexLost, why)
 		return why
 	}
@@ -159,7 +158,7 @@ func (s *session) withdraws(work *constraint.IndexJob, why error) error {
 	return why
 }
 
-// leavesIndex counts and logs an index that may stay and be invalid, though its statement has not succeeded.
+// leavesIndex counts and logs an index that may remain invalid after its statement failed.
 func (s *session) leavesIndex(work *constraint.IndexJob, cause string, err error) {
 	if !work.Own() {
 		return
@@ -168,21 +167,21 @@ func (s *session) leavesIndex(work *constraint.IndexJob, cause string, err error
 	s.srv.log.Warn("an index is left to its background job, and may never be valid", append(s.logAttrs(), "job", work.ID(), "cause", cause, "error", err)...)
 }
 
-// errTooLate ends what is done for a statement that nobody awaits any more.
+// errTooLate ends the work for a statement that no client awaits, when its time is over.
 var errTooLate = errors.New("the time for it is over")
 
-// withdrawing is a backend that is asked for a statement whose client has gone, or no longer waits: only a cut, a loss
-// and the end of its time end that.
+// withdrawing runs statements on behalf of a client that has left or cancelled. Only the end of a drain, a lost backend
+// and the time limit end this work.
 type withdrawing struct {
 	asked
 	end time.Time
 }
 
-// Ask sends one statement, which commits at once, again behind conflicts.
+// Ask sends one autocommit statement, and sends it again after conflicts.
 func (w withdrawing) Ask(sql string, row func(values []string)) error {
 	for {
 		err := w.asked.Ask(sql, row)
-		if err != errClientGone && err != errCanceled && err != errTimedOut { // these end the pause behind a conflict
+		if err != errClientGone && err != errCanceled && err != errTimedOut { // one of these ended the pause after a conflict
 			return err
 		}
 		w.Heed(err)
@@ -192,7 +191,7 @@ func (w withdrawing) Ask(sql string, row func(values []string)) error {
 	}
 }
 
-// Pause waits. Nobody but a cut and the end of the time ends it.
+// Pause waits for d. Only the end of a drain and the time limit end it early, with an error.
 func (w withdrawing) Pause(d time.Duration) error {
 	left := time.Until(w.end)
 	if left <= 0 {
@@ -206,5 +205,5 @@ func (w withdrawing) Pause(d time.Duration) error {
 	return w.s.cut()
 }
 
-// More reports whether the time is over.
+// More returns an error if the time is over.
 func (w withdrawing) More() error { return w.Pause(0) }

@@ -12,26 +12,23 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// How an INSERT is sent again with the values of its answer (keptvalues.go): as constants in a
-// Query, as parameters behind the client's in a Bind. The text that is changed is the client's,
-// and is planned as any other: a mapped column gets its value as the client would write that.
-// A value is never read or written by Sluice: it goes back in the form in which it came, under
-// the settings that it came under, and the answer shows whether the server took it so. Where one
-// statement of a string must be given the time and cannot be, the replay is refused, as for a statement alone.
+// This file changes an INSERT of a replay so that it inserts the values of its first answer (keptvalues.go). In a Query
+// the values are constants, in a Bind extra parameters. The change is made in the client's text, which is then planned
+// like any other, so mapped columns work too. Sluice does not interpret values: each goes back in the form in which it
+// came, under the same settings. If a statement must get the first attempt's time and cannot, the replay is refused.
 
-// again is a logged statement as it is sent once more.
+// again is how a replay sends a logged statement.
 type again struct {
-	text string // in whose form it is sent; "" for its own
-	// torn: it must be given the time, and cannot be.
+	text string // the changed text; "" if unchanged
+	// torn: the statement must get the first attempt's time, and cannot.
 	torn bool
-	must bool // the time is in it
-	told bool // its client was told its answer
+	must bool // text contains the time
+	told bool // text contains values of the answer
 }
 
-// giveAgain gives a logged statement, or each of a string, the values that its client was told, and the time of its
-// transaction. told writes a value of a column of the answer, timed one of the time. Nothing of an answer
-// is given of which nothing can have been told in the turn in progress, which last says, before something
-// was delivered.
+// giveAgain puts the answer's values and the transaction's time into the client's text, for each statement of the text.
+// told writes the value of an answer's column, timed writes a time. last: the statement belongs to the unfinished turn.
+// The values of its answer are then needed only if the client has received some output of it.
 func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(column int, v []byte) string, timed func(timeValue) string) (a again) {
 	kept, k := f.Note.kept, &s.t.keeping
 	if last && !s.t.keepsLast || kept != nil && !kept.whole {
@@ -41,7 +38,7 @@ func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(colum
 		return a
 	}
 	pieces := s.srv.planner.Pieces(s.clientText(f))
-	for i, sql := range pieces[:min(int(f.Note.first), len(pieces))] { // behind these stand another transaction's
+	for i, sql := range pieces[:min(int(f.Note.first), len(pieces))] { // later statements belong to another transaction
 		one := s.givePiece(sql, f.Note.names, kept.answer(i, len(pieces)), told, timed)
 		a.torn, a.must, a.told = a.torn || one.torn, a.must || one.must, a.told || one.told
 		if one.text != "" {
@@ -54,8 +51,8 @@ func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(colum
 	return a
 }
 
-// givePiece is giveAgain for one statement, which was planned by these names. Of its answer kept has what is
-// given; nil: nothing. Its text is "" where nothing is put into the statement.
+// givePiece does the work of giveAgain for one statement, which was planned under the names in under. kept is its
+// answer, or nil to give no values. The result's text is "" if the statement does not change.
 func (s *session) givePiece(sql string, under *schema.Names, kept *keptAnswer, told func(column int, v []byte) string, timed func(timeValue) string) (a again) {
 	k := &s.t.keeping
 	times := k.clock && k.tells
@@ -65,7 +62,7 @@ func (s *session) givePiece(sql string, under *schema.Names, kept *keptAnswer, t
 		a.must = a.text != ""
 	}
 	in := values.TimedOf(s.srv.planner, cmp.Or(a.text, sql), names)
-	if in == nil || !in.Same(under) { // or the number is of another sequence
+	if in == nil || !in.Same(under) { // or a name now means another sequence
 		a.torn = !ok || in != nil && times
 		return a
 	}
@@ -87,11 +84,10 @@ func (s *session) givePiece(sql string, under *schema.Names, kept *keptAnswer, t
 	return a
 }
 
-// The two functions below report ok as false where the statement must be given the time, and cannot be.
-// Else they return nothing where the changed text is refused, or is another kind of statement than the
-// client's: then it is sent as it was, and the answer will differ.
+// The two functions below return ok as false if the statement must get the time and cannot. They return no text if the
+// changed text is refused, or has another kind. The statement is then sent unchanged, and its answer will differ.
 
-// keptQuery is the text in whose form a Query is sent again; "" for its own.
+// keptQuery returns the text that a replay sends for a Query, or "" for the unchanged text.
 func (s *session) keptQuery(f *retry.Frame[logEntry], last bool) (text string, ok bool) {
 	a := s.giveAgain(f, last, func(_ int, v []byte) string {
 		if v == nil {
@@ -103,7 +99,7 @@ func (s *session) keptQuery(f *retry.Frame[logEntry], last bool) (text string, o
 		return "", !a.torn
 	}
 	plan := s.srv.planner.PlanIn([]byte(a.text), f.Note.names.Renewed(s.t.keeping.now))
-	if was := cmp.Or(f.Note.asked, f.Note.plan); refusal(plan) != nil || plan.Kind != was.Kind { // as planned, and not as judged
+	if was := cmp.Or(f.Note.asked, f.Note.plan); refusal(plan) != nil || plan.Kind != was.Kind { // compare with the kind that the planner gave
 		return "", !a.must
 	}
 	if a.told {
@@ -112,15 +108,15 @@ func (s *session) keptQuery(f *retry.Frame[logEntry], last bool) (text string, o
 	return cmp.Or(plan.Text, a.text), true
 }
 
-// keptBind is the statement and the Bind, behind its names, in whose form one is sent again;
-// nil for its own. The values are parameters behind the client's, in the formats in which
-// they came; the server takes their types from the columns.
+// keptBind returns the statement and the Bind payload (after the names) that a replay sends, or nil for the unchanged
+// ones. Values are appended as parameters, in the formats in which they came. The server takes their types from the
+// columns.
 func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (tmpl *template, payload []byte, ok bool) {
 	if k := f.Note.kept; !(s.t.keeping.clock && s.t.keeping.tells) && (k == nil || !k.whole) {
 		return nil, nil, true
 	}
 	p, whole := wire.ParseParams(s.payload(f))
-	if !whole { // it has failed, and fails again
+	if !whole { // the Bind failed before, and fails again
 		return nil, nil, true
 	}
 	a := s.giveAgain(f, last, func(column int, v []byte) string { return "$" + strconv.Itoa(p.Add(column, v)) }, writtenIn(&p))
@@ -139,9 +135,8 @@ func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (tmpl *template,
 	return s.srv.template(&s.t.scratch, []byte(a.text), []byte(t.oids), t.parsing, names.ID(), t.by, plan), p.Bytes(), true
 }
 
-// gathersAnew reports whether the answer of a statement that is sent again is gathered anew: in the turn
-// in progress, which last says, unless the statement was given the values of its answer. What was
-// gathered is forgotten then.
+// gathersAnew reports whether a replay must record the answer of a statement again, and then forgets the first answer.
+// That is so in the unfinished turn (last), unless the statement was given the values of its first answer.
 func (s *session) gathersAnew(n *logEntry, last, given bool) bool {
 	if !last || n.kept == nil || given && n.kept.whole && s.t.keepsLast {
 		return false
@@ -150,8 +145,8 @@ func (s *session) gathersAnew(n *logEntry, last, given bool) bool {
 	return true
 }
 
-// timesAgain is timesUnder for a frame of the log that is sent again: its turn must leave the settings
-// as they are.
+// timesAgain returns timesUnder for a replayed frame, or "" if a statement of its turn changes settings that times
+// depend on.
 func (s *session) timesAgain() string {
 	for _, f := range s.tx.log.Frames(s.tx.log.At()) {
 		n := &f.Note

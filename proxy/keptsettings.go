@@ -9,18 +9,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Settings that Sluice keeps, as the statements of clients meet them: SET (keep), questions
-// that the server would answer otherwise (notAsked), and a RESET to the client's startup
-// value, which a server does not know (resetLocally). Package settings holds the values.
+// This file handles settings that Sluice stores instead of the server. keep runs SET. notAsked refuses queries that the
+// server would answer wrongly. resetLocally handles RESET to a startup value that the server does not know. Package
+// settings holds the values.
 
-// keep does a SET of a setting that never reaches the server. notice is PostgreSQL's
-// warning of a SET LOCAL that has no effect; several: other statements stand in the string,
-// which is a transaction then. The error, for the client, is that of a value that
-// PostgreSQL would refuse.
+// keep runs a SET of a setting that is never sent to the server. notice is PostgreSQL's warning for a SET LOCAL outside
+// a block. several: the statement is part of a multi-statement query, which is one transaction. The error is for the
+// client: PostgreSQL would refuse the value too.
 func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err error) {
 	txOnly := c.Action == rewrite.SetLocal
 	value, bad := settings.ValueOf(c)
-	if txOnly && !several && !s.inBlock() { // until the Sync, or the end of the block that a BEGIN makes of it
+	if txOnly && !several && !s.inBlock() { // lasts until the Sync, or until the end of the block if a BEGIN follows
 		notice = warnNoTransaction.AppendNotice(nil, "WARNING")
 	}
 	switch {
@@ -35,8 +34,8 @@ func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err erro
 	return notice, s.settings.Keep(c.Name, value, txOnly)
 }
 
-// notAsked is the error of a statement that asks the server for a setting that Sluice
-// keeps, or nil. In a failed block the server's own error comes first.
+// notAsked returns an error if a statement asks the server for a setting that Sluice stores, else nil. In a failed
+// block it returns nil: the server's own error comes first.
 func (s *session) notAsked(plan *rewrite.Plan) error {
 	st := plan.Single()
 	if st == nil || st.Asks == nil || s.status() == 'E' {
@@ -50,16 +49,15 @@ func (s *session) notAsked(plan *rewrite.Plan) error {
 	return nil
 }
 
-// errNotAsked refuses a question to which the server's answer would not be the session's.
+// errNotAsked refuses a query for a setting to which the server's answer would be wrong.
 func errNotAsked(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
 		Hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}
 }
 
-// resetLocally sends a RESET that must be seen by a server as the SET it means: to the
-// client's startup value. done is false for any other statement; else the turn has settled,
-// unless the error is for the client. The client gets the tag of its RESET, also in a
-// replay (logEntry.tag).
+// resetLocally sends RESET as a SET to the client's startup value, if the server must see the statement. done is false
+// for any other statement. Otherwise the turn is settled, or the error is for the client. The client gets the tag
+// RESET, also in a replay (logEntry.tag).
 func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	st := plan.Single()
 	if st == nil || len(st.Changes) != 1 || st.Changes[0].Action != rewrite.Reset || s.status() == 'E' {
@@ -86,7 +84,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	return true, s.finish()
 }
 
-// resetReply is the answer to a RESET that went as a SET: the client gets the tag of its own.
+// resetReply handles the answer to a RESET that was sent as a SET: the client gets the tag RESET.
 type resetReply struct {
 	*expected
 	tag []byte

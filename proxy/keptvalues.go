@@ -17,57 +17,52 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// Values that the server made and the client was told: the keys of INSERT ... RETURNING, and
-// numbers that were drawn. A replay does not have them made anew: the INSERT is sent with the
-// values of its answer (keptresend.go), and an answer that was only drawn stands. What comes is
-// compared as ever, so that a client cannot tell.
+// This file stores values that the server made and the client received: keys of INSERT ... RETURNING, and numbers of
+// sequences. A replay does not generate them again. It inserts the values of the first answer (keptresend.go), and
+// skips a query that only drew a number. The new answers are compared as usual, so that the client sees no difference.
 //
-// That the history is still one of the transaction that commits: a number or random value that
-// was drawn once is drawn for good, whether its transaction commits or not, and nobody else
-// gets it. So a transaction may have it that has drawn it in an attempt that did not commit. It
-// is not so where the transaction itself makes the sequence, or sets the sequence back: then
-// the number would be drawn again. Nor is it so of the time, which goes on between two
-// attempts: toldtime.go.
+// The result is correct because a rollback does not return a drawn number or random value: no other transaction gets
+// it. So a replay may use what the first attempt drew. There are two exceptions. A transaction that creates or sets
+// back the sequence would draw the number again. Time differs between two attempts: toldtime.go.
 
-// A string of several statements is taken statement by statement (rewrite.Planner.Pieces): each has its
-// part of the answer, and what is sent again is the pieces, put together. One in which Sluice answers a
-// statement keeps nothing: what the server answers there is of another text.
+// A multi-statement query is handled statement by statement (rewrite.Planner.Pieces). Each has its part of the answer,
+// and the replay sends the changed pieces as one text. If Sluice answers one of the statements, nothing is stored,
+// since the server's answer then belongs to another text.
 
-// mostKept bounds the answer to one statement that is kept: a row is some bytes, and there
-// are rarely more than a thousand.
+// mostKept limits the stored answer of one statement in bytes. A row takes some bytes, and more than a thousand are
+// rare.
 const mostKept = 64 << 10
 
-// mostFirst bounds the row in which the time is looked for: it is as long as some names.
+// mostFirst limits the first row, in which the time is looked for, in bytes.
 const mostFirst = 1 << 10
 
-// keptAnswer is the answer to an INSERT ... RETURNING of a block: whole DataRows, one behind
-// the other. Of any other statement that tells the time of the transaction (rewrite.Planner.Instants) it is
-// the first of its rows. It belongs to the log entry of its Query or Bind, and to what the server owes for
-// that; only the first of several attempts at a turn that the client has seen fills it.
+// keptAnswer stores the DataRows that answer an INSERT ... RETURNING in a block. For other statements that return the
+// transaction's time (rewrite.Planner.Instants) it stores the first row. The log entry of the Query or Bind and its
+// pending reply share it. Of several attempts, only the first whose answer the client gets fills it.
 type keptAnswer struct {
 	asSent
 	rows []byte
-	// reports are those of the server that answered, at the end.
+	// reports are the server's parameters at the end of the answer.
 	reports *settings.Reports
-	// whole: it has come to its end; void: it cannot be used.
+	// whole: the answer is complete. void: the answer cannot be used.
 	whole, void bool
-	// first: it is the first row alone. It is never whole.
+	// first: only the first row is stored, and whole is never set.
 	first bool
-	// several is how many statements the string has that it answers; 0: it is the answer to one. of are those to
-	// the statements that have ended, and from is where the rows of the next begin.
+	// several is the number of statements in a multi-statement query; 0 for a single statement. of has the answers of the
+	// statements that have ended. from is the offset in rows where the next answer begins.
 	several int
 	of      []keptAnswer
 	from    int
 }
 
-// keeps has the answer to the entry recorded in k; nil: it is not.
+// keeps records the entry's answer in k. If k is nil, nothing is recorded.
 func (o *owed) keeps(k *keptAnswer) {
 	if k != nil {
 		o.reply = chained(k, o.reply)
 	}
 }
 
-// frame takes the end of a statement. A frame that has not come whole voids the answer: its rest looks like rows.
+// frame records the end of a statement. A frame in pieces makes the answer void, since its rest looks like rows.
 func (k *keptAnswer) frame(s *session, _ *owed, f answer.Frame) (verdict, error) {
 	if k.void = k.void || f.Cut(); f.Ends() {
 		k.end(f.Type, f.Bytes, s.b.reported)
@@ -77,15 +72,14 @@ func (k *keptAnswer) frame(s *session, _ *owed, f answer.Frame) (verdict, error)
 
 func (k *keptAnswer) span(s *session, span []byte) { k.add(s.tx.log, span) }
 
-// keepsAnswers reports whether answers that tell of what the server makes are kept now. No replay
-// needs that of a statement outside a block, which commits before it is told, nor of one behind the end of
-// its transaction in the same turn: no attempt is made once that has been told.
+// keepsAnswers reports whether generated values must be recorded now. Outside a block it is not needed: the statement
+// commits before the client gets the answer. The same holds after the end of the block in the same turn.
 func (s *session) keepsAnswers() bool {
 	return s.srv.keeper.on && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.behindItsEnd()
 }
 
-// keptOf is where the answer to one statement is kept; nil: it is not. inserts and tells are what
-// rewrite.InsertsReturning and values.MayTellInstant say of its text.
+// keptOf returns a keptAnswer for one statement, or nil if none is needed. inserts is rewrite.InsertsReturning of its
+// text, and tells is values.MayTellInstant.
 func keptOf(inserts, tells bool) *keptAnswer {
 	if inserts || tells {
 		return &keptAnswer{first: !inserts}
@@ -93,11 +87,11 @@ func keptOf(inserts, tells bool) *keptAnswer {
 	return nil
 }
 
-// answerCost is what the answer to each statement of a string costs of the log's bytes, besides its rows.
+// answerCost is what each statement's answer in a multi-statement query takes of the log's bytes, without its rows.
 const answerCost = int(unsafe.Sizeof(keptAnswer{}))
 
-// keptOfText is keptOf for a text of so many statements. Of a string all rows are kept, since nobody has
-// looked yet which of them are of an INSERT; nothing where the log has no room for so many answers.
+// keptOfText returns a keptAnswer for a text, or nil. For a multi-statement query it stores all rows, since it is not
+// known yet which statements are INSERTs. It returns nil if the log has no room.
 func (s *session) keptOfText(sql []byte, statements int) *keptAnswer {
 	switch {
 	case statements < 2:
@@ -108,7 +102,7 @@ func (s *session) keptOfText(sql []byte, statements int) *keptAnswer {
 	return nil
 }
 
-// answer is that to the statement at i of a text of so many; nil where it is not kept.
+// answer returns the answer of the statement at index i, or nil if that answer was not stored.
 func (k *keptAnswer) answer(i, statements int) *keptAnswer {
 	switch {
 	case k == nil || k.void:
@@ -121,8 +115,8 @@ func (k *keptAnswer) answer(i, statements int) *keptAnswer {
 	return nil
 }
 
-// add takes bytes of rows as they come from the server, cut anywhere, before the client is sent
-// them. What is too long, or has no room in the log, is not kept.
+// add records bytes of rows before the client gets them, in pieces of any length. If they are too long, or the log has
+// no room, the answer becomes void.
 func (k *keptAnswer) add(log *retry.Log[logEntry], span []byte) {
 	if k.void || len(span) == 0 || k.first && k.complete() {
 		return
@@ -139,19 +133,18 @@ func (k *keptAnswer) add(log *retry.Log[logEntry], span []byte) {
 	}
 }
 
-// complete reports whether the first row has come.
+// complete reports whether the whole first row is stored.
 func (k *keptAnswer) complete() bool { return len(wire.First(k.rows)) > 0 }
 
-// end is told of the frame that ends an answer. The tag says how many rows there must be: an
-// answer of which some passed unseen is not used, nor is one of a portal that was suspended,
-// or of a text with more statements behind. Of a string the answer to each of its statements is one.
+// end records the last frame of an answer. The answer is usable only if the tag's row count matches the stored rows. An
+// answer of a suspended portal is not usable. In a multi-statement query each statement's answer ends separately.
 func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
 	if k.several > 0 {
 		if k.void = k.void || typ != wire.CommandComplete; k.void {
 			return
 		}
 		one := keptAnswer{rows: k.rows[k.from:len(k.rows):len(k.rows)]}
-		// Of what is no INSERT, or has returned nothing, the first row may tell the time.
+		// If the statement is no INSERT, or returned nothing, its first row may still contain the time.
 		if one.end(typ, frame, reports); !one.whole {
 			one.first, one.void = true, false
 		}
@@ -169,27 +162,26 @@ func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
 	k.whole, k.reports = !k.void, reports
 }
 
-// again forgets the answer, if there is any: the statement is sent once more, as it was.
+// again clears the recorded answer, before the statement is sent again unchanged. k may be nil.
 func (k *keptAnswer) again() {
 	if k != nil {
 		*k = keptAnswer{first: k.first, several: k.several}
 	}
 }
 
-// keeping says what a replay keeps of the values that its client was told.
+// keeping says which values of the first attempt a replay can repeat.
 type keeping struct {
-	on    bool // values that were drawn
-	clock bool // and the time: nothing else of the transaction reads the clock, or is to
-	tells bool // the client was told the time
+	on    bool // drawn values
+	clock bool // the time too: nothing else in the transaction reads the clock
+	tells bool // the client has received the time
 	time  *toldTime
 	now   *schema.Schema
-	was   *schema.Schema // the last that was found to have the sequences of now
+	was   *schema.Schema // the last schema found to have the same sequences as now
 }
 
-// surveyLog finds out what the replay that begins can keep. Nothing is kept of a transaction
-// that may set a sequence back, or make one, nor where another has made one meanwhile: the
-// number would be drawn again by others. A sequence that no snapshot had is no exception: a text may have drawn
-// of it before it was known.
+// surveyLog decides what the coming replay can repeat. If a sequence was created or may be set back, it repeats
+// nothing: others could draw the same number. This holds for a sequence in no snapshot too, since a text may have drawn
+// from it before a snapshot had it.
 func (s *session) surveyLog() (k keeping) {
 	l := s.tx.log
 	if !s.srv.keeper.on || l.Turns() == 0 && !l.Begun() && len(s.tx.parts) == 0 || !s.told() {
@@ -199,24 +191,25 @@ func (s *session) surveyLog() (k keeping) {
 	if k.tells, k.time = s.t.keepingWhole.tells, s.t.keepingWhole.time; s.tx.whole == nil {
 		k.time, k.tells = s.toldOf(k.now)
 	}
-	ends := false // with the turn in progress; else what comes next may read the clock
+	ends := false // the unfinished turn ends the block; if not, a later statement may read the clock
 	for turn := range l.Turns() + 1 {
 		frames := l.Frames(turn)
 		for i := range frames {
 			f := &frames[i]
 			ends = turn == l.Turns() && (ends || f.Note.commitsBlock())
-			// What the server has not taken has done nothing (refuseUnread).
+			// A statement that the server did not accept had no effect (refuseUnread).
 			if !(turn < l.Turns() && foreign(f)) && !k.bears(s, f) {
 				return keeping{}
 			}
 		}
 	}
-	// What a discarded part has stored is gone, and what it has told is compared.
+	// A discarded part has stored nothing. Its answers are compared.
 	if s.tx.whole != nil {
 		k.clock = s.t.keepingWhole.clock
 		return k
 	}
-	// Behind a return what reads the clock is refused. A trigger may read the clock as well. DSQL has none.
+	// After ROLLBACK TO SAVEPOINT, statements that read the clock are refused. Triggers may read it too, but DSQL has
+	// none.
 	ends = ends || s.t.returns != "" || s.tx.timed != nil
 	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k
@@ -227,8 +220,7 @@ func (n *logEntry) commitsBlock() bool {
 	return n.plan != nil && n.first > 0 && int(n.first) <= len(n.plan.Statements) && n.plan.Statements[n.first-1].Tx.Verb == rewrite.Commit
 }
 
-// changesCatalog reports whether a logged Query or Execute has DDL, or what nobody has read, in the log's
-// transaction.
+// changesCatalog reports whether a logged Query or Execute has DDL, or an unparsed text, in the log's transaction.
 func (n *logEntry) changesCatalog() bool {
 	if n.plan == nil || n.plan.Kind < rewrite.DDL {
 		return false
@@ -240,36 +232,35 @@ func (n *logEntry) changesCatalog() bool {
 	return slices.ContainsFunc(own, func(st rewrite.Statement) bool { return st.Kind >= rewrite.DDL })
 }
 
-// bears takes a logged frame into account, and reports whether values can be kept beside it.
+// bears adds a logged frame to the survey, and reports whether values can still be repeated.
 func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	n := &f.Note
 	switch {
 	case n.changesCatalog():
 		return false
-	case f.Type != wire.Query && f.Type != wire.Bind, n.fence, n.first == 0: // a fence draws nothing, and reads no clock
+	case f.Type != wire.Query && f.Type != wire.Bind, n.fence, n.first == 0: // a fence of advisory locks draws nothing and reads no clock
 		return true
-	case n.names == nil: // nobody knows what its names stood for
+	case n.names == nil: // it is unknown what the names in its text mean
 		return false
-	case n.names.Schema() != k.was: // a sequence that was made anew draws its numbers again
+	case n.names.Schema() != k.was: // a sequence that was created again repeats its numbers
 		if k.was = n.names.Schema(); !k.now.SameSequences(k.was) {
 			return false
 		}
 	}
-	// The texts of the turn in progress count as well: what they read, they read behind the
-	// values that are kept. A parameter may say now as a constant does.
+	// Statements of the unfinished turn count too: they may read the repeated values. A parameter may be the string "now".
 	k.clock = k.clock && (f.Type != wire.Bind || !parse.TimeText(s.payload(f)))
 	text := s.clientText(f)
 	if s.drawnBy(text) != schema.Settled {
-		return true // its answer stands, or it is drawn anew
+		return true // its answer is repeated, or drawn again
 	}
 	survey := k.survey(s, f, text)
 	k.clock = k.clock && !survey.Time
-	// A view may call what sets a sequence back, where the database has such a function.
+	// A view may call a function that sets a sequence back.
 	return !survey.Numbers && !(survey.Views && !s.srv.reads())
 }
 
-// told reports whether the client was told anything that a replay could keep. Most replays find
-// nothing, and need no look at what their statements read.
+// told reports whether the client received any value that a replay could repeat. Most transactions have none, and then
+// the log need not be surveyed.
 func (s *session) told() bool {
 	if s.tx.asked.instant.bytes != nil {
 		return true
@@ -285,10 +276,10 @@ func (s *session) told() bool {
 	return false
 }
 
-// An INSERT whose values are kept, or that is given the time, does not read the clock for these. Whether
-// it gets them in the end is decided where it is sent: if not, the replay differs.
+// An INSERT that gets recorded values or the time does not read the clock for these columns. If it turns out later that
+// it cannot get them, the replay's answer differs, and the replay is refused.
 
-// survey is what a logged text, which is the client's, does beside what is kept of its own answer.
+// survey returns what else a logged text of the client does, apart from the values that the replay gives it.
 func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) (does values.Survey) {
 	names := f.Note.names.Renewed(k.now)
 	pieces := s.srv.planner.Pieces(text)
@@ -314,7 +305,7 @@ func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) (doe
 	return does
 }
 
-// clientText is the text of a Query or Bind as the client sent it.
+// clientText returns the text of a Query or Bind as the client sent it.
 func (s *session) clientText(f *retry.Frame[logEntry]) string {
 	n := &f.Note
 	switch {
@@ -329,8 +320,8 @@ func (s *session) clientText(f *retry.Frame[logEntry]) string {
 	return string(payload[:max(0, len(payload)-1)])
 }
 
-// drawnBy is what a text draws and does nothing else, whose answer can stand for it; Settled
-// for any other text. Most are known by their words.
+// drawnBy returns what a text draws if it does nothing else, such as SELECT nextval('s'). A replay may then skip it and
+// repeat its answer. For all other texts it returns Settled.
 func (s *session) drawnBy(text string) schema.Fill {
 	if !rewrite.Generates([]byte(text)) {
 		return schema.Settled
@@ -338,20 +329,20 @@ func (s *session) drawnBy(text string) schema.Fill {
 	return values.Draws(s.srv.planner, text)
 }
 
-// turnStands reports whether nothing of a settled turn is to be sent again: all that ran in
-// that turn has drawn what its client was told.
+// turnStands reports whether a replay can skip a settled turn: every statement in the turn only drew values that the
+// client received.
 func (s *session) turnStands(turn int) bool {
 	k := s.t.keeping
 	if !k.on {
 		return false
 	}
-	// A turn in which nothing ran, as one that only prepares, is sent: it costs little.
+	// A turn that ran nothing, such as one with only a Parse, is sent again, which costs little.
 	ran := false
 	frames := s.tx.log.Frames(turn)
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:
-			if f.Note.fence { // of a statement that is not sent
+			if f.Note.fence { // of a statement that is skipped
 				continue
 			}
 			fill := s.drawnBy(s.clientText(f))
@@ -359,7 +350,7 @@ func (s *session) turnStands(turn int) bool {
 				return false
 			}
 			ran = true
-		// A statement that was prepared here is prepared again where it is bound next.
+		// A statement that this turn prepared is prepared again when a later turn binds it.
 		case 0, wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Sync:
 		default:
 			return false

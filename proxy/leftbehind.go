@@ -12,22 +12,21 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What functions leave at a backend: noteLeft marks the backend before a text is sent that may have
-// left something, settle has lookBehind ask for it where the transaction has ended, and
-// releaseBackend gives no backend back that was not asked. Clusters have no such state.
+// This file finds state that functions leave on a backend. noteLeft marks the backend before a text is sent that may
+// leave something. After the transaction, settle calls lookBehind, which asks the backend. releaseBackend does not
+// return a marked backend to the reservoir. DSQL has no such state.
 
-// asksBehind reports whether backends are asked for what functions have left there.
+// asksBehind reports whether Sluice asks backends what functions have left there.
 func (c *Config) asksBehind() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
-// hiddenDue reports whether askHidden has something to ask, and no fault has come in place of the answer a moment ago.
+// hiddenDue reports whether askHidden must ask now. After a fault it returns false for a while.
 func (srv *Server) hiddenDue(now time.Time) bool {
 	return srv.asksBehind && !srv.hiddenPace.Rests(now) && srv.hidden.Stale(srv.catalog.epoch.Load(), now, purityAge, question.FirstPause)
 }
 
-// askHidden asks an idle backend whether functions that run unseen may leave something at a backend,
-// where the answer is not known, or old. A fault (question.Unseen) leaves the answer that there is, and the question
-// is asked again behind a pause, which begins when the fault has come. The error is stop's, or says that the backend
-// was lost.
+// askHidden asks an idle backend whether any function that statements call unseen (a trigger's, say) may leave state on
+// a backend. It asks only if the answer is unknown or old. After a fault (question.Unseen) the old answer remains, and
+// askHidden asks again after a pause. The error is stop's, or means that the backend is lost.
 func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.catalog.epoch.Load()
 	if now := time.Now(); !srv.hiddenDue(now) || !srv.hidden.Asks(epoch, now, purityAge, question.FirstPause) {
@@ -55,7 +54,7 @@ func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error 
 	return err
 }
 
-// noteLeft is told of a plan that is about to be sent.
+// noteLeft marks the backend if the plan, which is about to be sent, may leave state there.
 func (s *session) noteLeft(plan *rewrite.Plan) {
 	if !s.srv.asksBehind || s.b == nil {
 		return
@@ -66,14 +65,14 @@ func (s *session) noteLeft(plan *rewrite.Plan) {
 	}
 }
 
-// markUnseen marks the backend where functions that run unseen may leave something.
+// markUnseen marks the backend if functions that statements call unseen may leave state there.
 func (s *session) markUnseen() {
 	if s.srv.hidden.May(s.srv.catalog.epoch.Load()) {
 		s.b.left.Mark()
 	}
 }
 
-// noteCall is told of a FunctionCall that is about to be sent: nobody knows what the function does.
+// noteCall marks the backend for a FunctionCall that is about to be sent: Sluice does not know what the function does.
 func (s *session) noteCall() {
 	if s.srv.asksBehind {
 		s.b.left.Call()
@@ -81,14 +80,14 @@ func (s *session) noteCall() {
 	s.noteResets()
 }
 
-// markLeft says that the backend may hold something, whatever the plans say.
+// markLeft marks the backend regardless of plans.
 func (s *session) markLeft() {
 	if s.srv.asksBehind {
 		s.b.left.Mark()
 	}
 }
 
-// mayHaveLeft reports whether the backend, which is idle, has to be asked before others get it.
+// mayHaveLeft reports whether the idle backend must be asked before another session gets it.
 func (s *session) mayHaveLeft() bool {
 	if s.dedicated || s.b.broken() || s.srv.cfg.Pairing == Session || s.pinned && !s.found {
 		return false
@@ -100,13 +99,11 @@ func (s *session) mayHaveLeft() bool {
 	return s.b.left.Due()
 }
 
-// lookBehind asks the backend, which is idle, for what the session's functions have left there, where
-// they may have. A session that has left something keeps its backend, as behind a statement that
-// tells so. Of one that kept it for that alone, and has nothing there any more, the backend is free.
-// The settings that functions have changed unseen are reset in the same round trip, but for the role:
-// a session whose function has set one keeps its backend with it. Where no
-// more sessions may keep one, the session ends behind its turn, since what it has left is lost; so does
-// one without an answer that has called a function.
+// lookBehind asks the idle backend what the session's functions have left there, if it is marked. If there is
+// something, the session is pinned, as after a statement that pins. If nothing remains, a pin that lookBehind made is
+// removed. The same round trip resets settings that functions have changed. The role is not reset: it pins the session.
+// If too many sessions are pinned, the session ends after the turn, since its state is lost. It also ends if a backend
+// whose functions it called (FunctionCall) does not answer.
 func (s *session) lookBehind() {
 	if !s.mayHaveLeft() {
 		return
@@ -138,11 +135,10 @@ func (s *session) lookBehind() {
 	}
 }
 
-// askBehind is the question of lookBehind: why the session must keep the backend, which has the
-// session's settings afterwards, and the role that a function has set there, or "". ok is false where
-// there is no answer.
+// askBehind asks the question of lookBehind. reason says why the session must be pinned, and role is the role that a
+// function has set, or "". Afterwards the backend has the session's settings. ok is false if no answer came.
 func (s *session) askBehind() (reason rewrite.Pin, role string, ok bool) {
-	if !s.leaveBackend(exchangeTimeout) { // the writer of an oversized turn may not have looked up yet
+	if !s.leaveBackend(exchangeTimeout) { // the writer of an oversized turn may still be finishing
 		return rewrite.NoPin, "", false
 	}
 	var answers []string // of Role, Question and Role
@@ -154,7 +150,7 @@ func (s *session) askBehind() (reason rewrite.Pin, role string, ok bool) {
 		}
 	}
 	refusal, err := s.b.exchangeRows(ask, row)
-	if err == nil && refusal != nil { // a timeout of the client's, for one, which the reset ends
+	if err == nil && refusal != nil { // such as a timeout of the client's, which the reset removes
 		answers = nil
 		if refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, remains.Role+"; "+reset), row); err == nil && refusal == nil && len(answers) == 1 {
 			was := answers[0]
@@ -168,7 +164,7 @@ func (s *session) askBehind() (reason rewrite.Pin, role string, ok bool) {
 	if err != nil || refusal != nil || len(answers) != 3 || s.b.status != 'I' {
 		return rewrite.NoPin, "", false
 	}
-	// "none" may be a RESET, which returns to the role of the startup.
+	// "none" may be the result of RESET ROLE, which returns to the startup's role.
 	if answers[0] != answers[2] && (answers[0] != "none" || s.settings.Startup.SQL["role"] == "") {
 		role = answers[0]
 	}

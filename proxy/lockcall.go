@@ -10,15 +10,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Statements about advisory locks as the protocol has them: the types and values of their
-// parameters, and their answers, which have one column of type void or boolean.
+// This file handles parameters and answers of statements about advisory locks. Their answers have one column of type
+// void or boolean.
 
-// lockMoment is until when a statement waits for a promise that goes in front of it. It is refused
-// behind that, and the session keeps its locks.
+// lockMoment returns the time until which a statement waits for a longer lease. After that the statement is refused,
+// and the session keeps its locks.
 func lockMoment() time.Time { return time.Now().Add(lockEnd) }
 
-// lockParams is the ParameterDescription of a statement, which the server would give: a client that
-// has named no types is told those of the function.
+// lockParams returns the ParameterDescription that the server would send. Types that the client left open are those of
+// the function's parameters.
 func lockParams(st *rewrite.Statement, oids string) ([]byte, error) {
 	types, err := advisory.ParamTypes(st.Advisory, oids)
 	if err != nil {
@@ -32,8 +32,8 @@ func lockParams(st *rewrite.Statement, oids string) ([]byte, error) {
 	return b, nil
 }
 
-// bindLock reads what follows the names of a Bind into the portal: the key, and the format that
-// the answer is to have. The errors are PostgreSQL's.
+// bindLock reads the part of a Bind after the names, and sets the portal's key and answer format. The errors are
+// PostgreSQL's.
 func (p *portal) bindLock(a *rewrite.Advisory, oids string, statement, rest []byte) error {
 	types, err := advisory.ParamTypes(a, oids)
 	if err != nil {
@@ -57,9 +57,9 @@ func runLock(s *session, st *rewrite.Statement) ([][]byte, error) {
 	return s.performLock(st.Advisory, s.t.call)
 }
 
-// performLock does a statement about advisory locks, with the key of the portal at hand where
-// there is one, and returns its answer without the tag: notices first, then the row. An error is
-// for the client, or the session's end, and then nothing was done.
+// performLock runs a statement about advisory locks and returns its answer without the tag: notices, then the row. p is
+// the portal with the key, or nil if the key is in the text. The error is for the client or ends the session; the
+// statement then had no effect.
 func (s *session) performLock(a *rewrite.Advisory, p *portal) (frames [][]byte, err error) {
 	key, binaryForm := []int64(nil), false
 	if p != nil {

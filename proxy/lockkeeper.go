@@ -14,51 +14,47 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 )
 
-// The rows of a session's locks, and the goroutine that renews them for as long as there are
-// any. The session and the goroutine share sessionLocks; one renewal is under way at a time.
+// This file has the rows of a session's locks, and the goroutine that renews them. The session and that goroutine share
+// sessionLocks. Only one renewal runs at a time.
 //
-// Why one at a time: a renewal says how long others wait, and one with the ordinary lease that
-// arrived behind one with the long lease would take the promise back under which DDL runs. Each
-// renewal is conditional on the number of the one before, so that one whose answer was lost
-// changes nothing once another is confirmed; until then the session promises nothing (Doubt).
+// A second renewal could arrive late and shorten the lease that protects running DDL. Each renewal is conditional on
+// the sequence number of the one before. A renewal whose answer was lost therefore has no effect after the next is
+// confirmed. Until then the session sends no DDL (Doubt).
 //
-// A row that is not the session's any more is found by a renewal that changed fewer rows than it
-// should, or by a fence that fails (lockfence.go). Then all is over: the client is told, and its
-// session ends, since in PostgreSQL a lock is lost only with its connection.
+// The loss of a lock shows when a renewal changes fewer rows than it should, or when a fence fails (lockfence.go). The
+// client then gets an error and its session ends, since in PostgreSQL a lock is lost only with its connection.
 
-// sessionLocks are the advisory locks of a session that has asked for one. They are the session's
-// until it ends, and the goroutine's only while there is a row to renew.
+// sessionLocks holds the advisory locks of one session until it ends. The renewing goroutine exists only while there is
+// a row.
 type sessionLocks struct {
 	srv *Server
-	// lost: one of the locks is another's. The session ends.
+	// lost: another session has taken over one of the locks. The session ends.
 	lost atomic.Bool
-	// times says how often each lock was taken, by its name; the session's goroutine alone.
+	// times counts by name how often each lock was taken. Only the session's goroutine uses it.
 	times map[string]int
-	// charge is what they have of the session's accounts; the session's goroutine alone.
+	// charge is the locks' share of the session's account. Only the session's goroutine uses it.
 	charge account.Charge
-	// fence are BEGIN and the texts that go in front of what is written; empty: to be made. The
-	// session's goroutine alone.
+	// fence has BEGIN and the queries that precede each write; empty: not made yet. Only the session's goroutine uses it.
 	fence []*template
-	// fencing: a fence was sent in the transaction that is open. The session's goroutine alone.
+	// fencing: the open transaction includes a fence. Only the session's goroutine uses it.
 	fencing bool
 
-	// renewing is held for as long as a renewal is under way; before mu.
+	// renewing is locked during a renewal. It is locked before mu.
 	renewing sync.Mutex
 
 	mu sync.Mutex
-	// held are the rows, guarded by mu; those of leaving are given up when the transaction has ended.
+	// held has the rows; leaving names those to release after the transaction. Guarded by mu.
 	held    []advisory.Holder
 	leaving map[string]bool
-	// ddl: a statement of DDL is under way, or about to be; guarded by mu. Until doubt, by the
-	// clock of the table, one may be that nobody hears of any more.
+	// ddl: DDL is running or about to run; guarded by mu. Until doubt, on the table's clock, DDL may be running on a
+	// backend that was lost or dropped.
 	ddl   bool
 	doubt time.Duration
 	// stop ends the goroutine; nil: there is none.
 	stop context.CancelFunc
 }
 
-// holders are the rows as they are known now, and the lease that is to be promised with the next
-// renewal. The copy is the caller's.
+// holders returns a copy of the rows, and the lease for the next renewal.
 func (l *sessionLocks) holders() (held []advisory.Holder, promise time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,8 +62,8 @@ func (l *sessionLocks) holders() (held []advisory.Holder, promise time.Duration)
 	return slices.Clone(l.held), t.terms.Promise(l.ddl || t.clock() < l.doubt)
 }
 
-// keepLock adds a row, and sees to it that it is renewed. The first renewal comes a third of a lease
-// later, by a goroutine that is there for as long as the session holds any lock.
+// keepLock adds a row and starts the renewing goroutine if there is none. The first renewal is due after a third of a
+// lease.
 func (l *sessionLocks) keepLock(h advisory.Holder) {
 	l.srv.locks.held.Add(1)
 	l.fence = nil
@@ -81,8 +77,8 @@ func (l *sessionLocks) keepLock(h advisory.Holder) {
 	}
 }
 
-// dropLocks forgets the rows of those locks that gone names, and returns them; the server is told
-// nothing. With the last one the goroutine ends. The session's goroutine alone calls it.
+// dropLocks removes the rows whose names gone accepts, and returns them. It does not change the table. With the last
+// row the goroutine ends. Only the session's goroutine may call it.
 func (l *sessionLocks) dropLocks(gone func(name string) bool) (dropped []advisory.Holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +99,8 @@ func (l *sessionLocks) dropLocks(gone func(name string) bool) (dropped []advisor
 	return dropped
 }
 
-// renewals renews the locks until ctx ends. A renewal that fails is tried again soon: what counts
-// is that the server hears of one within a lease.
+// renewals renews the locks until ctx ends. After a failure it tries again soon, since one renewal must succeed per
+// lease.
 func (l *sessionLocks) renewals(ctx context.Context) {
 	every := l.srv.locks.terms.RenewEvery()
 	for pause := every; ; {
@@ -122,17 +118,17 @@ func (l *sessionLocks) renewals(ctx context.Context) {
 	}
 }
 
-// renew renews all locks once, with the lease that is to be promised now. With nil the rows are the
-// session's, or are known not to be (lost).
+// renew renews all locks once, with the lease that is needed now. After nil, the rows are the session's, or lost is
+// set.
 func (l *sessionLocks) renew(ctx context.Context) error {
 	l.renewing.Lock()
 	defer l.renewing.Unlock()
 	return l.renewAlone(ctx)
 }
 
-// renewAlone is renew for whoever holds renewing. It renews so many locks by one statement as a
-// cluster surely takes. Of a renewal that changed fewer rows than there are locks the rows are read:
-// one that had no answer may have changed them before, or another has taken a lock over.
+// renewAlone does the work of renew; the caller holds renewing. One statement renews at most advisory.Batch locks. If a
+// renewal changes too few rows, the rows are read. An earlier renewal may have changed them, or another session may
+// have a lock.
 func (l *sessionLocks) renewAlone(ctx context.Context) (err error) {
 	held, promise := l.holders()
 	var errs []error
@@ -142,7 +138,7 @@ func (l *sessionLocks) renewAlone(ctx context.Context) (err error) {
 	return errors.Join(errs...)
 }
 
-// renewSome is renewAlone for some of the locks, which one statement renews.
+// renewSome renews some of the locks by one statement.
 func (l *sessionLocks) renewSome(ctx context.Context, some []advisory.Holder, promise time.Duration) (err error) {
 	for range mostCatalogTries {
 		held := l.current(some)
@@ -165,7 +161,7 @@ func (l *sessionLocks) renewSome(ctx context.Context, some []advisory.Holder, pr
 			if err = l.lookAgain(ctx, held); err != nil {
 				return err
 			}
-		case lostRace(err): // the next one tells by whom
+		case lostRace(err): // the next look shows who won
 		case unsent, unchanged:
 			return err
 		default:
@@ -176,7 +172,7 @@ func (l *sessionLocks) renewSome(ctx context.Context, some []advisory.Holder, pr
 	return err
 }
 
-// current are those of some locks that are held still, as their rows are known now.
+// current returns those of some locks that are still held, with their latest rows.
 func (l *sessionLocks) current(some []advisory.Holder) (held []advisory.Holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,14 +184,14 @@ func (l *sessionLocks) current(some []advisory.Holder) (held []advisory.Holder) 
 	return held
 }
 
-// find is the place of a lock by its name and owner, or -1: one that was taken again has another
-// owner. The caller has mu.
+// find returns the index of a lock with the same name and owner, or -1. A lock that was taken again has a new owner.
+// The caller holds mu.
 func (l *sessionLocks) find(h advisory.Holder) int {
 	return slices.IndexFunc(l.held, func(o advisory.Holder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
 }
 
-// lookAgain reads the rows of locks. One that is not the session's any more is lost; of the others the
-// numbers count that are found, and the lease as it was confirmed last.
+// lookAgain reads the rows of locks. If a row is no longer the session's, its lock is lost. Otherwise the row's number
+// is used from now on, with the lease as last confirmed.
 func (l *sessionLocks) lookAgain(ctx context.Context, held []advisory.Holder) error {
 	names := make([]string, len(held))
 	for i, h := range held {
@@ -219,8 +215,8 @@ func (l *sessionLocks) lookAgain(ctx context.Context, held []advisory.Holder) er
 	return nil
 }
 
-// know takes note of what was found out of rows. Those that were given up meanwhile are no more
-// to be known of, be it that the session has taken the lock again: the owner tells the two apart.
+// know updates rows by what found returns for them. It skips locks that were released meanwhile, even if the session
+// has taken them again with a new owner.
 func (l *sessionLocks) know(of []advisory.Holder, found func(advisory.Holder) (advisory.Holder, bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,15 +232,15 @@ func (l *sessionLocks) know(of []advisory.Holder, found func(advisory.Holder) (a
 	}
 }
 
-// lose notes that a lock is another's. It is for good: the client may have acted on any of its locks,
-// and is told at the end of the turn, or at its next request.
+// lose records that another session has a lock of this one. This is final, since the client may have relied on any of
+// its locks. The client gets the error at the end of the turn, or at its next request.
 func (l *sessionLocks) lose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.loseLocked()
 }
 
-// loseLocked is lose for whoever has mu. It is counted and logged once a session, however many of its locks are gone.
+// loseLocked does the work of lose; the caller holds mu. It counts and logs once a session.
 func (l *sessionLocks) loseLocked() {
 	if !l.lost.Swap(true) {
 		l.srv.metrics.AdvisoryLock(metrics.LockLost)
@@ -252,8 +248,8 @@ func (l *sessionLocks) loseLocked() {
 	}
 }
 
-// promised reports whether DDL may be sent now: each of the rows has the long lease, was confirmed
-// with it a moment ago, and has no renewal in doubt. The caller holds renewing.
+// promised reports whether DDL may be sent now. Every row must have the long lease, confirmed recently, with no renewal
+// in doubt. The caller holds renewing.
 func (l *sessionLocks) promised() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,8 +257,7 @@ func (l *sessionLocks) promised() bool {
 	return !slices.ContainsFunc(l.held, func(h advisory.Holder) bool { return !h.Promises(t.terms, t.clock()) })
 }
 
-// promise has others leave the locks alone for as long as a statement of DDL can take, and
-// reports whether that is so. settled takes it back.
+// promise renews the locks with a lease that is long enough for DDL, and reports success. settled ends the long lease.
 func (l *sessionLocks) promise(ctx context.Context) (ok bool, err error) {
 	l.renewing.Lock()
 	defer l.renewing.Unlock()
@@ -276,16 +271,15 @@ func (l *sessionLocks) promise(ctx context.Context) (ok bool, err error) {
 	return err == nil && !l.lost.Load() && l.promised(), err
 }
 
-// locksDetaching records that the session's backend is given up.
+// locksDetaching records that the session gives its backend up.
 func locksDetaching(s *session) {
 	if s.advisory != nil {
 		s.advisory.forsaken()
 	}
 }
 
-// forsaken is told that a backend was given up. What it may still be running is over at some time,
-// and nobody hears when: a cluster goes on with a statement whose client is gone. Until then the
-// locks are neither released nor renewed with the ordinary lease.
+// forsaken records that the session gave up a backend that may still run DDL. A cluster continues a statement whose
+// client is gone. Until the longest possible end, the locks are not released and keep the long lease.
 func (l *sessionLocks) forsaken() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,9 +288,8 @@ func (l *sessionLocks) forsaken() {
 	}
 }
 
-// settled is told that no statement of the session runs any more, as far as its backend goes, and
-// returns the locks that were to be given up then. The next renewal has the ordinary lease again:
-// a migration that crashes between two statements keeps the next one waiting no longer than that.
+// settled records that the session's backend runs no statement any more. It returns the locks to release now. The next
+// renewal has the ordinary lease, so that a crash between two statements of a migration blocks others only briefly.
 func (l *sessionLocks) settled() (over []advisory.Holder) {
 	l.mu.Lock()
 	l.ddl = false
@@ -308,8 +301,8 @@ func (l *sessionLocks) settled() (over []advisory.Holder) {
 	return l.dropLocks(func(name string) bool { return l.leaving[name] })
 }
 
-// staysLocked reports whether a lock was to be given up and is not so far: now it is kept. Its client
-// was told that it is given up, and nobody else has been let in.
+// staysLocked reports whether a lock was about to be released, and cancels the release. No other session has had the
+// lock.
 func (l *sessionLocks) staysLocked(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -318,10 +311,10 @@ func (l *sessionLocks) staysLocked(name string) bool {
 	return stays
 }
 
-// Of DDL the session's goroutine alone makes notes, and the other one reads them.
+// Only the session's goroutine changes ddl. The renewing goroutine reads it.
 
-// runsDDL reports whether DDL may be under way on the session's backend, or in a transaction that is
-// open there; and whether some may be on a backend that was given up, whose end nobody hears of.
+// runsDDL returns ddl: DDL may be running on the session's backend or in its open transaction. doubt: DDL may be
+// running on a backend that was given up, and its end is unknown.
 func (l *sessionLocks) runsDDL() (ddl, doubt bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
