@@ -7,21 +7,19 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Abort: the attempt that has failed is brought to its end at the backend, and what it says
-// is for nobody. resolve calls abortAttempt first of all.
+// abortAttempt ends a failed attempt of a transaction at the backend, and drops the server's answers. resolve calls it
+// before it decides about a replay.
 
-// abandoned reports whether the turn was given up while the backend was waited for: then
-// the client has been told, and nothing is left of the attempt.
+// abandoned reports whether the turn was given up while the session waited for the backend. The client then has its
+// error, and nothing is left to replay.
 func (t *turn) abandoned() bool { return t.original == nil }
 
-// attemptOver reports whether nothing more is sent in this attempt: it has failed, or the
-// turn was given up.
+// attemptOver reports whether this attempt sends nothing more: it has failed, or the turn was given up.
 func (t *turn) attemptOver() bool { return t.phase == aborting || t.abandoned() }
 
-// abortAttempt brings the backend to a ReadyForQuery, and forgets what it answers. A
-// backend that is lost over it, or whose Sync would commit, is dropped: the transaction is
-// aborted all the same. after is noted, where the client would stand if it were told now.
-// An error is the session's end.
+// abortAttempt brings the backend to ReadyForQuery and drops the server's answers. A backend that is lost meanwhile, or
+// whose Sync would commit, is discarded, which aborts the transaction too. t.after records the status that the client
+// would get now. An error ends the session.
 func (s *session) abortAttempt() error {
 	t := s.t
 	tolerated := func(err error) error {
@@ -29,7 +27,7 @@ func (s *session) abortAttempt() error {
 		if !errors.As(err, &gone) {
 			return err
 		}
-		// The transaction is aborted all the same.
+		// The loss of the connection has aborted the transaction.
 		s.noteLost(gone, lostWhenReplaying)
 		s.dropBackend(reservoir.Broken)
 		return nil
@@ -56,7 +54,7 @@ func (s *session) abortAttempt() error {
 		}
 	}
 	if t.uplink != nil {
-		s.closeUplink() // a failed write was that of a turn that is over
+		s.closeUplink() // a failed write belonged to the turn that is over
 		t.flushed = 0
 	}
 	if s.b == nil {
@@ -68,17 +66,16 @@ func (s *session) abortAttempt() error {
 	return nil
 }
 
-// syncCommits reports whether the Sync that would bring the backend to ReadyForQuery
-// may commit: of a group outside a block that has not failed at the server.
+// syncCommits reports whether a Sync that brings the backend to ReadyForQuery might commit. It might if the group is
+// outside a block and has not failed at the server.
 func (s *session) syncCommits() bool {
 	t, q := s.t, &s.t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].boundary()
 	return t.outcome.SyncCommits() && t.stand == inTurn && !synced
 }
 
-// toReady sends the Sync that is missing and reads up to ReadyForQuery. Answers are relayed
-// to nobody. A Query behind frames that failed is skipped by the server like the others,
-// and has no ReadyForQuery of its own.
+// toReady sends the missing Sync and reads up to ReadyForQuery. The client gets no answers. After failed frames the
+// server skips a Query too, and sends no ReadyForQuery for it.
 func (s *session) toReady() error {
 	t := s.t
 	if t.stand == atReady {
@@ -94,7 +91,7 @@ func (s *session) toReady() error {
 		q.push(wire.Sync)
 		s.add(wire.FrameSync)
 	case t.stand == skips && q.first().kind == wire.Query && !q.first().done:
-		*q.first() = owed{kind: wire.Sync} // it is skipped as well
+		*q.first() = owed{kind: wire.Sync} // the server skips the Query too
 		s.add(wire.FrameSync)
 	}
 	if err := s.flushUp(); err != nil {

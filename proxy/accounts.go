@@ -9,30 +9,30 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What a client has Sluice remember is charged to the accounts of its session (package account), which
-// hang under those of the process. What is about to be remembered is refused where there is no room; the
-// session goes on. What the server has done already is charged in any case.
+// A session's accounts bound the memory of its client's state (package account), within those of the process. What has
+// no room is refused before it is stored, and the session continues. State that the server has already accepted is
+// charged in any case.
 //
-//	settings    in force, staged, and those that savepoints may bring back (settings.Client.Bytes)
+//	settings    in force, staged, and those that savepoints may restore (settings.Client.Bytes)
 //	names       of prepared statements; their texts and descriptions are charged to the texts
 //	portals     names, values, formats, and long texts of their statements (portal.go)
-//	frames      that are read whole, and Closes that are put off; until the turn has ended
+//	frames      that are read whole, and deferred Closes; until the turn has ended
 //	feature     bytes that a feature holds for its statement (feature.Client.Hold); until the turn has ended
 //	locks       advisory locks
 //
-// The logs of transactions and answers that are held back have bounds of their own (package retry).
+// Package retry bounds the logs of transactions and answers that are held back.
 
-// accounts are those of one session, and what things that stay between two transactions have of them.
-// A session embeds it. Its texts are charged without a Charge: nothing else is of that kind.
+// accounts has the accounts of one session, and the charges of its state between transactions. A session embeds it.
+// Texts need no Charge: no other state is charged to their account.
 type accounts struct {
 	account           account.Client
 	settled, nameCost account.Charge
 }
 
-// charges are what those things have that a session has only while it works.
+// charges has the charges of state that a session has only while it is active.
 type charges struct{ ports, frame, putOff, feature account.Charge }
 
-// Configuration keys of bounds that are older than package account.
+// Configuration keys of bounds outside package account.
 const (
 	textsKey     = "prepared.bytes_per_client"
 	rowsKey      = "cursor.stored_bytes"
@@ -40,18 +40,17 @@ const (
 )
 
 const (
-	// savepointBytes is what is remembered of a savepoint besides settings, rounded up.
+	// savepointBytes is the memory of a savepoint besides settings, rounded up.
 	savepointBytes = 1 << 10
-	// nameBytes is what a name takes besides its bytes, rounded up.
+	// nameBytes is the memory of a name besides its bytes, rounded up.
 	nameBytes = 256
-	// lockBytes is what an advisory lock takes, rounded up.
+	// lockBytes is the memory of an advisory lock, rounded up.
 	lockBytes = 1 << 10
-	// shortFrame is how long a frame may be that is charged to nobody: it fits the buffer that each
-	// client has.
+	// shortFrame is the length up to which a frame is not charged: it fits the buffer that each client has.
 	shortFrame = 64 << 10
 )
 
-// newAccounts are the accounts of a process.
+// newAccounts returns the accounts of the process.
 func newAccounts(cfg Config) *account.Process {
 	total := cfg.MemoryTotalBytes
 	if limit := int(cfg.MemoryLimit / memoryShare); limit > 0 {
@@ -65,11 +64,11 @@ func newAccounts(cfg Config) *account.Process {
 	})
 }
 
-// memoryShare is the part of GOMEMLIMIT, one in so many, that memory.total_bytes may have at most.
+// memoryShare divides GOMEMLIMIT: memory.total_bytes is at most that part of it.
 const memoryShare = 4
 
-// mayRemember is the error of a text whose settings or savepoints there is no room for; nil for any
-// other. A failed block refuses it by itself.
+// mayRemember returns an error if the accounts have no room for a text's settings or savepoints. In a failed block it
+// returns nil, since the block itself refuses the text.
 func (s *session) mayRemember(plan *rewrite.Plan) error {
 	if plan.Kind < rewrite.Setting || s.status() == 'E' {
 		return nil
@@ -96,8 +95,8 @@ func (s *session) mayRemember(plan *rewrite.Plan) error {
 	return nil
 }
 
-// owedSettings returns what the settings of a plan weigh in the owed queue: the server answers after 128 of
-// them, or 2 MiB, so that a pipeline does not pass the bounds of mayRemember by much.
+// owedSettings returns the weight of a plan's settings among the pending replies. After 128 settings, or 2 MiB, the
+// session awaits the server's answer, so that a pipeline cannot exceed mayRemember's bounds by much.
 func owedSettings(plan *rewrite.Plan) (n int) {
 	if plan.Kind != rewrite.Setting {
 		return 0
@@ -113,10 +112,10 @@ func owedSettings(plan *rewrite.Plan) (n int) {
 var errTooManySettings = &wire.Error{Code: "53200", Message: fmt.Sprintf("too many settings: a session has at most %d", settings.Most),
 	Hint: "RESET what is not used any more, or keep such values in a table."}
 
-// rememberedNow is what settings and savepoints take now.
+// rememberedNow returns the memory of the session's settings and savepoints, in bytes.
 func (s *session) rememberedNow() int { return s.settings.Bytes() + len(s.tx.marks)*savepointBytes }
 
-// chargeTurn charges what a turn has left, at its end.
+// chargeTurn sets the charges at the end of a turn.
 func (s *session) chargeTurn() {
 	s.settled.Set(&s.account, s.rememberedNow())
 	s.charge.ports.Set(&s.account, s.openPortals.bytes)
@@ -126,22 +125,22 @@ func (s *session) chargeTurn() {
 	s.charge.feature.Set(&s.account, 0)
 }
 
-// chargeLocks charges the advisory locks that the session has.
+// chargeLocks charges the session's advisory locks.
 func (s *session) chargeLocks() {
 	if s.advisory != nil {
 		s.advisory.charge.Set(&s.account, len(s.advisory.times)*lockBytes)
 	}
 }
 
-// bareSettings has a backend that is given back remember no long values of the client that it served.
+// bareSettings drops long values of the client from the recorded settings of a backend that is returned.
 func (s *session) bareSettings() {
 	if of := s.b.applied; of != nil && of.Bytes() > settings.MostBare {
 		s.b.applied = s.srv.interned.Share(of.Bared())
 	}
 }
 
-// mayHold is the error of a frame of total bytes that is to be read whole, where there is no room for it.
-// The frames of a turn are read into one buffer.
+// mayHold returns an error if there is no room to read a frame of total bytes whole. A turn reads its frames into one
+// buffer.
 func (s *session) mayHold(total int) *wire.Error {
 	if total <= shortFrame || total <= s.charge.frame.Bytes() {
 		return nil
@@ -152,8 +151,7 @@ func (s *session) mayHold(total int) *wire.Error {
 	return nil
 }
 
-// mayPutOff is the error of a frame of total bytes that is to be read whole and done at the Sync, where
-// there is no room for it.
+// mayPutOff returns an error if there is no room to hold a frame of total bytes until the Sync.
 func (s *session) mayPutOff(total int) *wire.Error {
 	if full := s.charge.putOff.TrySet(&s.account, s.charge.putOff.Bytes()+total); full != nil {
 		return errMemory(full)
@@ -161,7 +159,7 @@ func (s *session) mayPutOff(total int) *wire.Error {
 	return nil
 }
 
-// errMemory refuses what an account has no room for.
+// errMemory is the error of state for which an account has no room.
 func errMemory(full *account.Bound) *wire.Error {
 	e := &wire.Error{Code: "53200", Message: "out of memory for what this session has Sluice remember",
 		Detail: fmt.Sprintf("Settings, savepoints, names and values of portals, prepared statements, rows of cursors WITH HOLD and data that are being read are bounded by %s, %d.", full.Key, full.Limit),
