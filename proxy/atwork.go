@@ -6,32 +6,30 @@ import (
 	"unsafe"
 )
 
-// What a session needs while a transaction of it runs, and not while its client is silent for long:
-// it is a third of a session, and most clients of a pool are silent.
+// A third of a session's memory is needed only while a transaction runs. Most clients of a pool are silent, so that the
+// memory is shared.
 
-// atWork is what a session has only while it does not linger. Sessions take one from the pool and
-// give it back zero, so that what it holds between two transactions is as it was. Nobody but the
-// session's own goroutine looks into it.
+// atWork is the part of a session's state that it has only while it is active. Sessions take it from a pool and return
+// it zeroed. Only the session's own goroutine uses it.
 type atWork struct {
 	tx          transaction
 	openPortals         // portal.go
 	charge      charges // accounts.go
-	// lastSaid is what the server of the backend that a session ends with has given as its reason; nil: none.
+	// lastSaid is the reason that the server gave when it closed the session's last backend; nil for none.
 	lastSaid *lastWords
 	probed   time.Time // when the client was probed last; see probe
 }
 
 var workPool = sync.Pool{New: func() any { return new(atWork) }}
 
-// takeUp has the session ready to take turns. It begins so, and so does each run of it.
+// takeUp gets atWork from the pool, so that the session can take turns. Each run of the session begins with it.
 func (s *session) takeUp() {
 	if s.atWork == nil {
 		s.atWork = workPool.Get().(*atWork)
 	}
 }
 
-// layDown gives back what only work needs, where a run has ended. What has something in it stays
-// the session's.
+// layDown returns atWork to the pool at the end of a run, if all of its fields are zero.
 func (s *session) layDown() {
 	if s.atWork.zero() {
 		workPool.Put(s.atWork)
@@ -39,7 +37,7 @@ func (s *session) layDown() {
 	}
 }
 
-// zero reports whether w is as new, bit for bit: nothing that a field may come to mean is forgotten.
+// zero reports whether all bits of w are zero. Comparing bits covers every field, later ones too.
 func (w *atWork) zero() bool {
 	return *(*[unsafe.Sizeof(atWork{})]byte)(unsafe.Pointer(w)) == [unsafe.Sizeof(atWork{})]byte{}
 }

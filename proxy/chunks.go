@@ -12,33 +12,30 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// DELETEs of more rows than a transaction of DSQL may change. The server has refused the
-// statement as it was sent: where it stood alone and its table is listed, Sluice keeps the
-// error, and behind the ReadyForQuery deletes the rows in batches on the same backend, each a
-// transaction of its own. replyError asks putOff, relayed calls settleChunks.
+// DSQL refuses a DELETE of more rows than a transaction may change. If the statement was alone and its table is
+// configured, Sluice withholds the error. After ReadyForQuery it deletes the rows in batches on the same backend, each
+// a transaction. replyError calls putOff, relayed calls settleChunks.
 //
-// Until the first batch is sent nothing has changed, and the client can be told the server's
-// error. From then on every error says how many rows are gone. Only a cut at the end of a
-// drain and the loss of the backend end a batch that runs: cancel, timeout and a client that
-// has left are looked at in between, so that the number is true.
+// Before the first batch nothing has changed, and the client can get the server's error. Later errors all say how many
+// rows are deleted. Cancel, timeout and a client that has left take effect only between batches, so that the number is
+// right. Only a lost backend, and the cut at the end of a drain, end a running batch.
 
 const (
-	// batchRows is of how many rows the first batch is: rows of other tables that go with
-	// them count too, so a batch that is refused is halved.
+	// batchRows is the size of the first batch. Rows that it deletes in other tables count too, so a refused batch is
+	// halved.
 	batchRows = 2900
-	// mostBound bounds the Bind whose values are kept; those of comparisons are short.
+	// mostBound bounds the length of a Bind whose values are saved; values in comparisons are short.
 	mostBound = 64 << 10
 )
 
-// boundDelete is what it takes to run the statement of an Execute in batches: of a listed
-// table, with the values of its Bind.
+// boundDelete has the parameters of a DELETE by Execute, so that it can be run in batches.
 type boundDelete struct {
 	oids   string
-	values []byte // what follows the names in the Bind
+	values []byte // the Bind after its names
 }
 
-// keepBound takes the Bind of a DELETE that may be run in batches off the client's stream,
-// and returns what is kept of it; nil for any other.
+// keepBound reads the whole Bind of a DELETE that may be run in batches, and returns its parameters; nil for other
+// statements.
 func (s *session) keepBound(b *binding) (*boundDelete, error) {
 	if !b.cs.tmpl.plan.Listed() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(mostBound, s.srv.cfg.MaxStatementBytes) {
 		return nil, nil
@@ -49,12 +46,10 @@ func (s *session) keepBound(b *binding) (*boundDelete, error) {
 	return &boundDelete{oids: b.cs.tmpl.oids, values: bytes.Clone(b.rest)}, nil
 }
 
-// executesAlone reports whether nothing has run in front of the statement at hand in its
-// group, and it stands outside of a block.
+// executesAlone reports whether the current statement is outside a block, and no other has run before it in its group.
 func (s *session) executesAlone() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
 
-// boundAlone is what is kept of a portal that is about to be run, where it stands alone; nil
-// for any other.
+// boundAlone returns the saved parameters of a portal that is about to run, if it runs alone, else nil.
 func (s *session) boundAlone(p *portal) *boundDelete {
 	if p.bound == nil || !s.executesAlone() {
 		return nil
@@ -62,19 +57,19 @@ func (s *session) boundAlone(p *portal) *boundDelete {
 	return p.bound
 }
 
-// chunks is a DELETE that is run in batches, from the server's refusal to the answer.
+// chunks is a DELETE that is being run in batches.
 type chunks struct {
 	s       *session
 	form    *rewrite.Chunked
-	bound   *boundDelete // nil: it came by a simple Query
-	refusal *wire.Error  // the server's
+	bound   *boundDelete // nil for a simple Query
+	refusal *wire.Error  // the server's error for the whole DELETE
 	begun   bool         // a batch was sent
-	deleted int          // rows of the batches that are committed
-	batches int          // that were not empty
+	deleted int          // rows deleted by committed batches
+	batches int          // batches that deleted rows
 }
 
-// putOff is told of an error that answers head, and keeps it from the client where the
-// statement is to be run in batches. It stood alone, and all of its turn has been read.
+// putOff reports whether the statement of an error will be run in batches. The client then does not get the error. The
+// statement must be alone and its turn read to the end.
 func (s *session) putOff(head *owed, payload []byte) bool {
 	t := s.t
 	if !limitsRows(payload) && !limitsTruncate(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.phase != live || !t.ended || s.inBlock() || head.plan == nil {
@@ -103,8 +98,7 @@ func limitsRows(payload []byte) bool {
 	return rewrite.LimitsRows(string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
 }
 
-// hintOfRows is the hint for an error that says that a DELETE changes too many rows; "" for
-// any other.
+// hintOfRows returns the hint for the error that a DELETE changes too many rows; "" for other errors.
 func (s *session) hintOfRows(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
 	case st == nil || !st.Deletes() || !limitsRows(payload):
@@ -119,9 +113,8 @@ func (s *session) hintOfRows(o *owed, plan *rewrite.Plan, st *rewrite.Statement,
 	return rewrite.ChunkedAloneHint
 }
 
-// settleChunks ends a turn whose DELETE is run in batches, behind the server's
-// ReadyForQuery, which was kept from the client. An error is a loss, which lossTold tells,
-// or the session's end.
+// settleChunks runs the batches of a DELETE after the server's ReadyForQuery, which the client has not got, and ends
+// the turn. An error ends the session or is a loss, which lossTold reports.
 func (s *session) settleChunks() error {
 	answer, err := s.t.chunks.answer()
 	if err != nil {
@@ -160,7 +153,7 @@ func (c *chunks) answer() ([]byte, error) {
 	return c.partly(told).Append(nil), nil
 }
 
-// partly adds to an error how much is deleted all the same.
+// partly adds the number of deleted rows to an error.
 func (c *chunks) partly(told *wire.Error) *wire.Error {
 	if !c.begun {
 		return told
@@ -173,24 +166,23 @@ func (c *chunks) partly(told *wire.Error) *wire.Error {
 	return &with
 }
 
-// lost is what the client is told of the loss of the backend.
+// lost returns the client's error after the loss of the backend.
 func (c *chunks) lost() *wire.Error {
-	if !c.begun { // the server has undone the statement
+	if !c.begun { // the server has rolled the statement back
 		return c.refusal
 	}
 	return c.partly(errUnknownOutcome)
 }
 
-// run deletes batch by batch until one finds fewer rows than it may take. An error is the
-// server's, or one that stops the turn, behind which the backend is idle; errCut,
-// errClientGone; or a *lostError.
+// run deletes batch by batch until a batch finds fewer rows than it may delete. An error is the server's or stops the
+// turn, with the backend idle; or it is errCut, errClientGone or a *lostError.
 func (c *chunks) run() error {
 	each, err := c.order()
 	if err != nil {
 		return err
 	}
 	texts := make([]func(rows int) string, len(each))
-	// Nothing is deleted before it is known that all tables can be emptied so.
+	// Check first that batches are possible in every table: nothing is deleted before.
 	for i, form := range each {
 		key, err := c.s.keyOf(form.Table)
 		if err != nil {
@@ -214,7 +206,7 @@ func (c *chunks) run() error {
 	return nil
 }
 
-// key is the configuration key by which batches are run.
+// key returns the configuration key that allows the batches.
 func (c *chunks) key() string {
 	if c.form.Truncation() != nil {
 		return rewrite.TruncateKey
@@ -222,8 +214,8 @@ func (c *chunks) key() string {
 	return rewrite.ChunkedKey
 }
 
-// empty deletes the rows of one table. A batch that the server refuses for its rows is halved: rows
-// of other tables that go with them count too.
+// empty deletes the rows of one table. If the server refuses a batch as too large it is halved, since rows that it
+// deletes in other tables count too.
 func (c *chunks) empty(text func(rows int) string) error {
 	for rows := batchRows; ; {
 		if err := c.s.wantsMore(); err != nil {
@@ -244,15 +236,14 @@ func (c *chunks) empty(text func(rows int) string) error {
 			c.batches++
 		}
 		c.s.srv.metrics.DeleteBatch()
-		if n < rows { // one snapshot holds for what is picked and what is deleted
+		if n < rows { // a batch selects and deletes in one snapshot
 			return nil
 		}
 	}
 }
 
-// wantsMore is why no further batch is begun; nil where one is: a cancel, a timeout, the end
-// of a drain, or a client that has left. What came while the statement ran as it was sent
-// counts too: nothing could stop it then, and the batches are what was meant.
+// wantsMore returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client that
+// has left. A cancel during the refused DELETE counts too, since the server could not stop that.
 func (s *session) wantsMore() error {
 	if s.t.unheeded != nil {
 		return s.t.unheeded
@@ -266,7 +257,7 @@ func (s *session) wantsMore() error {
 	return nil
 }
 
-// keyOf is the columns of a table's primary key, in its order; none for a table without.
+// keyOf returns the columns of a table's primary key in order; none if it has no key.
 func (s *session) keyOf(table string) (columns []string, err error) {
 	const query = `SELECT a.attname FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_attribute a ` +
 		`ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey) WHERE c.contype = 'p' AND c.conrelid = %s::pg_catalog.regclass ` +
@@ -277,10 +268,9 @@ func (s *session) keyOf(table string) (columns []string, err error) {
 	return columns, err
 }
 
-// batch runs one batch by the protocol that the client's statement came by, and returns how
-// many rows are gone. The values are the client's, in its formats, and have the types that it
-// declared. The backend's unnamed statement and portal are used: statements of clients have
-// names there, and the group in which a portal lived has ended.
+// batch runs one batch by the protocol of the client's statement, and returns the number of deleted rows. Parameters
+// are the client's, in its formats and declared types. The batch uses the backend's unnamed statement and portal:
+// clients' statements have names there, and the group of the client's portal has ended.
 func (c *chunks) batch(text string) (rows int, err error) {
 	msg := wire.AppendStrings(nil, wire.Query, text)
 	if b := c.bound; b != nil {
@@ -294,9 +284,9 @@ func (c *chunks) batch(text string) (rows int, err error) {
 	return c.s.countOf("DELETE ")
 }
 
-// askWhole makes one round trip of a transaction of Sluice's own, and makes it again behind a
-// conflict, as often and with the pauses of a transaction. Nothing but a cut ends a round
-// trip, so that it is known what has been done: cancel and timeout are heeded in between.
+// askWhole runs one transaction of Sluice itself in one round trip. After a conflict it retries, with the limits and
+// pauses of any replay. Only a cut ends a round trip early, so that its outcome is known; cancel and timeout take
+// effect between round trips.
 func (s *session) askWhole(msg []byte, row func([]byte)) error {
 	attempts := retry.Attempts{}
 	for {
@@ -330,7 +320,7 @@ func (s *session) askWhole(msg []byte, row func([]byte)) error {
 	}
 }
 
-// cut is why even a round trip that runs is not awaited.
+// cut returns errCut when a drain has ended, at which even a running round trip is given up.
 func (s *session) cut() error {
 	if s.cutOff.Load() {
 		return errCut

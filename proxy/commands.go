@@ -12,44 +12,42 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ALTER TABLE of several commands that is carried out one by one (rewrite.Commands), where the
-// server refuses it. What a command does is undone where that command fails; what the commands
-// before have done stays, and the client is told which they are. So nothing is begun of a statement
-// whose changes of type are known to be refused.
+// An ALTER TABLE of several commands that the server refuses is run as one statement per command (rewrite.Commands). A
+// failed command is undone, but earlier ones are committed, and the error lists them. So the changes of type are
+// checked before the first command runs.
 
-// What an error tells, by when it comes:
+// The client's error depends on where the failure is:
 //
 //	the statement itself  the server's error, unless it is a refusal (0A000; 42704 for a serial type)
-//	may                   the refusal, with what is in the way of a change of type
-//	the first command     its own error: nothing stands but what that names itself
-//	a later one           its own error, with those that are committed, and those that are not done
+//	may                   the refusal, with the obstacle to a change of type
+//	the first command     its own error, since nothing is committed but what that error names
+//	a later one           its own error, with the commands that are committed, and those that are not done
 //
-// A command of a kind that the relay carries out is its own work, with its own undoing and its own
-// words of what it leaves (alters); any other is sent as it is. A cancel, a timeout and the client's
-// end are heeded between two of them.
+// Commands that Sluice itself emulates have undoing and error texts of their own (alters). Others are sent unchanged. A
+// cancel, a timeout and a client that has left take effect between two commands.
 
-// commands is such a statement, which is being carried out. at and done say how far it has come.
+// commands is a running ALTER TABLE of several commands.
 type commands struct {
 	*rewrite.Commands
 	s       *session
 	notices [][]byte
-	at      carried // the command under way; nil: none is
-	done    int     // commands
+	at      carried // the running command; nil for none
+	done    int     // number of commands that are committed
 }
 
-// plainCommand is a command that the server takes.
+// plainCommand is a command that the server supports.
 type plainCommand struct {
 	s    *session
 	text string
 }
 
-// Run sends it: it is done, or not, as the server says.
+// Run sends the command and returns the server's error.
 func (p plainCommand) Run() error { return asked{p.s}.Ask(p.text, nil) }
 
-// Partly has nothing to add: a single command leaves nothing where it fails.
+// Partly returns err unchanged: a failed single command changes nothing.
 func (p plainCommand) Partly(err error) error { return err }
 
-// Run has the server carry the statement out, or does it command by command.
+// Run sends the whole statement. If the server refuses it as unsupported, Run runs command by command.
 func (c *commands) Run() error {
 	err := asked{c.s}.Ask(c.Text, nil)
 	told := refused(err)
@@ -78,15 +76,15 @@ func (c *commands) Run() error {
 	return nil
 }
 
-// serial reports the error of a server that has no type for a serial column of the statement. A type that the client has
-// misspelt is the client's to be told of.
+// serial reports whether told says that the server has no serial types, and the statement has a serial column. A type
+// name that the client has misspelt remains the client's error.
 func (c *commands) serial(told *wire.Error) bool {
 	return told.Code == unknownType && strings.Contains(told.Message, "serial") &&
 		slices.ContainsFunc(c.Parts, func(p rewrite.Command) bool { return p.St.Alteration != nil && p.St.Alteration.Own != nil })
 }
 
-// may refuses a change of type as it would be refused, before anything is done. What the statement
-// drops itself is in nobody's way.
+// may returns the error of a change of type that cannot succeed, before any command runs. Objects that the statement
+// itself drops are no obstacle.
 func (c *commands) may(told *wire.Error) error {
 	var freed []string
 	for i := range c.Parts {
@@ -104,8 +102,8 @@ func (c *commands) may(told *wire.Error) error {
 	return nil
 }
 
-// run carries one command out. What there is to tell of it, a warning for one, is told at the end of the
-// whole, in front of the tag; where a later command fails it is told nothing.
+// run runs one command. Its warnings are sent before the tag of the whole statement, and not at all if a later command
+// fails.
 func (c *commands) run(part *rewrite.Command) error {
 	work, notices := c.s.workOf(part)
 	c.at = work
@@ -116,8 +114,7 @@ func (c *commands) run(part *rewrite.Command) error {
 	return err
 }
 
-// workOf is the work of a statement that is a part of another, and what there is to tell when it is
-// done.
+// workOf returns the work of one command, and a function that returns its notices once it is done.
 func (s *session) workOf(part *rewrite.Command) (work carried, notices func() [][]byte) {
 	if part.St.Alters() {
 		return s.alters(part.St)
@@ -125,7 +122,7 @@ func (s *session) workOf(part *rewrite.Command) (work carried, notices func() []
 	return plainCommand{s, part.Text}, func() [][]byte { return s.warningOf(part.St) }
 }
 
-// labels are commands as a message names them.
+// labels returns the commands as error messages list them.
 func (c *commands) labels(from, to int) (l listing.Statements) {
 	for i := from; i < to; i++ {
 		l.Add(c.Parts[i].Text)
@@ -133,9 +130,8 @@ func (c *commands) labels(from, to int) (l listing.Statements) {
 	return l
 }
 
-// Partly adds to an error what stands all the same: of the command that has failed, as that says
-// itself, and of those before it. A conflict is no conflict then: whoever is told of one sends the
-// whole statement again, of which a part is done.
+// Partly adds to an error the commands that are committed all the same. The failed command adds its own part. A
+// conflict becomes 25000, since a client would answer 40001 by sending the whole statement again.
 func (c *commands) Partly(err error) error {
 	if c.at != nil {
 		err = c.at.Partly(err)

@@ -5,29 +5,27 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// PostgreSQL makes what a statement has written visible to the statements behind
-// it (CommandCounterIncrement) when an Execute comes to the portal's end, and at
-// every Parse; not when a portal is suspended, nor at any other frame of a group.
+// PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) when an Execute reaches
+// the portal's end, and at every Parse. It does not when a portal is suspended, nor at other frames of a group.
 
-// incremented is the type, in a log, of a Parse whose effect alone was wanted. No frame of
-// the protocol has it.
+// incremented is the log's type of an empty Parse that increment sent. The protocol has no such type.
 const incremented = 1
 
-// ran is told of an Execute with that limit on rows, which is about to be sent. 0, and what
-// is negative as a signed number, is no limit.
+// ran records an Execute with a row limit that is about to be sent. A limit that is 0, or negative as an int32, means
+// no limit.
 func (t *turn) ran(kind rewrite.Kind, limit uint32) {
-	t.executed = t.executed || kind != rewrite.Control && kind != rewrite.Empty // see errDiscardInPipeline: these do not count
+	t.executed = t.executed || kind != rewrite.Control && kind != rewrite.Empty // others do not count: see errDiscardInPipeline
 	switch limited := int32(limit) > 0; {
-	case limited && kind != rewrite.Empty: // what looks like a read may have written
+	case limited && kind != rewrite.Empty: // even a SELECT may have written, by a function
 		t.unseen = true
 	case !limited && kind != rewrite.Empty:
 		t.unseen = false
 	}
 }
 
-// increment does at the server what a frame that is answered here would have done there. It
-// is called for each Parse that is answered here, and for each Execute of a portal of ours.
-// Where nothing is invisible it does nothing.
+// increment sends an empty Parse, so that rows written by a suspended portal become visible. PostgreSQL would do so at
+// the frame that Sluice has answered itself: a Parse, or the Execute of a portal of Sluice. If no rows are invisible it
+// does nothing.
 func (s *session) increment() {
 	if s.t.unseen && s.state == busy {
 		s.logFrame(incremented, logEntry{}, nil)
@@ -35,8 +33,8 @@ func (s *session) increment() {
 	}
 }
 
-// parseNothing sends an empty Parse, whose answer is for nobody. The server's unnamed
-// statement is no client's.
+// parseNothing sends an empty Parse; the client gets no reply. Clients' statements never use the server's unnamed
+// statement.
 func (s *session) parseNothing() {
 	s.t.unseen = false
 	s.t.owed.push(wire.Parse).swallow = true

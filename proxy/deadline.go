@@ -7,19 +7,18 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 )
 
-// The statement timeout of a turn, where Sluice keeps that setting, and the part of a turn
-// that can be cancelled. Both end reads from the backend; woken (cancel.go) looks for the
-// reason.
+// This file has Sluice's own statement timeout, and the part of a turn that can be cancelled. Timeouts and cancels both
+// end a read from the backend; woken (cancel.go) finds the reason.
 
-// startWaiting begins the part of a turn that can be cancelled and timed out: it waits for
-// its backend, or to have one. The sweeper is shown that it does, by an odd tick.
+// startWaiting begins the part of a turn that can be cancelled and timed out: the turn waits for a backend, or for its
+// answer. An odd tick shows that to the sweeper.
 func (s *session) startWaiting() {
 	s.tick.Store(s.tick.Load() | 1)
 	s.startClock()
 }
 
-// armTimeout has the read from the backend end with the statement's time, which may be over
-// already: then the error is for the client, and the backend is lent all the same.
+// armTimeout sets the backend's read deadline to the end of the statement timeout. If that is over already, the error
+// is for the client; the session has its backend all the same.
 func (s *session) armTimeout() error {
 	deadline := s.t.deadline
 	if deadline.IsZero() {
@@ -33,21 +32,19 @@ func (s *session) armTimeout() error {
 	return nil
 }
 
-// alarmRead sets the backend's read deadline to the next moment at which the session wants
-// to look up: the statement's time, the end of hold_time, the grace of a cancel. Everybody
-// who has moved that deadline for a purpose of its own sets it back by this.
+// alarmRead sets the backend's read deadline to the next event of the session: the statement timeout, the end of
+// hold_time, the grace of a cancel. Code that has set another deadline must call it afterwards.
 func (s *session) alarmRead() { s.alarmBy(time.Time{}) }
 
-// alarmBy is alarmRead for a session that wants to look up at that time at the latest; zero
-// is no such time.
+// alarmBy sets the backend's read deadline to the session's next event, or to at if that is earlier and not zero.
 func (s *session) alarmBy(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alarmLocked(at)
 }
 
-// alarmLocked is alarmBy under mu, which a cancel takes to set the same deadline. The turn
-// needs a backend.
+// alarmLocked implements alarmBy. The caller holds mu, as a cancel does that sets the same deadline. The session must
+// have its backend.
 func (s *session) alarmLocked(at time.Time) {
 	at = earlier(at, earlier(s.t.deadline, s.t.holdEnd))
 	if !s.cancel.asked.IsZero() {
@@ -56,7 +53,7 @@ func (s *session) alarmLocked(at time.Time) {
 	s.b.conn.Net.SetReadDeadline(at)
 }
 
-// earlier is the earlier of two moments; a zero one is never.
+// earlier returns the earlier of two times. The zero time means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -64,8 +61,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// stopWaiting ends what startWaiting began, when the turn has been answered. The tick gets
-// a new value, so that the sweeper takes the next wait for another one.
+// stopWaiting ends the part that startWaiting began, once the turn has been answered. A new value of tick tells the
+// sweeper that the next wait is another one.
 func (s *session) stopWaiting() {
 	if v := s.tick.Load(); v&1 == 1 {
 		s.tick.Store(v + 1)
@@ -76,8 +73,7 @@ func (s *session) stopWaiting() {
 	}
 }
 
-// disarm takes the alarms of the turn off its backend. Where there are none, the common
-// case, it leaves the deadline alone.
+// disarm removes the turn's deadlines from its backend. Usually there are none, and it does nothing.
 func (s *session) disarm() {
 	if s.t != nil && !(s.t.deadline.IsZero() && s.t.holdEnd.IsZero()) {
 		s.t.holdEnd = time.Time{}
@@ -87,9 +83,8 @@ func (s *session) disarm() {
 	}
 }
 
-// startClock starts the time of a statement timeout that Sluice keeps, once a turn: when
-// its first statement is about to wait or to be sent. A pipeline or string has one timeout
-// as a whole (docs/compatibility.md).
+// startClock starts Sluice's statement timeout, when the turn's first statement is about to wait or to be sent. A
+// pipeline or multi-statement query has one timeout as a whole (docs/compatibility.md).
 func (s *session) startClock() {
 	if t := s.t; s.settings.StatementTimeout() > 0 && !t.clocked {
 		t.clocked = true
@@ -97,9 +92,8 @@ func (s *session) startClock() {
 	}
 }
 
-// carriedDeadline is when a wait of ours exceeds a statement timeout that the server keeps:
-// the server does not know of the wait, and counts from zero behind it. Zero: never, or
-// nobody knows.
+// carriedDeadline returns when a wait in Sluice exceeds the server's statement timeout, which counts only after that
+// wait. It returns zero if there is no timeout, or an unknown one.
 func (s *session) carriedDeadline() time.Time {
 	value := s.settings.InForce.SQL["statement_timeout"]
 	if value == "" || s.srv.treat.Of("statement_timeout") != settings.Carried {
