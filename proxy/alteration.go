@@ -12,45 +12,39 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// ALTER TABLE that the server may refuse and that is carried out otherwise then
-// (rewrite.Alteration; carried.go has what it shares with other statements).
+// This file runs ALTER TABLE ... ADD COLUMN with a default, which DSQL may refuse, in steps (rewrite.Alteration).
+// carried.go has the code that such statements share.
 //
-// The statement itself goes first. A server that takes it has done all that there is to do;
-// one that refuses it (0A000) has done nothing, and only then the catalog is asked. So what a
-// cluster learns is used at once, and what is answered here was looked at, not remembered.
+// The server gets the statement itself first. If it accepts it, nothing else is to do. If it refuses it (0A000) it has
+// changed nothing, and only then Sluice reads the catalog. So a new ability of DSQL is used at once.
 //
-// A column is added under another name, gets its default, and then its own name, when all
-// rows have the default: no statement sees it half filled by its name, and a statement that
-// failed in the middle is sent once more, and goes on where it was. The steps, each a
-// transaction of its own:
+// The column is added under a temporary name, and gets its own name once all rows have the default. So no statement
+// sees it half filled. If the statement fails in between, the client can send it again, and it resumes. Each step is a
+// transaction:
 //
-//	look        is there such a column, or one that another such statement has left?
-//	Add         the column, without a constraint, under its name for the time being
-//	SetDefault  for rows to come; a default that is none of the type's fails here, and Undo
-//	            leaves nothing behind
-//	Fill        the rows that are there, in batches; of a default that the column cannot hold, Undo
-//	Held        the constraints that it is added with (package constraint)
-//	Rename      the column has its name
+//	look        reads the catalog: does the column exist, or a temporary one of an earlier attempt?
+//	Add         adds the column under its temporary name, without a constraint
+//	SetDefault  sets the default for new rows; on an error, such as a wrong type, Undo drops the column
+//	Fill        sets the default in existing rows, in batches; on an error, Undo drops the column
+//	Held        adds the column's constraints (package constraint)
+//	Rename      gives the column its name
 //
-// An error behind Add says which column stands, and how many rows this statement has given
-// the default. A lost backend is an unknown outcome of the step that was under way, and none
-// of those before it: sent again, the statement finds the column under either name.
+// An error after Add names the column that exists, and the number of rows with the default. A lost backend leaves only
+// the current step in doubt: sent again, the statement finds the column under either name.
 
-// alteration is an ALTER TABLE of one command, in a turn of its session that has sent its
-// backend nothing else.
+// alteration is a running ALTER TABLE of one command. Its turn has sent the backend nothing else.
 type alteration struct {
 	*rewrite.Alteration
 	s       *session
 	notices [][]byte
 	drawn   *constraint.Drawn
-	stands  bool // the column may be there under its name for the time being
-	filled  int  // rows that this statement has given the default
-	// holdsNotNull: a CHECK stands for NOT NULL.
+	stands  bool // the column may exist under its temporary name
+	filled  int  // rows that this statement has filled
+	// holdsNotNull is set if a CHECK takes the place of NOT NULL.
 	holdsNotNull bool
 }
 
-// Run has the server carry the statement out, or does it otherwise where the server refuses:
-// a server that takes it, as DSQL may one day, is never second-guessed.
+// Run sends the statement to the server, and carries it out in steps if the server refuses it.
 func (a *alteration) Run() error {
 	err := a.ask(a.Text, nil)
 	told := refused(err)
@@ -60,8 +54,7 @@ func (a *alteration) Run() error {
 	return a.add()
 }
 
-// ask sends one statement, which commits at once, and gives its rows to row; nil for a
-// statement whose rows nobody wants.
+// ask sends one statement, which commits at once, and passes its rows to row; nil drops them.
 func (a *alteration) ask(sql string, row func(payload []byte)) error {
 	if row == nil {
 		row = func([]byte) {}
@@ -69,13 +62,12 @@ func (a *alteration) ask(sql string, row func(payload []byte)) error {
 	return a.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), row)
 }
 
-// literal is a text as SQL has it, where standard_conforming_strings is on, as it is on every
-// backend of kind dsql.
+// literal quotes a text as an SQL string. It needs standard_conforming_strings on, as it is on every backend of kind
+// dsql.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// add adds a column with a default. Two clients that do so at once share the work: whoever
-// comes second finds the column under its name for the time being, or, at the end, that it
-// exists, which is what PostgreSQL would have told it.
+// add adds a column with a default, in steps. Two clients may do so at once: the second one finds the temporary column
+// and resumes. Or it finds the finished column, and returns PostgreSQL's error that it exists.
 func (a *alteration) add() error {
 	resumes, err := a.look()
 	if err != nil || len(a.notices) > 0 {
@@ -87,7 +79,7 @@ func (a *alteration) add() error {
 	if resumes, err = a.adds(resumes); err != nil {
 		return err
 	}
-	// Nobody else knows of a column that has just been made: it can be taken back.
+	// A column that this call has added is unknown to other clients, and can be dropped.
 	if err := a.defaults(); err != nil {
 		if over, exists := a.overtaken(err); over {
 			return exists
@@ -108,7 +100,7 @@ func (a *alteration) add() error {
 		return err
 	}
 	err = a.ask(a.Rename(), nil)
-	// Another client may have come to the end first, or have added a column of the name: this one is taken back then.
+	// Another client may have renamed the column first, or added one of the same name. This one is dropped then.
 	if told := refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
 		a.stands = told.Code == duplicateColumn && a.ask(a.Undo(), nil) != nil
 		return a.errExists("42701")
@@ -124,7 +116,7 @@ func (a *alteration) add() error {
 	return nil
 }
 
-// adds adds the column without its default. resumes: it was there already.
+// adds adds the temporary column without its default. resumes reports whether the column existed.
 func (a *alteration) adds(resumed bool) (resumes bool, err error) {
 	a.stands = true
 	err = a.ask(a.Add(), nil)
@@ -136,7 +128,7 @@ func (a *alteration) adds(resumed bool) (resumes bool, err error) {
 		a.stands = told == nil || resumed
 		a.undrawn(err)
 		return resumed, err
-	case a.drawn != nil && a.drawn.Left() != "": // that column would draw from two sequences
+	case a.drawn != nil && a.drawn.Left() != "": // that column would have two sequences
 		a.undrawn(err)
 		a.stands = false
 		return resumed, a.errBeingAdded()
@@ -144,15 +136,14 @@ func (a *alteration) adds(resumed bool) (resumes bool, err error) {
 	return true, nil
 }
 
-// errBeingAdded refuses a serial column that another statement is adding, or has begun to add: its
-// sequence is not known.
+// errBeingAdded refuses a serial column that another statement is adding: the name of its sequence is unknown here.
 func (a *alteration) errBeingAdded() *wire.Error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being added by another statement", a.Column),
 		Detail: fmt.Sprintf("It is there as \"%s\", and owns no sequence yet.", a.Adding()),
 		Hint:   "If no statement is at it any more, drop it, and send this one again: " + a.Undo() + "."}
 }
 
-// draws makes the sequence that the default of a serial column draws from.
+// draws creates the sequence of a serial column.
 func (a *alteration) draws() error {
 	if a.Own == nil {
 		return nil
@@ -165,7 +156,7 @@ func (a *alteration) draws() error {
 	return err
 }
 
-// defaults gives the column its default, and the sequence of a serial column to it.
+// defaults sets the column's default. A serial column also becomes the owner of its sequence.
 func (a *alteration) defaults() error {
 	if err := a.ask(a.SetDefault(), nil); err != nil || a.drawn == nil {
 		return err
@@ -173,8 +164,8 @@ func (a *alteration) defaults() error {
 	return a.drawn.Own(a.OnTable(), a.Adding())
 }
 
-// overtaken reports whether a step has failed with err because another client has brought the column to its end
-// meanwhile: it has no such name any more (42703), and its own. The error is PostgreSQL's of a column that is there.
+// overtaken reports whether err means that another client has finished the column meanwhile. The temporary name is gone
+// (42703) and the final one exists. The returned error is PostgreSQL's for an existing column.
 func (a *alteration) overtaken(err error) (bool, error) {
 	if told := refused(err); told == nil || told.Code != undefinedColumn {
 		return false, nil
@@ -184,12 +175,12 @@ func (a *alteration) overtaken(err error) (bool, error) {
 		return false, nil
 	}
 	a.stands = looked != nil && refused(looked) == nil
-	a.undrawn(err) // refused where the default of the column draws from it
+	a.undrawn(err) // the server refuses to drop a sequence in use
 	return true, looked
 }
 
-// unfilled is the error of fill. A default that the column cannot hold (classes 22 and 23) would fail each INSERT of
-// others that leaves the column out, and this statement whenever it is sent again: the column is taken back.
+// unfilled returns the error of fill. If the column cannot hold its default (classes 22 and 23), the column is dropped.
+// It would fail each INSERT of other clients that leaves it out, and every retry of this statement.
 func (a *alteration) unfilled(err error) error {
 	told := refused(err)
 	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.ask(a.Undo(), nil) != nil {
@@ -200,17 +191,16 @@ func (a *alteration) unfilled(err error) error {
 	return a.named(told)
 }
 
-// undrawn drops the sequence of a column that is not there, where the server has answered.
+// undrawn drops the sequence of a column that does not exist, if err is the server's answer.
 func (a *alteration) undrawn(err error) {
 	if a.drawn != nil && refused(err) != nil {
 		a.drawn.Undo()
 	}
 }
 
-// hold adds the constraints of the column, which nobody knows yet: what others insert meanwhile has
-// the default, and so nobody is told of a constraint that may not come to be. Where its rows are
-// against one, nothing of it is to stay, as in PostgreSQL. Behind a lost backend the column stands
-// under its name for the time being, and a statement that is sent again finds its constraints.
+// hold adds the column's constraints before the column has its final name. Rows that other clients insert meanwhile
+// have the default. If existing rows violate a constraint the column is dropped, as in PostgreSQL. After a lost backend
+// the temporary column stays, and the statement can be sent again.
 func (a *alteration) hold() error {
 	if a.Held == nil {
 		return nil
@@ -237,8 +227,7 @@ func (a *alteration) hold() error {
 	return err
 }
 
-// named has an error speak of the column by its own name, which is what the client has written, and
-// what PostgreSQL would have said.
+// named replaces the temporary name in an error with the column's own name, as PostgreSQL's error would have it.
 func (a *alteration) named(told *wire.Error) *wire.Error {
 	with := *told
 	for _, text := range []*string{&with.Message, &with.Detail, &with.Column, &with.Constraint} {
@@ -247,14 +236,14 @@ func (a *alteration) named(told *wire.Error) *wire.Error {
 	return &with
 }
 
-// SQLSTATEs of a column that is there, or is not, and of a type that is not.
+// SQLSTATEs of an existing column, an unknown column and an unknown type.
 const (
 	duplicateColumn = "42701"
 	undefinedColumn = "42703"
 	unknownType     = "42704"
 )
 
-// errExists is PostgreSQL's error, or notice, of a column that is there.
+// errExists returns PostgreSQL's error or notice that the column exists.
 func (a *alteration) errExists(code string) *wire.Error {
 	table := a.Table[strings.LastIndex(a.Table, `"."`)+1:]
 	message := fmt.Sprintf("column \"%s\" of relation \"%s\" already exists", a.Column, strings.ReplaceAll(strings.Trim(table, `".`), `""`, `"`))
@@ -264,11 +253,11 @@ func (a *alteration) errExists(code string) *wire.Error {
 	return &wire.Error{Code: code, Message: message}
 }
 
-// look looks for the column: one of the name is PostgreSQL's error or notice. resumes: it is
-// there under its name for the time being, as another such statement has left it.
+// look reads the table's columns from the catalog. If the column exists it returns PostgreSQL's error, or appends the
+// notice of IF NOT EXISTS. resumes reports whether an earlier statement has left the temporary column.
 //
-// The columns are those of the moment: another session may add one behind it, which the next
-// step is told of (42701). A mapped column counts by the name that clients know it by.
+// Another session may add a column afterwards, which the next step finds (42701). A mapped column counts by its name
+// for clients.
 func (a *alteration) look() (resumes bool, err error) {
 	var columns []string
 	err = a.ask(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+literal(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,
@@ -276,7 +265,7 @@ func (a *alteration) look() (resumes bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Of another type or default the rows that are filled would keep what was not asked for.
+	// With another type or default, rows that are already filled would have wrong values.
 	adding := a.Adding()
 	stem := adding[:len(adding)-8]
 	other := slices.IndexFunc(columns, func(c string) bool { return c != adding && len(c) == len(adding) && strings.HasPrefix(c, stem) })
@@ -294,16 +283,15 @@ func (a *alteration) look() (resumes bool, err error) {
 	return slices.Contains(columns, adding), nil
 }
 
-// fill gives the default to all rows that are without, in batches: rows to come have it already.
+// fill sets the default in all rows without it, in batches. New rows have it already.
 func (a *alteration) fill() error {
 	n, err := a.s.updateBatches(a.Table, a.Fill)
 	a.filled += n
 	return err
 }
 
-// Partly adds to an error what stands all the same. The column under its name for the time
-// being is told even where nobody knows whether it is there (08007): to send the statement
-// again is right in both cases.
+// Partly adds to an error what remains in the database. It names the temporary column even if its existence is unknown
+// (08007): sending the statement again is right in both cases.
 func (a *alteration) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal {
@@ -315,7 +303,7 @@ func (a *alteration) Partly(err error) error {
 	}
 	switch {
 	case !a.stands && with.Detail == told.Detail:
-		return err // nothing is left: who ignores such an error may
+		return err // nothing is left: whoever ignores such an error may
 	case !a.stands:
 		return &with
 	}

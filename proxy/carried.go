@@ -15,23 +15,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Statements of DDL that Sluice carries out in several transactions of its own: the work that each kind is, the
-// backend that it has, batches of rows, and what becomes of the turn at its end. They stand alone, outside of a
-// block. perform (local.go) calls alterTable; of a portal it does so at the Sync, since nothing else may be in
-// the group.
+// This file runs statements of DDL that Sluice carries out in several transactions of its own. It chooses the work for
+// each kind of statement, runs batches, and ends the turn. Such a statement must be alone and outside a block. perform
+// (local.go) calls alterTable; for a portal it waits for the Sync, since the group may have no other statement.
 
-// errAlteredAlone is told where a frame other than Sync follows the Execute.
+// errAlteredAlone is the error of a frame other than Sync after the Execute of such a statement.
 func errAlteredAlone(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: result.AlteredTag(st) + " cannot be carried out together with other statements",
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
 }
 
-// altersHere reports whether a statement may be carried out as things stand, alone or outside of its block.
+// altersHere reports whether Sluice may now carry out the statement, alone or between the parts of a block.
 func altersHere(s *session, st *rewrite.Statement) bool {
 	return s.altersAlone() || s.altersOutside(st)
 }
 
-// queryAltering does a Query of such a statement. Outside of a block inParts has done it.
+// queryAltering runs a Query of such a statement that is alone. Between the parts of a block, inParts has run it.
 func queryAltering(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !s.altersAlone() {
 		return false, nil
@@ -39,35 +38,34 @@ func queryAltering(s *session, plan *rewrite.Plan, sql []byte) (done bool, err e
 	return queryHere(s, plan, sql)
 }
 
-// executeAltering puts the statement off until the Sync shows that nothing else is in its group.
+// executeAltering defers the statement to the Sync, which shows that its group has no other.
 func executeAltering(s *session, st *rewrite.Statement, _ string) error {
 	s.t.altering = st
 	return nil
 }
 
-// altersAlone reports whether an Alteration may be carried out as things stand.
+// altersAlone reports whether such a statement may run now: on DSQL, outside a block, with no frame sent before it.
 func (s *session) altersAlone() bool {
 	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.executesAlone()
 }
 
-// carried is a statement that is carried out: Run does so, or has an error, and Partly adds to
-// one what stands all the same. The errors are as those of schemaDDL.
+// carried is a statement that Sluice carries out in steps. Run runs them. Partly adds to Run's error what remains in
+// the database. Errors are as in schemaDDL.
 type carried interface {
 	Run() error
 	Partly(err error) error
 }
 
-// alterTable carries a statement out in a session that is idle, and returns the notices that go
-// in front of the tag. An error is for the client, or the session's end.
+// alterTable carries out a statement in an idle session, and returns the notices to send before the tag. An error is
+// for the client, or ends the session.
 func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
 	work, notices := s.alters(st)
 	err := s.carry(st, work)
 	return notices(), err
 }
 
-// alters is the work of a statement that is carried out, and what there is to tell when it is done.
-// Which it is the plan says: each such statement has one of the six, and an Alteration without a
-// default is a change of type.
+// alters returns the work of a statement, and a function that returns its notices once it is done. The plan sets
+// exactly one of the six fields. An Alteration without a default is a change of type.
 func (s *session) alters(st *rewrite.Statement) (work carried, notices func() [][]byte) {
 	switch {
 	case st.Commands != nil:
@@ -93,7 +91,7 @@ func (s *session) alters(st *rewrite.Statement) (work carried, notices func() []
 	return a, func() [][]byte { return a.notices }
 }
 
-// carry carries a statement out on a backend of its own.
+// carry runs a statement's work on the session's backend, and settles the turn.
 func (s *session) carry(st *rewrite.Statement, c carried) error {
 	s.startWaiting()
 	s.tx.operation, s.tx.writes = st.Operation, true
@@ -108,7 +106,7 @@ func (s *session) carry(st *rewrite.Statement, c carried) error {
 	return s.settleOwn(err, c.Partly)
 }
 
-// asked is the backend of a session, for work that others do (constraint.Server).
+// asked sends statements of Sluice to a session's backend. It implements constraint.Server for other packages.
 type asked struct{ s *session }
 
 // Ask sends one statement, which commits at once.
@@ -120,32 +118,29 @@ func (a asked) Ask(sql string, row func(values []string)) error {
 	})
 }
 
-// Refused is the server's own error in one that asking for a step has met; nil for a lost backend,
-// and for the end of the session.
+// Refused returns the server's error in err; nil for a lost backend or the end of the session.
 func (a asked) Refused(err error) *wire.Error { return refused(err) }
 func (a asked) Pause(d time.Duration) error   { return a.s.pause(d) }
 func (a asked) More() error                   { return a.s.wantsMore() }
 
-// Batches sets values in a table, in batches.
+// Batches runs updateBatches.
 func (a asked) Batches(table string, update func(key []string, rows int) string) (rows int, err error) {
 	return a.s.updateBatches(table, update)
 }
 
-// Undone: a cancel, a timeout and the client's end are found between two round trips only. A cut
-// ends even one that runs.
+// Undone reports whether the failed statement has changed nothing. Cancel, timeout and a client that has left take
+// effect only between two round trips. A cut ends even a running one.
 func (a asked) Undone(err error) bool {
 	return refused(err) != nil || err == errClientGone || stops(err) && err != errCut
 }
 
-// Heed has a cancel or a timeout that has stopped a step hold for the statement as a whole.
+// Heed marks a cancel or timeout as handled: it has stopped a step, and ends the whole statement.
 func (a asked) Heed(err error) { a.s.heeded(err) }
 
-// updateBatches sends UPDATEs of a table, each a transaction of its own, until one finds fewer rows
-// than it may take, and returns how many there were: update makes one, for so many rows in the
-// order of the table's key. A batch that the server refuses for its rows or bytes is halved, and
-// one that meets the writes of others again and again is made small for a while. A table without a
-// key is one batch, since nothing tells its rows apart. Between two batches a cancel, a timeout and
-// the client's end are heeded.
+// updateBatches runs UPDATEs of a table, each a transaction, until one finds fewer rows than it may change. It returns
+// the number of rows. update returns the statement for so many rows in the order of the table's key. A batch that the
+// server refuses as too large is halved. After repeated conflicts the next batches are small. A table without a key is
+// one batch. Cancel, timeout and a client that has left take effect between batches.
 func (s *session) updateBatches(table string, update func(key []string, rows int) string) (done int, err error) {
 	key, err := s.keyOf(table)
 	if err != nil {
@@ -181,13 +176,13 @@ func (s *session) updateBatches(table string, update func(key []string, rows int
 	}
 }
 
-// settleOwn ends the part of a turn at the backend whose statements were Sluice's own,
-// whatever err is, and returns what the client is told of err: partly adds what stands.
+// settleOwn ends a turn at the backend after statements of Sluice, and returns the client's error for err. partly adds
+// what remains in the database.
 //
-// Each of the statements has committed by itself, or failed by itself, so that nothing here is
-// run again as a whole. Only a lost connection leaves its last statement in doubt.
+// Each statement has committed or failed alone, so nothing is replayed as a whole. Only a lost connection leaves the
+// last one in doubt.
 func (s *session) settleOwn(err error, partly func(error) error) error {
-	s.t.logs = false // the log ends here with its transaction
+	s.t.logs = false // the log ends with its transaction
 	var gone *lostError
 	switch {
 	case errors.As(err, &gone):
@@ -200,12 +195,12 @@ func (s *session) settleOwn(err error, partly func(error) error) error {
 		s.dropBackend(reservoir.Broken)
 	case err == errClientGone:
 		return err
-	case err == errCut: // the client is told now, and the session ends behind the turn
+	case err == errCut: // the client gets its error now; the session ends after the turn
 		err = errUnknownOutcome
 		s.t.orphan = s.b.conn
 		s.losePin()
 		s.dropBackend(reservoir.ClientGone)
-	case stops(err) && s.b.broken(): // it may be at work still
+	case stops(err) && s.b.broken(): // the server may still be running the statement
 		s.stopBackend()
 		s.giveBack()
 	default:
@@ -222,8 +217,8 @@ func (s *session) settleOwn(err error, partly func(error) error) error {
 	return partly(err)
 }
 
-// countOf is the number of rows in the tag of the last answer to Sluice itself. Any other tag
-// is a server that cannot be followed: its connection counts as lost.
+// countOf returns the number of rows in the last command tag to Sluice itself. Another tag counts as a lost connection,
+// since Sluice cannot tell what the server did.
 func (s *session) countOf(verb string) (rows int, err error) {
 	count, ok := strings.CutPrefix(string(s.b.tag), verb)
 	if rows, err = strconv.Atoi(count); !ok || err != nil {

@@ -12,26 +12,23 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Statements about cursors in the extended protocol. A DECLARE is prepared as the cursor's
-// query: so the server looks at it at the Parse, and at the parameters at the Bind, under the
-// portal's own name. Its Execute binds the query once more, under the cursor's: the snapshot is
-// of that moment, and a DECLARE that is never executed opens nothing.
+// This file has statements about cursors in the extended protocol. A DECLARE is prepared as the cursor's query: the
+// server checks the query at the Parse, and parameters at the Bind. The Execute binds the query again, under the
+// cursor's name. So the snapshot is that of the Execute, and a DECLARE that is only bound opens no cursor.
 //
-// Portals of FETCH, MOVE and CLOSE are Sluice's, as those of other statements that it answers
-// (executeLocal). A cursor is bound in text, since DECLARE does not say in which format the rows
-// will be wanted; the first Bind of a FETCH does, and then it is bound anew (bindFetch). At the
-// end of the file stand the errors.
+// Sluice runs portals of FETCH, MOVE and CLOSE itself (executeLocal). DECLARE does not say in which format rows will be
+// wanted, so that a cursor is first bound for text. The Bind of the first FETCH says it, and the cursor is bound again
+// (bindFetch). The errors are at the end of the file.
 
-// declaration is what it takes to carry out the DECLARE that a portal is bound to.
+// declaration is a bound DECLARE, which its Execute carries out.
 type declaration struct {
 	cursor *rewrite.Cursor
-	cs     clientStatement // as it was at the Bind
+	cs     clientStatement // a copy from the time of the Bind
 	values []byte          // as in cursor
 }
 
-// mayParse is the template of a text that is to be prepared under a name, and what it declares,
-// where it is a DECLARE: then the template is that of the cursor's query. An error is for the
-// client, and the name is not given.
+// mayParse checks whether a text may be prepared under a name. For a DECLARE it returns the template of the cursor's
+// query, and the cursor. An error is for the client, and leaves the name unused.
 func (s *session) mayParse(name []byte, tmpl *template, oids []byte) (*template, *rewrite.Cursor, error) {
 	if err := s.mayName(name); err != nil {
 		return nil, nil, err
@@ -50,8 +47,8 @@ func (s *session) mayParse(name []byte, tmpl *template, oids []byte) (*template,
 	return tmpl, c, err
 }
 
-// declares notes what the statement of a name, which was prepared by that text, declares; nil:
-// it is no DECLARE. A comment in front of the query counts for the replay too.
+// declares records that the statement name, prepared from sql, is a DECLARE; c is nil for other statements. A comment
+// before the query that opts out of replay counts too.
 func (s *session) declares(name []byte, c *rewrite.Cursor, sql []byte) {
 	if c != nil {
 		cs := s.statement(name)
@@ -59,11 +56,10 @@ func (s *session) declares(name []byte, c *rewrite.Cursor, sql []byte) {
 	}
 }
 
-// wantsNoReplay reports whether a comment says that the statement's transaction is not to be run
-// again.
+// wantsNoReplay reports whether a comment in the text opts out of replay.
 func (cs *clientStatement) wantsNoReplay() bool { return cs.tmpl.optsOut || cs.optsOut }
 
-// declaredBy is what a text declares, if it is a DECLARE that Sluice carries out; else nil.
+// declaredBy returns the cursor of a DECLARE that Sluice carries out, or nil.
 func declaredBy(plan *rewrite.Plan) *rewrite.Cursor {
 	if st := plan.Single(); st != nil && st.Refusal == nil && st.Cursor != nil && st.Cursor.Verb == rewrite.DeclareCursor {
 		return st.Cursor
@@ -71,22 +67,21 @@ func declaredBy(plan *rewrite.Plan) *rewrite.Cursor {
 	return nil
 }
 
-// declaration keeps the Bind of a DECLARE, which was taken whole; nil for any other.
+// declaration saves the whole Bind of a DECLARE; nil for other statements.
 func (b *binding) declaration() *declaration {
 	if b.cs.declares == nil {
 		return nil
 	}
 	d := &declaration{cursor: b.cs.declares, cs: *b.cs}
 	d.cs.declares, d.cs.listed = nil, false
-	if values, _, ok := wire.SplitBind(b.rest); ok { // else the server refuses it
+	if values, _, ok := wire.SplitBind(b.rest); ok { // else the server refuses the Bind
 		d.values = bytes.Clone(values)
 	}
 	return d
 }
 
-// executeDeclare is Execute of a DECLARE. An error is for the client; with nil its frame is
-// answered, or skipped. The client may have closed the statement since the Bind, or prepared
-// another by its name: the copy counts.
+// executeDeclare runs the Execute of a DECLARE. An error is for the client; after nil the frame is answered or skipped.
+// The client may have closed or replaced the prepared statement since the Bind, so that the copy in p.declares is used.
 func (s *session) executeDeclare(name []byte, p portal) error {
 	switch {
 	case s.status() == 'E':
@@ -107,9 +102,8 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 	return nil
 }
 
-// executeCursor is Execute of FETCH, MOVE, CLOSE or CLOSE ALL up to that many rows; 0 is all. A
-// FETCH that is itself read in parts is refused: PostgreSQL has the cursor at its end then, and
-// keeps the rows that nobody has asked for yet.
+// executeCursor runs the Execute of FETCH, MOVE, CLOSE or CLOSE ALL with a row limit; 0: none. A FETCH with a limit is
+// refused. PostgreSQL would move the cursor by the whole FETCH, and hold the other rows for the next Execute.
 func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uint32) error {
 	c := st.Cursor
 	switch {
@@ -122,13 +116,13 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 	if err := s.useCursor(c, formats, false); err != nil || s.t.skip || s.t.settled || stored {
 		return err
 	}
-	s.increment() // as at the end of any statement: the portal is suspended
+	s.increment() // as after any statement: the portal is suspended
 	return nil
 }
 
-// bindFetch notes the formats that a Bind of FETCH asks for, and has its cursor come in these:
-// the client may have it described before it is run. rest is what follows the names of the
-// Bind. An error is for the client; with t.skip the server's was told.
+// bindFetch records the result formats in a Bind of FETCH, and changes the cursor to them. The client may describe the
+// portal before its Execute. rest is the Bind after its names. An error is for the client; with t.skip set the client
+// has the server's.
 func (s *session) bindFetch(p *portal, rest []byte) error {
 	c := p.plan.Single().Cursor
 	if c == nil || c.Verb != rewrite.FetchCursor {
@@ -144,10 +138,9 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 	return s.inFormats(c.Name, p.formats)
 }
 
-// describeLocal answers what a statement or portal that Sluice answers returns, in these formats.
-// The rows of a cursor that is stored are described here, those of another described by the server;
-// where there is none, FETCH returns nothing, as PostgreSQL says: that the name is nobody's is an
-// error of its Execute.
+// describeLocal describes a statement or portal that Sluice answers, with result formats. Sluice describes the rows of
+// a stored cursor, the server those of another. FETCH from an unknown cursor returns no rows, as in PostgreSQL, where
+// only its Execute fails.
 func (s *session) describeLocal(plan *rewrite.Plan, formats []byte) error {
 	c := plan.Single().Cursor
 	if c != nil && c.Verb == rewrite.FetchCursor && s.stored[c.Name] != nil {
@@ -163,16 +156,16 @@ func (s *session) describeLocal(plan *rewrite.Plan, formats []byte) error {
 	return nil
 }
 
-// describeDeclared answers Describe of a statement that is a DECLARE: it has the parameters of
-// the query, and returns nothing. The server is asked for the query, for nobody. What it says is
-// no promise to the client (clientStatement.described), who was told nothing of columns.
+// describeDeclared describes a prepared DECLARE, which has the query's parameters and returns no rows. The server
+// describes the query to Sluice alone. As the client sees no columns, they may change later
+// (clientStatement.described).
 func (s *session) describeDeclared(cs *clientStatement) error {
 	cs.tmpl = cs.tmpl.inForce()
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// What went before in the group may have the transaction run again, which asks for nothing
-	// that nobody is told: then it is asked once more.
+	// Earlier frames of the group may cause a replay, which does not repeat Sluice's own Describe. Then it is sent
+	// again.
 	for attempts := -1; attempts != s.tx.attempts.Count(); {
 		attempts = s.tx.attempts.Count()
 		st, err := s.onBackend(cs)
@@ -191,8 +184,8 @@ func (s *session) describeDeclared(cs *clientStatement) error {
 	return s.tell(bytes.Clone(params), wire.FrameNoData)
 }
 
-// fails gives a hint with the refusal of a limited Execute, as long as nobody knows whether the cluster
-// suspends portals. Once one was suspended, such an error is the query's own.
+// fails adds a hint to the error 0A000 of a limited Execute, until the cluster has first suspended a portal. From then
+// on the error is the query's own.
 func (c cursorReply) fails(s *session, o *owed, payload []byte) *answer.Error {
 	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.Field(payload, 'C')) != "0A000" {
 		return nil
@@ -228,8 +221,8 @@ var (
 		Hint: "Name fewer columns."}
 )
 
-// noCursor is PostgreSQL's error of a name that no cursor has. It may have been one's of a part of the
-// transaction that is committed.
+// noCursor returns PostgreSQL's error of an unknown cursor. The cursor may have ended with a committed part of the
+// transaction, of which DETAIL then speaks.
 func (s *session) noCursor(name string) *wire.Error {
 	e := &wire.Error{Code: "34000", Message: fmt.Sprintf("cursor \"%s\" does not exist", name)}
 	if s.partlyDone() {
@@ -239,14 +232,14 @@ func (s *session) noCursor(name string) *wire.Error {
 	return e
 }
 
-// errPortalFetched refuses statements about a portal that the client has bound: the formats of
-// its rows are not known.
+// errPortalFetched refuses FETCH, MOVE and CLOSE of a portal that the client has bound by the protocol. Sluice does not
+// know that portal's result formats.
 func errPortalFetched(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("portal \"%s\" is no cursor of DECLARE", name),
 		Hint: "Execute and close it by the protocol."}
 }
 
-// errPortalDone is PostgreSQL's error of a portal that has run.
+// errPortalDone is PostgreSQL's error of a portal that has already run.
 func errPortalDone(name []byte) *wire.Error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
 }
