@@ -15,17 +15,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The settings of a session at its backend: brought there before a transaction begins (applySettings, called by
-// ensureBackend), and put back to the client's startup values behind a RESET, for which a server has values of its own
+// This file sets the session's settings on its backend before a transaction begins (applySettings, which ensureBackend
+// calls). A client's RESET restores the server's own values, so that Sluice then sets the client's startup values again
 // (restoreStartup, restoreInGroup). A replay uses syncSettings alone.
 
-// mostSettingLosses is how many backends may be lost in a row while their settings are applied: more are no accident.
+// mostSettingLosses bounds the backends lost in a row while their settings are applied. Losing so many is no
+// coincidence.
 const mostSettingLosses = 3
 
-// applySettings brings the backend's settings to the session's, in a Sync group of its own, and waits for the answer:
-// what follows must not run under others'. A backend that is lost meanwhile has got nothing of the client's: the next
-// is taken. With an error none of the turn has been sent, and the session has been moved to where the error leaves it;
-// inBlock says that a BEGIN was answered before, which then is kept in unserved.
+// applySettings changes the backend's settings to the session's, in a Sync group of its own. It awaits the answer,
+// because the client's statements must not run under other settings. If the backend is lost, the next one is used: the
+// lost one has no frame of the client. After an error nothing of the turn has been sent, and the session is in the
+// state that the error leaves. inBlock says that Sluice has answered a BEGIN, which then stays in unserved.
 func (s *session) applySettings(inBlock bool) error {
 	e := lost
 	if inBlock {
@@ -61,8 +62,8 @@ func (s *session) applySettings(inBlock bool) error {
 	return s.notApplied(e, inBlock, refusal, err, clientErr)
 }
 
-// fitBackend is syncSettings, and has the schema read where the backend may know a newer one: see meetSchema. What else
-// may have to be asked of it goes first, since a server tells but once that the schema has changed.
+// fitBackend runs syncSettings, and reads the schema if the backend may have a newer one (meetSchema). Other questions
+// come first, since the server reports a schema change only once.
 func (s *session) fitBackend() (refusal []byte, err error) {
 	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.on {
 		return refusal, err
@@ -76,15 +77,15 @@ func (s *session) fitBackend() (refusal []byte, err error) {
 	return nil, err
 }
 
-// soundAfter reports whether an error of fitBackend leaves the backend sound.
+// soundAfter reports whether the backend is usable after an error of fitBackend.
 func soundAfter(err error) bool { return stops(err) || isRefusal(err) || err == errClientGone }
 
-// notApplied ends what applySettings could not do: refusal is the server's, err is what came between, and told is for
-// the client where the backend was lost. e moves the session. It returns the error of applySettings.
+// notApplied ends a failed applySettings and returns its error. refusal is the server's error, err any other. clientErr
+// is for the client if the backend was lost. e is the session's event.
 func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
-	// A cancel, a timeout, a cut, or a schema that could not be read: the backend serves on,
-	// unless its answer is still to come (broken).
+	// After a cancel, a timeout, a cut, or an unreadable schema the backend is usable, unless its answer is pending
+	// (broken).
 	case s.b != nil && soundAfter(err):
 		s.heeded(err)
 		if s.keeps() && !inBlock && !s.b.broken() {
@@ -119,8 +120,8 @@ func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientE
 	}
 }
 
-// unrestored are the SETs that give the settings of the client's startup which the transaction has reset their startup
-// values: the server has put its own in force. They are in the order of their names, and SET LOCAL where the reset was.
+// unrestored returns SETs of startup values, for settings that the transaction has RESET to the server's own values.
+// They are sorted by name. A reset for the transaction becomes SET LOCAL.
 func (s *session) unrestored() (sets []rewrite.Change) {
 	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
 		last := s.settings.Staged.Last(name)
@@ -136,9 +137,9 @@ func (s *session) unrestored() (sets []rewrite.Change) {
 	return sets
 }
 
-// restoreStartup puts the client's startup values in force, in front of what it sends next in its block. Between two
-// turns of a block nothing is owed, so that a round trip is possible. An error is a lost backend, or for the client:
-// the server has refused a value, and its block has failed.
+// restoreStartup sets startup values again after a RESET, before the client's next turn in the block. No reply is
+// pending between turns, so a round trip is possible. An error is a lost backend. Or it is for the client: the server
+// has refused a value, and the block has failed.
 func (s *session) restoreStartup() error {
 	sets := s.unrestored()
 	if len(sets) == 0 {
@@ -162,8 +163,7 @@ func (s *session) restoreStartup() error {
 	return nil
 }
 
-// restored is told of settings that a backend was given where the log knows nothing of it:
-// the transaction is not run again.
+// restored records settings that a backend got without the log. The transaction cannot be replayed from then on.
 func (s *session) restored(sets []rewrite.Change) {
 	s.txParsing = s.parsingAfter(rereads(sets))
 	if s.tx.log != nil {
@@ -171,7 +171,7 @@ func (s *session) restored(sets []rewrite.Change) {
 	}
 }
 
-// setText is the statement of a change, a Set or SetLocal with a value.
+// setText returns the SQL of a Set or SetLocal with a value.
 func setText(c rewrite.Change) string {
 	verb := "SET "
 	if c.Action == rewrite.SetLocal {
@@ -180,8 +180,8 @@ func setText(c rewrite.Change) string {
 	return verb + settings.QuoteName(c.Name) + " TO " + c.SQL
 }
 
-// resetsStartup reports whether a statement that a shared backend runs puts its own value in force where the client's
-// startup has given one. st may be nil, which is no such statement.
+// resetsStartup reports whether the server runs st and thereby resets a setting that the client's startup has set. st
+// may be nil.
 func (s *session) resetsStartup(st *rewrite.Statement) bool {
 	if st == nil || s.dedicated || len(s.settings.Startup.SQL) == 0 {
 		return false
@@ -197,9 +197,9 @@ func (s *session) resetsStartup(st *rewrite.Statement) bool {
 	})
 }
 
-// restoreInGroup is restoreStartup between the frames of a Sync group, behind one that has reset something. The SETs go
-// in front of the client's next frames, as frames whose answers are for nobody, by a portal of Sluice's own. With nil
-// the group goes on, unless t.skip says that the reset has failed.
+// restoreInGroup sets startup values again after a RESET in a Sync group. It sends the SETs before the client's next
+// frames, by a portal of Sluice; the client gets no replies. After nil the group continues, unless t.skip says that the
+// RESET has failed.
 func (s *session) restoreInGroup() error {
 	if err := s.makeAnswer(); err != nil || s.t.skip {
 		return err
@@ -212,7 +212,7 @@ func (s *session) restoreInGroup() error {
 				o.reply = expectSet
 			}
 		}
-		frames := wire.AppendParse(nil, "", setText(c), wire.NoOIDs) // no client's statement has no name there
+		frames := wire.AppendParse(nil, "", setText(c), wire.NoOIDs) // clients' statements never use the unnamed one there
 		frames = append(appendBindHead(frames, []byte(ownName), "", 6), 0, 0, 0, 0, 0, 0)
 		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
 		s.add(wire.AppendNamed(frames, wire.Close, 'P', ownName))
@@ -224,15 +224,14 @@ func (s *session) restoreInGroup() error {
 	return nil
 }
 
-// resetsInside is the refusal of a string in which statements stand behind a reset that
-// puts the server's values in force for them; nil for any other. In d are those of its
-// statements that the server does not get as they are; d may be nil.
+// resetsInside refuses a multi-statement query with statements after a RESET of a startup value, since they would use
+// the server's value. d has the statements that Sluice answers or changes; it may be nil.
 func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error {
 	if len(plan.Statements) < 2 {
 		return nil
 	}
 	if first := plan.Statements[0].Tx.Verb; s.status() == 'E' && !endsBlock(first) && first != rewrite.RollbackTo {
-		return nil // it fails, whatever stands in it
+		return nil // the query fails, whatever its statements are
 	}
 	reset, committed := false, false
 	for i := range plan.Statements {
@@ -241,7 +240,7 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 			continue
 		}
 		committed = committed || reset && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
-		begins := st.Tx.Verb == rewrite.Begin || st.Tx.Chain // a block that would know nothing of the reset
+		begins := st.Tx.Verb == rewrite.Begin || st.Tx.Chain // the new block would not include the reset
 		if reset && !s.heedless(st, sql) || committed && begins {
 			return errResetInside
 		}
@@ -250,8 +249,8 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 	return nil
 }
 
-// heedless reports whether a statement surely means the same whatever settings of the startup are in force: of what
-// pools send to reset a session, each does. sql is the text that the plan is of.
+// heedless reports whether a statement's meaning is certain to be independent of the startup's settings. That holds for
+// all statements by which pools reset a session. sql is the whole query.
 func (s *session) heedless(st *rewrite.Statement, sql []byte) bool {
 	switch {
 	case st.End > len(sql):
@@ -266,17 +265,17 @@ func (s *session) heedless(st *rewrite.Statement, sql []byte) bool {
 	return heedlessText.Match(sql[st.Start:st.End])
 }
 
-// heedlessText are the statements beside SET and transaction control that pools send to
-// reset a session. Only whole statements match where a SELECT is meant.
+// heedlessText matches statements other than SET and transaction control by which pools reset a session. A SELECT must
+// match as a whole.
 var heedlessText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallocate)\b|^select \d+( as \w+)?$|^select pg_advisory_unlock_all\(\)$`)
 
-// errResetInside is told where RESET stands in front of others in a string.
+// errResetInside refuses RESET before other statements of a multi-statement query.
 var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
 	Hint: "Send it in a request of its own, or at the end of the string."}
 
-// syncSettings is what applySettings sends; refusal is the server's. The backend is idle, outside a transaction. The
-// error may be one that stops the turn: then the backend is as it should be, unless it is broken. Where the backend has
-// the session's settings already, which a comparison of pointers mostly tells, nothing is sent.
+// syncSettings sends the backend the session's settings, if they differ. Usually a comparison of pointers shows that
+// they do not. The backend must be idle, outside a transaction. refusal is the server's error. err may be one that
+// stops the turn; then the settings are right, unless the backend is broken.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
 	if s.srv.watched.Load() {
@@ -297,14 +296,14 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 		return nil, nil
 	}
 	if b.applied == nil {
-		b.applied = s.srv.interned.None() // only a pinned backend gets here: DISCARD ALL went by
+		b.applied = s.srv.interned.None() // only on a pinned backend, after DISCARD ALL
 	}
 	refusal, err = s.sendSettings(wire.AppendStrings(nil, wire.Query, reset+settings.Diff(b.applied, s.settings.InForce)))
 	if err == nil && refusal == nil {
 		b.unsure = b.unsure && reset == ""
 		b.applied = s.settings.InForce
-		// The reports of the group are those of these settings: what a transaction changes
-		// from here on is compared with them (believe).
+		// The reported parameters now belong to these settings. Later changes by a transaction are compared with them
+		// (believe).
 		b.reported = s.srv.sharedReports.Share(b.reported)
 		b.idle = b.reported
 		err = s.stopped()
@@ -312,10 +311,9 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	return refusal, err
 }
 
-// sendSettings has the backend carry out a Query of settings, and sends it again where the server
-// answers with a conflict: a cluster does so where the backend's catalog is old. A server that cannot
-// carry it out now has refused no setting: its backend is given up as a lost one is (question.Settings),
-// unless it has the session's state. The error says so then, beside the refusal.
+// sendSettings sends a Query of settings, and retries after a conflict, which a cluster returns if the backend's
+// catalog is old. A server that is too busy has not judged the settings. Its backend counts as lost
+// (question.Settings), unless the session is pinned to it; then err is set beside refusal.
 func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 	exchange := s.exchange
 	if s.pinned { // its backend is worth the wait
@@ -336,22 +334,22 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 	return refusal, err
 }
 
-// noteCalls is told of a statement that has run, in whole or in part: what the functions that it calls have set for the
-// session is not known. It counts when the transaction is committed (commitSettings).
+// noteCalls records that a statement has run functions that may have changed settings unseen. It counts once the
+// transaction commits (commitSettings).
 func (s *session) noteCalls(st *rewrite.Statement) {
 	if st.Calls && s.srv.resetsAuto {
 		s.settings.Stage(settings.Unseen)
 	}
 }
 
-// resetsAuto reports whether functions may leave settings that must be reset. A cluster
-// refuses set_config (a recorded fact), so that functions of DSQL cannot.
+// resetsAuto reports whether functions may change settings that must be reset. They cannot on DSQL, which refuses
+// set_config (a recorded fact).
 func (c *Config) resetsAuto() bool {
 	return (c.Reset == ResetAuto || c.Reset == "") && c.Kind == Postgres
 }
 
-// resetSQL puts all settings of a server's session back. The authorization goes first:
-// another role may not be allowed to reset what the session's own may.
+// resetSQL returns SQL that resets all settings of a server's session. The authorization comes first, since another
+// role may not be allowed to reset the others.
 func (srv *Server) resetSQL() string {
 	if srv.cfg.Kind == Postgres {
 		return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
@@ -363,7 +361,7 @@ func (srv *Server) resetSQL() string {
 	return b.String()
 }
 
-// dsqlResets are the settings that every cluster lets a session change; the role is its
-// transaction's only (SET LOCAL). The values are of no use: ByRole wants a map.
+// dsqlResets lists the settings that every cluster lets a session change. The role can only be set for a transaction
+// (SET LOCAL). The values are unused: ByRole takes a map.
 var dsqlResets = map[string]string{"client_encoding": "", "datestyle": "", "extra_float_digits": "", "intervalstyle": "",
 	"search_path": "", "timezone": ""}

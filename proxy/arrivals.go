@@ -10,42 +10,39 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Connections of clients from their accept on, however many come: Serve calls start, welcome
-// takes one through its startup, run is its session.
+// This file handles client connections from their accept on. Serve calls start, welcome runs the startup, and run is
+// the session.
 //
-// A goroutine's stack grows by copies, to 16 KiB for a startup and a query, which costs a
-// client that asks one query more than its startup does. So a goroutine whose client has left
-// takes the next one (host), and a client keeps it while it is at work; one that lingers leaves it
-// (linger.go).
+// A goroutine's stack grows by copying, to 16 KiB for a startup and a query. For a client with one query that costs
+// more than its startup. So a goroutine whose client has left takes the next client (host). A client keeps its
+// goroutine while it is active; an idle one gives it up (linger.go).
 
-// SpareConns is how many connections there may be beside those of listen.max_clients, of clients
-// that have not said who they are: a cancel must get through when all clients are in.
+// SpareConns is the number of connections beyond listen.max_clients whose clients have not identified themselves yet.
+// Cancel requests need them when all places for clients are taken.
 const SpareConns = 100
 
 const (
-	// spareHosts is how many goroutines may wait for clients.
+	// spareHosts bounds the goroutines that wait for clients.
 	spareHosts = 8
-	// briefly is how long a client may think, in its first turns, before it lingers: longer than
-	// a network's round trip within a region.
+	// briefly is how long a client may be idle in its first firstTurns turns before its goroutine is given up. It is
+	// longer than a round trip within a region.
 	briefly    = 10 * time.Millisecond
 	firstTurns = 8
-	// quietLooks is how many looks of the sweeper have a client that is silent linger again: what
-	// that costs, some 10 µs with the growth of a stack behind it, is to be little beside a query
-	// each 10 s.
+	// quietLooks is the number of the sweeper's looks after which a silent client's goroutine is given up again. Giving
+	// it up costs some 10 µs, stack growth included, which is little at one query per 10 s.
 	quietLooks = 10
-	// farewell is for how long a connection that is turned away may keep the next one waiting.
+	// farewell bounds the write of the error to a refused connection, since the next connection waits for it.
 	farewell = 5 * time.Millisecond
 )
 
-// arrival is one connection of a client. swept is the sweeper's, once it has a session.
+// arrival is one connection of a client. Once it has a session, only the sweeper uses swept.
 type arrival struct {
 	admission.Conn
 	swept swept
 }
 
-// start begins the startup of a client that was accepted, unless there is no room. false: the
-// server has been closed meanwhile, and the connection with it, since nobody waits for its
-// end any more. keptAlive says that the connection has the configuration's keepalive already.
+// start begins the startup of an accepted client, or refuses it if there is no room. It returns false if the server has
+// been closed, and closes the connection. keptAlive says that the connection already has the configured keepalive.
 func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
 	now := time.Now()
 	in, displaced, closed := srv.takeIn(conn, keptAlive, now)
@@ -55,13 +52,13 @@ func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
 		return false
 	case in == nil:
 		srv.metrics.StartupRefused(metrics.RefusedClients)
-		// There is room for it, unless the kernel is short of memory. Who has sent something
-		// already may not hear it.
+		// The socket's buffer has room for the error, unless the kernel is short of memory. A client that has already
+		// sent something may not receive it.
 		conn.SetWriteDeadline(time.Now().Add(farewell))
 		conn.Write(errTooManyClients(srv.cfg.MaxClients).Append(nil))
 		conn.Close()
 	case displaced != nil:
-		displaced.Net.Close() // its startup ends with an error, and is counted
+		displaced.Net.Close() // the startup ends with an error, and is counted
 	}
 	if refused, displaced := srv.arrivals.TurnedAway(now); refused+displaced > 0 {
 		srv.log.Warn("connections turned away: as many as listen.max_clients allows are open, and more that do not say who they are",
@@ -70,8 +67,8 @@ func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
 	return true
 }
 
-// takeIn admits a connection and has a host welcome it. Here and not in the goroutine, so that no
-// burst takes the descriptors that others need.
+// takeIn admits a connection and passes it to a host. It runs on the accepting goroutine, so that a burst of
+// connections cannot take the file descriptors that others need.
 func (srv *Server) takeIn(conn net.Conn, keptAlive bool, now time.Time) (in *arrival, displaced *admission.Conn, closed bool) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -84,15 +81,14 @@ func (srv *Server) takeIn(conn net.Conn, keptAlive bool, now time.Time) (in *arr
 		return nil, nil, false
 	}
 	select {
-	case srv.guests <- in: // a host waits
+	case srv.guests <- in: // a host is waiting
 	default:
 		srv.running.Go(func() { srv.host(in) })
 	}
 	return in, displaced, false
 }
 
-// host welcomes one client after the other until there are spareHosts without it, or the
-// sessions end.
+// host serves one client after another. It ends when spareHosts other hosts wait, or the server closes.
 func (srv *Server) host(in *arrival) {
 	for {
 		srv.welcome(in)
@@ -109,8 +105,8 @@ func (srv *Server) host(in *arrival) {
 	}
 }
 
-// welcome runs the startup of a connection, which is its own to close, and its session, up to
-// the end of that or until the client lingers: then the session goes on elsewhere.
+// welcome runs the startup of a connection and then its session, until the session ends or its client becomes idle. An
+// idle session continues without this goroutine (linger). welcome closes the connection.
 func (srv *Server) welcome(in *arrival) {
 	if tcp, ok := in.Net.(*net.TCPConn); ok && !in.KeptAlive {
 		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))

@@ -10,39 +10,36 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// The time of a transaction that the client is told in a form of which it cannot be taken: by an expression
-// (now()::date), in rows of which there may be none, or by a row that was stored with it and is read back. A
-// return to a savepoint needs the time itself, and an error has the server answer nothing more. So behind a
-// savepoint the server is asked for it, in front of the first statement that hides it so
-// (rewrite.Planner.HidesTime, values.StoredTimes), or behind one that did before the savepoint. The question
-// goes with that statement, as frames of the extended protocol without a Sync: it costs no round trip.
-// It is no frame of the log. Where there is no savepoint, nothing is asked, but in front of the COMMIT of a part
-// (parttime.go).
+// This file asks the server for the transaction's time, which a return to a savepoint must repeat. Usually Sluice takes
+// it from rows with now(). It cannot if the client's rows have only an expression of it (now()::date), may be missing,
+// or were stored and read back. After an error the server answers no question. So after a savepoint Sluice asks before
+// the first statement that hides the time (rewrite.Planner.HidesTime, values.StoredTimes), or after one before the
+// savepoint. The question is sent with that statement, as extended frames without a Sync, and costs no round trip. It
+// is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part (parttime.go).
 
-// askedTime is what the server was asked of the time that the transaction has there. A replay that does not
-// keep that time forgets it.
+// askedTime is the question for the transaction's time and its answer. A replay with another time resets it.
 type askedTime struct {
 	sent    bool
-	instant timeValue // without bytes: the server has not answered
-	looked  int       // the turns of the log up to this one hide no time
-	// stored says where the texts that were looked at have stored the time. What a return undoes stays in it: a
-	// question more is asked then.
+	instant timeValue // no bytes: the server has not answered yet
+	looked  int       // number of the log's turns that were searched and hide no time
+	// stored records where the searched texts have stored the time. A return to a savepoint removes nothing from it: at
+	// worst Sluice asks once too often.
 	stored values.StoredTimes
 }
 
-// askPortal is the portal of the question, and askText its statement. Names that begin so are no client's.
+// askPortal is the portal of the question, and askText its statement. Clients' names may not have this prefix.
 const (
 	askPortal = rewrite.RelayName + "time"
 	askText   = "SELECT pg_catalog.now()"
 )
 
-// askBound is what follows the names in the Bind of the question: no parameter, and the answer in binary, which
-// no setting changes.
+// askBound is the Bind of the question after its names: no parameters, and a binary result, which does not depend on
+// settings.
 var askBound = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 
-// askTime asks the server for the time of its transaction, where the text that is sent next, which is the
-// client's ("" for none), or one before it hides that from Sluice, and the client may return to a savepoint.
-// The backend is lent. A transaction that has the time of an earlier one (hasToldTime) is not asked.
+// askTime asks the server for the transaction's time, if it is needed: the client may return to a savepoint, and sql,
+// the next text ("" for none), or an earlier one hides the time. The session must have its backend. A transaction that
+// repeats an earlier time (hasToldTime) is not asked.
 func (s *session) askTime(sql string) {
 	a := &s.tx.asked
 	part := s.t.nested.asksTime
@@ -68,7 +65,7 @@ func (s *session) askTime(sql string) {
 	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'P', askPortal))
 }
 
-// hidTime reports whether a turn of the log that has settled, and that nobody has looked at, hides the time.
+// hidTime reports whether a settled turn of the log that was not searched yet hides the time.
 func (s *session) hidTime() bool {
 	for a := &s.tx.asked; a.looked < s.tx.log.Turns(); a.looked++ {
 		frames := s.tx.log.Frames(a.looked)
@@ -82,8 +79,8 @@ func (s *session) hidTime() bool {
 	return false
 }
 
-// hidesTime reports whether a text, behind what was stored by those in front of it, hides the time that it
-// tells. What it stores is noted. Most are known by their words.
+// hidesTime reports whether a text hides the time that it returns, given what earlier texts have stored. It records
+// what the text itself stores. Most texts contain no word for the time, and are not parsed.
 func (s *session) hidesTime(text string, names *schema.Names, stored *values.StoredTimes) bool {
 	hides := stored.Read(s.srv.planner, text, names)
 	if !values.MayUseTime([]byte(text)) {
@@ -93,10 +90,10 @@ func (s *session) hidesTime(text string, names *schema.Names, stored *values.Sto
 	return hides || values.HidesTime(s.srv.planner, text, names)
 }
 
-// asksTime is the answer to the question.
+// asksTime handles the answer to the question.
 type asksTime struct{ *expected }
 
-// frame takes the row. What an attempt that has failed was answered is of no use.
+// frame records the time in the row, unless the attempt has failed.
 func (r asksTime) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	if part := s.t.nested.asksTime; f.Row() && len(wire.First(f.Bytes)) > 0 && (s.noting() || part && s.t.phase != aborting) {
 		s.noteAsked(f.Bytes, part)
@@ -104,7 +101,7 @@ func (r asksTime) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	return r.expected.frame(s, o, f)
 }
 
-// noteAsked notes the time of that row; part: of a part of the transaction.
+// noteAsked records the time in a row. part is set for a part of the transaction.
 func (s *session) noteAsked(row []byte, part bool) {
 	if rows := wire.Rows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = timeValue{format: 1, bytes: bytes.Clone(rows[0][0]), instant: true}

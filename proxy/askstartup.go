@@ -14,14 +14,15 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// A startup whose settings the server would refuse is refused, as by the server itself: introduce has
-// tryStartup ask, before the client is told anything. Values that every server takes are not asked
-// for, and those that one has taken lately are known.
+// This file tries the settings of a startup packet on a server. So an invalid one is refused at the startup, as by the
+// server itself. introduce calls tryStartup before the client gets any answer. Values that every server accepts, or
+// that one has accepted recently, are not tried.
 
-// acceptedAge is for how long what a server has taken is not asked for again.
+// acceptedAge is how long an accepted value is not tried again.
 const acceptedAge = 10 * time.Minute
 
-// doubt notes a setting of the startup that a server may refuse. The error refuses it here.
+// doubt adds to doubts a setting of the startup that a server may refuse. The error is of one that Sluice itself
+// refuses.
 func (s *session) doubt(doubts map[string]string, name, value string) error {
 	sure, refusal := settings.Sure(name, value)
 	if refusal != nil {
@@ -34,16 +35,16 @@ func (s *session) doubt(doubts map[string]string, name, value string) error {
 	return nil
 }
 
-// tryStartup has a server take the settings that the startup has given, in doubts by their names as
-// SQL, and adds to shown what the server reports with them. Unapplied settings are tried by themselves, and add
-// nothing. The error is for the client.
+// tryStartup tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the parameters
+// that the server reports with them. Settings in unapplied are tried alone, and add nothing. The error is for the
+// client.
 func (srv *Server) tryStartup(doubts, shown map[string]string) error {
 	for name := range unapplied {
 		value, is := doubts[name]
 		if !is {
 			continue
 		}
-		// A server reads a startup's settings in a transaction that has its snapshot.
+		// A server reads the startup's settings in a transaction that has its snapshot.
 		sql := "SELECT 1; SET LOCAL " + settings.QuoteName(name) + " TO " + value
 		if err := srv.trySettings(nil, sql, map[string]string{}); err != nil {
 			return err
@@ -53,9 +54,9 @@ func (srv *Server) tryStartup(doubts, shown map[string]string) error {
 	return srv.trySettings(doubts, "", shown)
 }
 
-// trySettings is tryStartup for settings that servers apply, and for SQL that leaves nothing. Where no backend of a plain PostgreSQL was seen yet, it
-// waits for the first even without settings: nobody knows before what to tell the client of the server. Where no
-// backend can be had, it goes by what a server has taken before.
+// trySettings tries settings on a server, and runs local, SQL that leaves no state. If no PostgreSQL backend has been
+// seen yet, it waits for one even without settings: the client must get the server's parameters. If no backend is
+// available, an older acceptance counts.
 func (srv *Server) trySettings(doubts map[string]string, local string, shown map[string]string) error {
 	of := settings.New(doubts)
 	sql := settings.Diff(srv.interned.None(), of) + local
@@ -82,11 +83,11 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 	return nil
 }
 
-// unapplied are settings that servers check at startup and do not apply: the session is that of its user,
-// and the startup's transaction ends with the startup.
+// unapplied lists settings that servers check at startup but do not apply: the session has its own user, and the
+// startup's transaction ends with the startup.
 var unapplied = map[string]bool{"session_authorization": true, "transaction_isolation": true, "transaction_read_only": true, "transaction_deferrable": true}
 
-// oddSetting is the refusal of a setting that a SET cannot give as a startup does; nil for any other.
+// oddSetting returns the error of a setting that a startup can give but SET cannot; nil for any other.
 func oddSetting(name, value string) error {
 	switch {
 	case strings.Contains(name, ".") && slices.Contains(strings.Split(name, "."), ""):
@@ -98,11 +99,11 @@ func oddSetting(name, value string) error {
 	return nil
 }
 
-// ownNames are settings of text in whose errors a server spells the name itself, as it does in each that has a DETAIL.
+// ownNames lists settings in whose errors the server uses its own spelling of the name. Errors with a DETAIL always do.
 var ownNames = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
 	"default_table_access_method": true, "timezone_abbreviations": true, "lc_messages": true, "lc_monetary": true, "lc_numeric": true, "lc_time": true}
 
-// asSpelt is a refusal of a startup with the parameter's name as the client has spelt it (startup.Client).
+// asSpelt returns a startup's error with the parameter's name as the client has spelt it (startup.Client).
 func asSpelt(refusal error, spelt map[string]string) error {
 	var told *wire.Error
 	if !errors.As(refusal, &told) {
@@ -120,9 +121,9 @@ func asSpelt(refusal error, spelt map[string]string) error {
 	return &e
 }
 
-// tryAt brings settings to a backend, where they stay until its next client's replace them, and has it run local. refusal is
-// the server's; the error says that no server has said anything. shown are the parameters that the
-// server reports otherwise with the settings than without.
+// tryAt applies settings to an idle backend and runs local there. The settings stay until the backend's next client
+// replaces them. refusal is the server's error; err means that no server has answered. shown has the parameters that
+// the server reports differently with the settings.
 func (srv *Server) tryAt(of *settings.Values, local string) (shown []settings.Param, refusal *wire.Error, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()
@@ -152,13 +153,12 @@ func (srv *Server) tryAt(of *settings.Values, local string) (shown []settings.Pa
 		if question.Classify(e.Code) == question.Refusal {
 			return nil, e, nil
 		}
-		err = e // a server that cannot work now has said nothing of the value
+		err = e // a server that cannot work now has not judged the value
 	}
 	return nil, nil, err
 }
 
-// apply brings a backend that no session holds from what it has to settings, and has it run local in the same
-// request. It ends with ctx.
+// apply sends the settings to a backend without a session, and runs local in the same request. ctx can end it.
 func (srv *Server) apply(ctx context.Context, b *backend, of *settings.Values, local string) (refusal []byte, err error) {
 	if b.applied == nil {
 		b.applied = srv.interned.None() // as in syncSettings

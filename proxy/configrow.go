@@ -12,23 +12,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// SELECT set_config(...) with more than told.go can do by one SET: with several settings of the server's
-// in one row, and with parameters as values.
+// This file runs SELECT set_config(...) that one SET cannot replace (told.go): several settings of the server in one
+// row, or parameters as values.
 //
-// A parameter's value is known at Bind, and it has no type but text: there the statement becomes one of constants, which has a plan
-// of its own and goes the way of any other. Its Parse and its description are Sluice's.
+// The value of a parameter is known at the Bind, and its type is text. There the statement becomes one with constants
+// and a plan of its own. Sluice answers its Parse and Describe.
 //
-// Several settings are several SETs. Nothing of the request may be at the server yet. In a block each
-// is a silent turn of its own (nested.go), at its place in the transaction. Outside of one the values
-// become the session's here, and the next backend is given them, as it is behind a RESET: the
-// transaction around takes them back where it fails. All values are looked at before one is set, by the
-// table of what servers show (settings.Told): so a later failure is that of a backend, not of a value.
-// What the table does not have is refused, as it is for a single set_config.
+// Several settings become several SETs, before any other frame of the request has been sent. In a block each is a
+// silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend gets
+// them. A failed transaction takes them back. All values are checked before one is set, by the table of displayed
+// values (settings.Told). Settings outside that table are refused, as for a single set_config.
 
-// setsSeveral reports whether a statement is carried out so, as things stand: where something of the turn is
-// at the server already, the statement goes there too, which refuses it. A role, and what no server
-// takes, are for single statements, whose refusals say more; choices of Sluice's own have their place
-// in front of all else (choices.go).
+// setsSeveral reports whether Sluice now carries out such a statement. If frames of the turn have been sent, the server
+// gets the statement, and refuses it. Roles, and settings that no server accepts, get better errors as single
+// statements. Choices are handled earlier (choices.go).
 func (s *session) setsSeveral(st *rewrite.Statement) bool {
 	if len(st.Told) < 2 || s.srv.cfg.Kind != DSQL || s.dedicated || s.t.touched {
 		return false
@@ -42,9 +39,9 @@ func (s *session) setsSeveral(st *rewrite.Statement) bool {
 	return st.Values() == 0
 }
 
-// performSeveral carries such a statement out, and returns the row, which has the value of each setting
-// behind its own change: PostgreSQL computes the columns from left to right. An error is for the client; in a
-// block that has failed at the server by then.
+// performSeveral sets the settings and returns the row. Each value is as displayed after its own change, because
+// PostgreSQL evaluates columns from left to right. An error is for the client; in a block, the block has failed at the
+// server.
 func (s *session) performSeveral(st *rewrite.Statement) (frames [][]byte, err error) {
 	values := make([]string, len(st.Changes))
 	for i := range st.Changes {
@@ -75,8 +72,8 @@ func (s *session) performSeveral(st *rewrite.Statement) (frames [][]byte, err er
 	return [][]byte{result.Row(values...)}, nil
 }
 
-// setCarried gives a setting of the server's a value, which the server will show so. For the transaction
-// alone, outside of a block, that is until the Sync, and no server knows of it: nothing may follow.
+// setCarried sets a setting of the server, which will display it as shown. Outside a block, a value for the transaction
+// lasts until the Sync and is not sent: no other statement may follow.
 func (s *session) setCarried(c *rewrite.Change, shown string) error {
 	switch {
 	case s.inBlock():
@@ -93,23 +90,22 @@ func (s *session) setCarried(c *rewrite.Change, shown string) error {
 	return nil
 }
 
-// errSeveralLate is for a pipeline of which something is at the server by the Execute: a request of Sluice's
-// own would end its transaction.
+// errSeveralLate refuses the statement in a pipeline of which frames have been sent: a request of Sluice would end the
+// pipeline's transaction.
 var errSeveralLate = &wire.Error{Code: retry.StateUnsupported, Message: "several settings cannot be set in one row behind other statements of a pipeline",
 	Hint: "Send the statement in front of them, or one SELECT set_config(...) for each setting."}
 
-// errSeveralLocal is for what follows, in the same transaction, a value that is for the transaction and
-// that no server has. The statement itself was answered, and what it has set is gone by then.
+// errSeveralLocal refuses a statement after a setting for the same transaction that was not sent to a server. The
+// set_config itself was answered, and its effect is gone.
 var errSeveralLocal = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction several settings are set for the transaction by the last statement of a pipeline only",
 	Hint: "Begin with BEGIN, or send a Sync behind the statement."}
 
 // bindsHere reports whether a statement with parameters as values is carried out.
 func bindsHere(s *session, _ *rewrite.Statement) bool { return !s.t.ended }
 
-// bindValues makes a statement of constants of one whose parameters are values, in a Bind that is
-// unread, which it takes. What went before is answered first. Where t.skip is set behind it, or an
-// error is returned, the Bind is not to be gone on with. From then on the statement is nobody's but the
-// portal's: the client's own has its parameters still, for the next Bind.
+// bindValues turns set_config with parameters into a statement of constants, at its Bind, and reads the whole Bind.
+// Earlier frames are answered first. After an error, or with t.skip set, the Bind must not continue. The new statement
+// belongs to the portal alone, so that the next Bind can have other values.
 func (s *session) bindValues(b *binding) error {
 	st := b.cs.tmpl.plan.Single()
 	if st == nil || st.Values() == 0 || s.status() == 'E' {
@@ -137,9 +133,8 @@ func (s *session) bindValues(b *binding) error {
 	return refusal(tmpl.plan)
 }
 
-// boundTexts are the n values in what follows the names of a Bind, and behind them the formats of the
-// answer, with their count. Text is the same in both formats. NULL would be a RESET, whose row tells the
-// value that the server has then: that is refused, since nobody here knows it.
+// boundTexts returns a Bind's n values, and its result formats with their count. Text is the same in both formats. NULL
+// is refused: it would be a RESET, whose row has the server's default, which Sluice does not have.
 func boundTexts(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
 	if err := checkBind(rest, n, statement); err != nil {
 		return nil, nil, err

@@ -9,20 +9,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// PostgreSQL reads the constants of a statement when it parses it, and parses it anew
-// only when an object that it refers to has changed, or what search_path resolves to. So
-// behind a SET of DateStyle the statement that a client has prepared before means what it
-// meant then; behind a SET of search_path only the backend that has it can tell.
+// PostgreSQL reads a statement's constants when it parses the text. It parses again only after a change of an object
+// that the text names, or of what search_path resolves to. So after SET datestyle a prepared statement keeps its
+// meaning. After SET search_path, only a backend that has the statement can tell.
 
-// errReadOtherwise is told where a statement must be parsed anew, and its constants
-// would be read otherwise.
+// errReadOtherwise is the error of a statement that must be parsed again, and whose constants would change their
+// meaning.
 var errReadOtherwise = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
 	Detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
 	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}
 
-// readOtherwise reports whether constants of the text would be read otherwise than they
-// were, if it were parsed now, under p. Only a text that may have such constants at all is
-// looked at more closely, and only when a setting that they are read by has changed.
+// readOtherwise reports whether constants of the text, such as '1/2/2000'::date, would mean something else under the
+// settings p. It looks at the text only if such a setting has changed.
 func (t *template) readOtherwise(p settings.Parsing) bool {
 	others := t.parsing.Constants.Unlike(p.Constants)
 	if others == 0 || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
@@ -31,10 +29,9 @@ func (t *template) readOtherwise(p settings.Parsing) bool {
 	return parse.ReadBy([]byte(t.sql))&others != 0
 }
 
-// asParsed is onBackend for a statement that would be read otherwise: only the one will do
-// that the backend has parsed before. From then on no other client uses it:
-// PostgreSQL may parse it anew, under the settings of this one. The transaction is not run
-// again, since no other backend would have the statement.
+// asParsed does onBackend's work for a statement whose constants would change their meaning. Only a statement that the
+// backend has parsed before may run. From then on no other client uses it, since PostgreSQL may parse it again under
+// this client's settings. The transaction cannot be replayed, as no other backend has the statement.
 func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 	st := s.parsedBefore(cs)
 	if st == nil {
@@ -48,7 +45,7 @@ func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 		if err := s.makeAnswer(); err != nil || s.t.skip {
 			return nil, err
 		}
-		if s.b == nil || s.b.prepared.find(st.tmpl) != st { // it is another backend
+		if s.b == nil || s.b.prepared.find(st.tmpl) != st { // the backend was replaced
 			return nil, errReadOtherwise
 		}
 	}
@@ -65,9 +62,8 @@ func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 	return st, nil
 }
 
-// parsedBefore is the backend's statement that was parsed when the client prepared its own;
-// nil for none. One of another epoch, or in two parts, may have been parsed at another
-// time.
+// parsedBefore returns the backend's statement that was parsed when the client prepared its own; nil for none. A
+// statement of another epoch, or sent as two, may have been parsed at another time.
 func (s *session) parsedBefore(cs *clientStatement) *serverStatement {
 	st := s.b.prepared.find(cs.tmpl)
 	if of := cs.tmpl.of; st == nil && of != nil {
@@ -79,7 +75,7 @@ func (s *session) parsedBefore(cs *clientStatement) *serverStatement {
 	return st
 }
 
-// ownCopy is the template of one client's statement, which shares nothing with others.
+// ownCopy returns a copy of the template that only one client uses.
 func (t *template) ownCopy() *template {
 	own := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, by: t.by, optsOut: t.optsOut, own: true, of: t}
 	own.desc.Store(t.desc.Load())

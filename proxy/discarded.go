@@ -16,44 +16,40 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// Discarded parts, with retry.savepoints strict. The client remembers what it was told of a part
-// that ROLLBACK TO has discarded: it must hold in the snapshot of the transaction that commits,
-// but the part's writes must not be made there. So a log of the part, and of what went before it,
-// is kept (keepPart), until the transaction ends. Each time that the transaction is run again, and
-// has its snapshot, the part is run too, on a second backend (the witness), compared, and rolled
-// back (runParts). What a part was told held before the transaction's snapshot, when it was told,
-// and holds behind it.
+// This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepoints strict). The client may
+// remember rows that it read there. So they must hold in the snapshot of the transaction that commits, but the part's
+// writes must not be made. keepPart saves a log of the part and of everything before it, until the transaction ends.
+// Each replay runs that log on a second backend, the witness, compares the answers, and rolls back (runParts). The
+// answers then held both before and after the snapshot of the transaction.
 
-// A transaction of which a part was kept is run again like any other, in these steps:
+// A replay of a transaction with discarded parts has these steps:
 //
-//	borrowAgain    its own backend, idle, with the session's settings
-//	borrowWitness  another one, likewise
-//	rerunSettled   the log that is left is sent to the own backend, and compared
-//	takeSnapshot   the own backend has a snapshot even where that log was empty
-//	runParts       each part is sent to the witness, from its BEGIN on; what it answers is for
-//	               nobody, and the session is put back to where it was
-//	returnWitness  whatever has become of the attempt
+//	borrowAgain    acquires the session's backend, idle, with the session's settings
+//	borrowWitness  acquires the witness, likewise
+//	rerunSettled   sends the remaining log to the session's backend, and compares
+//	takeSnapshot   makes that backend take its snapshot even if that log was empty
+//	runParts       sends each part to the witness, from its BEGIN on; the client gets no answers,
+//	               and the session's state is restored
+//	returnWitness  returns the witness, whatever the outcome
 //
-// Meanwhile the session's log, course and backend are those of the part (runPart): what sends and
-// compares a log need not know. The client's settings and names are not touched, as they are not
-// where settled turns are sent again.
+// Meanwhile the session's log, course and backend are those of the part (runPart), so that sending and comparing need
+// no second version. As in any replay of settled turns, the client's settings and names stay unchanged.
 
-// witnessWait is how long a replay waits for a witness while it holds a backend itself: others
-// may hold one, and wait, too. Then it gives its own back, and begins anew.
+// witnessWait bounds the wait for a witness while the session holds its own backend. Other sessions may hold one each
+// and wait too. Then the session returns its backend, and begins again.
 const witnessWait = time.Second
 
-// witnessTime is how long the parts may take: a server that has row locks would have them wait
-// for the transaction, which waits for them.
+// witnessTime bounds the run of the parts. On a server with row locks they could wait for the transaction, which waits
+// for them.
 const witnessTime = 20 * time.Second
 
-// keepPart is told that all behind the i-th savepoint is about to be discarded, and keeps what the
-// client was told there, unless that says nothing of the data. It reports false where there is no
-// room for it.
+// keepPart saves the part after the i-th savepoint, which is about to be discarded, unless its answers say nothing
+// about data. It reports false if there is no room.
 func (s *session) keepPart(i int) bool {
 	l := s.tx.log
 	from := l.Kept(i)
 	blind := func(turn int) bool { return turn >= from && !s.observes(turn) }
-	// Nobody asks for what failed at the end, where that says nothing: the 23505 of an INSERT.
+	// Turns at the end that say nothing about data are not verified, for example a failed INSERT (23505).
 	last := l.Turns()
 	for last > from && blind(last-1) {
 		last--
@@ -72,7 +68,7 @@ func (s *session) keepPart(i int) bool {
 	return ok
 }
 
-// observes reports whether the answer of a settled turn says anything of the data.
+// observes reports whether the answer to a settled turn says anything about data.
 func (s *session) observes(turn int) bool {
 	frames, bound := s.tx.log.Frames(turn), map[string]bool{}
 	for i := range frames {
@@ -81,13 +77,13 @@ func (s *session) observes(turn int) bool {
 			if f.Type == wire.Bind {
 				bound[f.Note.name] = true
 			}
-			if foreign(f) { // the server has not taken the text: see refuseUnread
+			if foreign(f) { // the server has refused the text: see refuseUnread
 				continue
 			}
 			if values.Observes(s.srv.planner, s.clientText(f), f.Note.names) {
 				return true
 			}
-		case wire.Execute: // of a portal of another turn: nobody looks for its text
+		case wire.Execute: // a portal of another turn: its text is not looked up
 			if name, _, _ := bytes.Cut(s.payload(f), []byte{0}); !bound[string(name)] {
 				return true
 			}
@@ -99,9 +95,8 @@ func (s *session) observes(turn int) bool {
 	return false
 }
 
-// foreign reports whether the text of a Query or Bind is not in PostgreSQL's grammar. A text of
-// which only the words were looked at (rewrite's scan) is not among them: a newer server may
-// take more of it than our parser does.
+// foreign reports whether Sluice's parser could not parse the text of a Query or Bind. Texts of which it has scanned
+// the words only are not foreign: a newer server may support them.
 func foreign(f *retry.Frame[logEntry]) bool {
 	plan := f.Note.plan
 	if f.Note.tmpl != nil {
@@ -110,8 +105,7 @@ func foreign(f *retry.Frame[logEntry]) bool {
 	return plan != nil && plan.Kind == rewrite.Unknown
 }
 
-// closeParts ends the logs of the discarded parts. It is called at the end of the transaction,
-// whoever ends it.
+// closeParts closes the logs of the discarded parts. Every end of a transaction calls it.
 func (sp *savepoints) closeParts() {
 	for _, part := range sp.parts {
 		part.Close()
@@ -119,14 +113,13 @@ func (sp *savepoints) closeParts() {
 	sp.parts = nil
 }
 
-// borrowWitness borrows a second backend beside that of the attempt, which has not begun; again is
-// false where the attempt is not made, for the reason in t.refusal. Where all are lent the first
-// is given back for a moment: of several that wait for a second one, each holding a first, nobody
-// would get any.
+// borrowWitness acquires a second backend before the attempt begins. If again is false there is no attempt, for the
+// reason in t.refusal. If all backends are lent, the session returns its own for a moment. Otherwise several sessions
+// could each hold one backend and wait forever for a second.
 func (s *session) borrowWitness() (again bool, err error) {
 	t := s.t
 	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
-		// The wait ends as Exhausted where nothing else has ended it: here it means that all are lent.
+		// Exhausted means here that all backends are lent.
 		own := s.park(nil)
 		again, err = s.borrowWith(s.borrowSoon)
 		s.witness = s.park(own)
@@ -147,8 +140,8 @@ func (s *session) borrowWitness() (again bool, err error) {
 	}
 }
 
-// rest lets others go first for a while: the backend that was given back is theirs then. The error
-// is what stops the turn. It is no pause of the replay's policy, which a return does not count in.
+// rest pauses after a backend was returned, so that another session gets it. The error is the reason to stop the turn.
+// The pause does not count for the replay's policy.
 func (s *session) rest(d time.Duration) error {
 	ctx, over := s.wait(time.Now().Add(d), lookEvery)
 	defer over()
@@ -159,8 +152,7 @@ func (s *session) rest(d time.Duration) error {
 	return nil
 }
 
-// borrowSoon is borrow for a witness: it waits for witnessWait, and no longer. The error is why
-// there is none: errWaitedEnough, or what stops the turn.
+// borrowSoon acquires a witness within witnessWait. The error is errWaitedEnough, or the reason to stop the turn.
 func (s *session) borrowSoon() (*reservoir.Conn, error) {
 	for {
 		ctx, over := s.wait(time.Now().Add(witnessWait), lookEvery)
@@ -181,9 +173,8 @@ func (s *session) borrowSoon() (*reservoir.Conn, error) {
 	}
 }
 
-// park has the session go on with another backend, or none, and returns the one that it had.
-// Cancels and alarms go to the new one. The caller keeps the other, and brings it back: nobody
-// else knows of it.
+// park changes the session's backend to b, which may be nil, and returns the earlier one. Cancels and deadlines then
+// apply to b. The caller must bring the earlier one back: no other reference to it exists.
 func (s *session) park(b *backend) (was *backend) {
 	was = s.b
 	s.mu.Lock()
@@ -195,8 +186,8 @@ func (s *session) park(b *backend) (was *backend) {
 	return was
 }
 
-// returnWitness gives the witness back, if there is one. One that stands in a transaction, since
-// the session ends in the middle of a part, is dropped.
+// returnWitness returns the witness, if there is one. It discards a witness in a transaction, which a session's end
+// within a part leaves.
 func (s *session) returnWitness() {
 	if s.witness == nil {
 		return
@@ -211,9 +202,8 @@ func (s *session) returnWitness() {
 	s.park(own)
 }
 
-// runParts runs the discarded parts once more, by the witness. It is called where the transaction
-// has answered all its settled turns once more, and whoever has asked it to stop is heeded before.
-// The attempt has failed where a part answers otherwise than it did.
+// runParts runs the discarded parts on the witness, after all settled turns of the transaction were replayed. A cancel
+// before it ends the attempt. If a part's answers differ, the attempt fails.
 func (s *session) runParts() error {
 	t := s.t
 	if len(s.tx.parts) == 0 {
@@ -233,7 +223,7 @@ func (s *session) runParts() error {
 	s.tx.whole = s.tx.log
 	own := s.park(s.witness)
 	s.witness = nil
-	// A server without row locks has nothing wait here; the client's own timeout counts, too.
+	// The bound matters only on servers with row locks. The client's own timeout counts too.
 	t.deadline = earlier(deadline, time.Now().Add(witnessTime))
 	s.alarmRead()
 	var err error
@@ -243,18 +233,18 @@ func (s *session) runParts() error {
 			break
 		}
 	}
-	if t.abandoned() { // the client has been told, and the transaction is closed
+	if t.abandoned() { // the client has its error, and the transaction is closed
 		s.park(own)
 		s.dropBackend(reservoir.Unclean)
 		return err
 	}
-	// The part's attempt is over, well or badly; the transaction's goes on, or fails as that did.
+	// The attempt of the parts is over. The transaction's attempt continues, or fails for the same reason.
 	s.witness = s.park(own)
 	s.tx.log, s.tx.whole = s.tx.whole, nil
 	ended := t.attempt
 	t.course, t.attempt = course, attempt
 	if t.deadline = deadline; ended.phase == aborting {
-		s.b.suspect = s.b.suspect || ended.refusal == retry.Cancelled // which of the two it has hit nobody knows
+		s.b.suspect = s.b.suspect || ended.refusal == retry.Cancelled // the cancel may have hit either backend
 		t.fail(ended.refusal)
 		t.pause, t.apart = ended.pause, ended.apart
 	}
@@ -262,8 +252,7 @@ func (s *session) runParts() error {
 	return err
 }
 
-// takeSnapshot has the server take the transaction's snapshot, if nothing has, and answer all that
-// it owes.
+// takeSnapshot makes the server take the transaction's snapshot, if it has not yet, and answer all pending requests.
 func (s *session) takeSnapshot() error {
 	const text = "SELECT 1 WHERE false"
 	plan := s.srv.planner.PlanIn([]byte(text), noNames)
@@ -280,10 +269,9 @@ func (s *session) takeSnapshot() error {
 	return s.closeUplink()
 }
 
-// runPart runs one part, whose log is the session's, and rolls it back. With nil the witness is
-// idle, or the attempt has failed. A witness that is lost fails the attempt. One that meets a change
-// of the schema knows it from then on, and runs the part again: of those that lie idle
-// the next would know it as little.
+// runPart runs one part, whose log is the session's, and rolls it back. After nil the witness is idle, or the attempt
+// has failed, as it does if the witness is lost. After a schema conflict the same witness runs the part again: it has
+// the new catalog now, and another idle backend may not.
 func (s *session) runPart() error {
 	for {
 		if err := s.tryPart(); err != nil || s.t.abandoned() {
@@ -304,7 +292,7 @@ func (s *session) runPart() error {
 	return nil
 }
 
-// tryPart is runPart, once.
+// tryPart runs one part once.
 func (s *session) tryPart() error {
 	t := s.t
 	s.tx.log.Rewind()
@@ -312,7 +300,7 @@ func (s *session) tryPart() error {
 	t.course, t.undos = course{outcome: outcome.At(block.At('I'))}, nil
 	done, err := s.replan()
 	if !done && err == nil {
-		if s.tx.begin != nil { // else it is a frame of the log
+		if s.tx.begin != nil { // else BEGIN is a frame of the log
 			s.deferredBegin = s.tx.begin
 			s.sendBegin()
 		}
@@ -333,7 +321,7 @@ func (s *session) tryPart() error {
 		diff := s.tx.log.Difference()
 		t.apart = &apart{diff: diff, drew: s.drewAgain(diff)}
 	}
-	// Its end is that of an attempt that has failed: the rest is read, and ROLLBACK follows.
+	// A part ends like a failed attempt: the remaining answers are read, then ROLLBACK.
 	phase, refusal := t.phase, t.refusal
 	t.phase = aborting
 	if err := s.abortAttempt(); err != nil || t.abandoned() {
@@ -350,7 +338,7 @@ func (s *session) tryPart() error {
 	return nil
 }
 
-// apart is how a discarded part has answered otherwise than it did; see drewAgain.
+// apart describes how a discarded part's answers differ from the first ones; see drewAgain.
 type apart struct {
 	diff retry.Difference
 	drew bool

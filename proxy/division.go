@@ -12,12 +12,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What becomes of each statement of a string (strung.go), by what those before it, and for resets those
-// behind it, will have done.
+// This file decides who answers each statement of a multi-statement query (strung.go). Earlier statements of the query
+// decide for later ones; for resets, later ones decide too.
 
-// divide says which statements of a string are answered here, as things will stand when
-// their turn comes; nil when none is. Nothing is changed: the effects come with the answers
-// (strungReply).
+// divide returns which statements of a multi-statement query Sluice answers, by the session's state before each; nil if
+// the server answers all. divide changes nothing: effects come with the answers (strungReply).
 func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
 	d := division{s: s, plan: plan, sql: sql, stands: s.position(), places: make([]place, len(plan.Statements)), prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
 	d.ends = d.stands.Ends()
@@ -38,8 +37,7 @@ func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
 		}
 		d.follow(&plan.Statements[i], &d.places[i])
 	}
-	// Only the whole string tells which resets have a statement of the server's behind
-	// them.
+	// Resets depend on later statements, so they are decided last.
 	d.resets()
 	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" || p.told != nil || p.warn }) {
 		return nil
@@ -47,45 +45,44 @@ func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
 	return &strung{plan, d.places}
 }
 
-// division follows a session through a string: what earlier statements of the string will
-// have done, as far as it decides for later ones.
+// division tracks a session's state through a multi-statement query, as far as earlier statements decide for later
+// ones.
 type division struct {
 	s      *session
 	plan   *rewrite.Plan
 	sql    []byte
 	places []place
-	at     int // of the statement at hand
-	// stands is how the session stands in front of it, and ends counts the ends in front of the string.
+	at     int // index of the current statement
+	// stands is the session's block before the current statement, ends the count of ended blocks before the query.
 	stands block.Block
 	ends   uint32
-	// folds counts the statements behind a BEGIN whose modes have gone into it.
+	// folds counts the SET TRANSACTION statements whose modes were moved into an earlier BEGIN.
 	folds int
-	// prepares: statements may have been prepared in SQL.
+	// prepares is set if statements may have been prepared in SQL (PREPARE).
 	prepares bool
-	prepared bool // in this string
-	// gone are statements that were deallocated; all of them when everything is.
+	prepared bool // by a statement of this query
+	// gone lists statements that were deallocated. everything is set after DEALLOCATE ALL.
 	gone       []string
 	everything bool
-	set        []string // kept settings that were set, in this transaction
-	unsure     []string // that were set in one before
-	// blocked are the statements that stand in a block, or behind a change of
-	// settings in the same transaction: no reset of settings is answered there.
+	set        []string // ignored settings that this transaction has set
+	unsure     []string // those that an earlier transaction of the query has set
+	// blocked is set for each statement in a block, or after a change of settings in its transaction. Sluice answers no
+	// reset of settings there.
 	blocked []bool
 	changed bool
-	// roled: a statement before it sets another role.
+	// roled is set once a statement sets another role.
 	roled bool
 }
 
-// open reports whether the statement at hand stands in a block that the client has begun.
+// open reports whether the current statement is in a block that the client has begun.
 func (d *division) open() bool { return d.stands.In() && !d.s.t.ownTx.on }
 
-// behind reports whether it stands in a block, or in the transaction of a pipeline that the string is a part of.
+// behind reports whether the current statement is in a block, or in the implicit transaction of a pipeline.
 func (d *division) behind() bool {
 	return d.stands.In() || d.s.t.touched && d.stands.Ends() == d.ends
 }
 
-// The following decide for one statement, by what those before it will have done. The zero place is a
-// statement for the server.
+// Each of the following methods decides for one statement. The zero place means that the server answers.
 
 // server decides for a statement that the server runs.
 func (d *division) server(st *rewrite.Statement) place {
@@ -95,10 +92,10 @@ func (d *division) server(st *rewrite.Statement) place {
 	return place{}
 }
 
-// answered is the place of a statement that is done here.
+// answered decides for a statement that Sluice always answers.
 func answered(*division, *rewrite.Statement) place { return place{here: true} }
 
-// closesAll decides for CLOSE ALL. Portals that are open may end with the query.
+// closesAll decides for CLOSE ALL. It is refused if open portals may end with the query.
 func (d *division) closesAll(*rewrite.Statement) place {
 	if len(d.s.portals) > 0 && (d.s.inBlock() || d.mayBegin()) {
 		return place{err: errPortalsOpen}
@@ -106,7 +103,7 @@ func (d *division) closesAll(*rewrite.Statement) place {
 	return place{here: true}
 }
 
-// executes decides for EXECUTE of a name that may be Sluice's.
+// executes decides for EXECUTE. A name that only Sluice uses does not exist for the client.
 func (d *division) executes(st *rewrite.Statement) place {
 	s := d.s
 	if st.Asks == nil && (!s.pinned && !d.prepared || s.b != nil && s.b.prepared.holds(st.Executes)) {
@@ -115,7 +112,7 @@ func (d *division) executes(st *rewrite.Statement) place {
 	return d.server(st)
 }
 
-// sets decides for SET and RESET. Where the server makes the change, a level that is taken for less is warned of.
+// sets decides for SET and RESET. If the server makes the change, a weakened isolation level draws a warning.
 func (d *division) sets(st *rewrite.Statement) place {
 	if d.s.answersSetting(st) && !(d.roled && resetsRole(st)) {
 		return d.changes(st)
@@ -123,8 +120,8 @@ func (d *division) sets(st *rewrite.Statement) place {
 	return place{warn: st.Weakened}
 }
 
-// configures decides for set_config. One call that the server gets as a SET has a row of Sluice's, whose
-// value does not depend on what stands before it.
+// configures decides for set_config. For a single call that the server gets as a SET, Sluice makes the row. The row's
+// value does not depend on earlier statements.
 func (d *division) configures(st *rewrite.Statement) place {
 	if d.s.answersSetting(st) && !(d.roled && resetsRole(st)) {
 		return d.changes(st)
@@ -143,7 +140,7 @@ func (d *division) begins(st *rewrite.Statement) place {
 	return place{warn: st.Weakened}
 }
 
-// setsModes decides for SET TRANSACTION, whose modes may be in the BEGIN in front of it.
+// setsModes decides for SET TRANSACTION, whose modes may have been moved into the BEGIN before it.
 func (d *division) setsModes(st *rewrite.Statement) place {
 	if d.folds > 0 {
 		d.folds--
@@ -152,15 +149,14 @@ func (d *division) setsModes(st *rewrite.Statement) place {
 	return place{warn: st.Weakened}
 }
 
-// begin decides for the BEGIN of a block, which is sent with the modes that it gets by the client's
-// settings, or by SET TRANSACTION directly behind it: DSQL has them nowhere else. Of several the last
-// counts. Each of them is answered at its place, and a SET TRANSACTION elsewhere is the server's to
-// refuse.
+// begin decides for the BEGIN of a block. It is sent with the modes of the client's settings, or of SET TRANSACTIONs
+// directly after it: DSQL accepts modes only there. The last one counts, and each is answered in its place. The server
+// refuses a SET TRANSACTION elsewhere.
 func (d *division) begin(st *rewrite.Statement) place {
 	p := place{warn: st.Weakened}
 	modes := rewrite.Transaction{ReadOnly: d.mode() == readOnly && saysNoMode(&st.Tx)}
 	if !st.Tx.Deferrable && st.Tx.Isolation != rewrite.Serializable {
-		late := d.at > 0 || d.s.t.touched || d.s.t.ranLocal // for READ WRITE, as PostgreSQL has it
+		late := d.at > 0 || d.s.t.touched || d.s.t.ranLocal // for READ WRITE, as in PostgreSQL
 		for i := d.at + 1; i < len(d.places) && d.s.foldsModes(&d.plan.Statements[i]) && !(late && d.plan.Statements[i].Tx.ReadWrite); i++ {
 			modes = d.plan.Statements[i].Tx
 			d.folds++
@@ -179,8 +175,8 @@ func (d *division) begin(st *rewrite.Statement) place {
 	return p
 }
 
-// checksTables decides for LOCK TABLE, which PostgreSQL takes in a block only; several statements are one. The
-// query in its place is the plan's, and its rows are masked as ever (maskedReply).
+// checksTables decides for LOCK TABLE, which needs a block as in PostgreSQL, or other statements beside it. The plan
+// has a query in its place, whose rows the client does not get (maskedReply).
 func (d *division) checksTables(*rewrite.Statement) place {
 	if len(d.places) == 1 && !d.behind() {
 		return place{err: errLockOutside}
@@ -188,8 +184,8 @@ func (d *division) checksTables(*rewrite.Statement) place {
 	return place{}
 }
 
-// changes decides for changes of settings that are Sluice's to make. They are made when their turn
-// comes, but a value that is none fails the string where it stands.
+// changes decides for changes of settings that Sluice makes. They are made at their place in the query. An invalid
+// value fails the query at that place.
 func (d *division) changes(st *rewrite.Statement) place {
 	for i := range st.Changes {
 		if err := d.change(&st.Changes[i]); err != nil {
@@ -199,9 +195,8 @@ func (d *division) changes(st *rewrite.Statement) place {
 	return place{here: true}
 }
 
-// change is the error of a change of settings that is Sluice's to make; nil for one that will be
-// made. A choice is looked at here and made when its turn comes: behind frames of a group it stands
-// alone in its string, and nothing comes between.
+// change returns the error of a change of settings that Sluice would make. A choice is checked here and made in its
+// place. In a pipeline it is the query's only statement, so that nothing comes between.
 func (d *division) change(c *rewrite.Change) *wire.Error {
 	var err error
 	switch {
@@ -218,8 +213,8 @@ func (d *division) change(c *rewrite.Change) *wire.Error {
 	return bad
 }
 
-// placeOfLock decides for an advisory lock. A single one comes here behind frames that no Sync has ended,
-// where it cannot be taken.
+// placeOfLock decides for an advisory lock. A single lock call gets here only in an open Sync group, where no lock can
+// be taken.
 func placeOfLock(_ *division, st *rewrite.Statement) place {
 	if st.Advisory.Verb != rewrite.UnlockAllAdvisory {
 		return place{err: errLockInBlock}
@@ -227,8 +222,8 @@ func placeOfLock(_ *division, st *rewrite.Statement) place {
 	return place{here: true}
 }
 
-// discard decides for DISCARD ALL, which PostgreSQL refuses in a string of several: such a
-// string is a transaction.
+// discard decides for DISCARD ALL. As in PostgreSQL it is refused beside other statements, since these are one
+// transaction.
 func (d *division) discard(st *rewrite.Statement) place {
 	switch err := d.s.discardFails(st); {
 	case len(d.places) > 1 || !d.s.answersDiscard(st):
@@ -239,8 +234,8 @@ func (d *division) discard(st *rewrite.Statement) place {
 	return place{here: true}
 }
 
-// ask decides for a statement that asks the server for settings. One that has another value
-// here, or will have, is refused: the server would tell its own.
+// ask decides for a query that reads settings from the server. It is refused if Sluice has another value, or will have:
+// the server would return its own.
 func (d *division) ask(st *rewrite.Statement) place {
 	for _, name := range st.Asks {
 		if d.tellsMode(name) || d.s.settings.Misleads(name) || d.s.settings.Keeps(name) && slices.Contains(d.set, name) {
@@ -250,9 +245,8 @@ func (d *division) ask(st *rewrite.Statement) place {
 	return place{}
 }
 
-// deallocates decides for DEALLOCATE of one statement: of the client's by the protocol, of
-// its own in SQL at the server, and of nobody's. Names of Sluice's own are nobody's to the
-// client.
+// deallocates decides for DEALLOCATE of one name. Sluice has the names prepared by the protocol, the server those of
+// PREPARE. Names that Sluice itself uses on the server do not exist for the client.
 func (d *division) deallocates(st *rewrite.Statement) place {
 	s, name := d.s, st.Deallocate
 	switch {
@@ -267,15 +261,13 @@ func (d *division) deallocates(st *rewrite.Statement) place {
 // deallocatesAll decides for DEALLOCATE ALL.
 func (d *division) deallocatesAll(*rewrite.Statement) place { return place{here: !d.prepares} }
 
-// mayBegin reports whether the string may leave a block behind, in which portals would stay
-// open.
+// mayBegin reports whether the query may leave a block open, in which portals would stay open.
 func (d *division) mayBegin() bool {
 	return d.plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }
 
-// show decides for SHOW of a setting. A setting that is ignored, and set in an earlier
-// transaction of the string, has a value that depends on how that transaction ends: then
-// SHOW is refused.
+// show decides for SHOW. It is refused for an ignored setting that an earlier transaction of the query has set: the
+// value depends on whether that transaction commits.
 func (d *division) show(st *rewrite.Statement) place {
 	name := st.Show
 	how := d.s.srv.treat.Of(name)
@@ -291,7 +283,7 @@ func (d *division) show(st *rewrite.Statement) place {
 	return place{}
 }
 
-// mode is how the statement's transaction has begun, as far as Sluice has to see to it.
+// mode returns the mode of the current statement's transaction, where Sluice must enforce it.
 func (d *division) mode() txMode {
 	if d.open() {
 		return readWrite
@@ -299,12 +291,12 @@ func (d *division) mode() txMode {
 	return d.s.t.mode
 }
 
-// tellsMode is session.tellsMode for a statement of the string.
+// tellsMode reports whether Sluice answers SHOW transaction_read_only with on, for the current statement.
 func (d *division) tellsMode(name string) bool {
 	return name == transactionReadOnly && d.s.t.mode == readOnly && !d.open()
 }
 
-// follow notes what a statement changes for those behind it.
+// follow records the effects of a statement for later ones.
 func (d *division) follow(st *rewrite.Statement, p *place) {
 	if d.stands.Step(st) != block.GoesOn {
 		d.changed = false
@@ -329,10 +321,9 @@ func (d *division) follow(st *rewrite.Statement, p *place) {
 	}
 }
 
-// resets decides for RESET of what the server knows: it is answered here where no server's
-// statement follows, or where there is nothing to reset; else it must return to the
-// client's startup value, not the server's. It goes through the string from its end, since
-// what follows decides.
+// resets decides for RESET of settings that the server has. Sluice answers it if no statement of the server follows, or
+// if there is nothing to reset. Otherwise it becomes a SET of the client's startup value, since the server's RESET
+// restores its own. The loop runs backwards, because later statements decide.
 func (d *division) resets() {
 	s, follows := d.s, false
 	clean := !s.pinned && !s.t.touched && len(s.settings.Staged.Changes) == 0
@@ -356,7 +347,7 @@ func (d *division) resets() {
 	}
 }
 
-// changedBefore reports whether a server's statement before may change settings.
+// changedBefore reports whether the server runs an earlier statement that may change settings.
 func (d *division) changedBefore(i int) bool {
 	for n := range i {
 		if k := d.plan.Statements[n].Kind; !d.places[n].ours() && (k == rewrite.Setting || k > rewrite.Control) {
@@ -366,8 +357,7 @@ func (d *division) changedBefore(i int) bool {
 	return false
 }
 
-// resetsOnly reports whether all that a statement does is to reset settings that the server
-// knows.
+// resetsOnly reports whether a statement only resets settings that the server has.
 func (s *session) resetsOnly(st *rewrite.Statement) bool {
 	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
 		return false
@@ -381,7 +371,7 @@ func (s *session) resetsOnly(st *rewrite.Statement) bool {
 	return true
 }
 
-// errUnsure is a setting whose value depends on what becomes of a transaction.
+// errUnsure is the error of SHOW for a setting whose value depends on an unfinished transaction.
 func errUnsure(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the value of \"" + name + "\" is not known at this place of a string of statements",
 		Hint: "Send SHOW " + name + " by itself."}
