@@ -8,28 +8,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What a session that holds advisory locks may send, and what goes with it.
+// This file decides what a session that holds advisory locks may send, and guards each of its transactions.
 //
-// In front of every statement that writes go two queries (advisory.Fence), in the same transaction:
-// one reads the rows of the locks FOR KEY SHARE, and one fails where they are gone. They go as
-// frames of the extended protocol without a Sync, which the log of the transaction has too. Whoever
-// takes a lock over deletes its row: so either the transaction or the takeover fails at COMMIT. A
-// transaction that is run again begins with the fence again, which fails if the lock is gone.
+// A fence precedes each write, in the same transaction (advisory.Fence). Its first query reads the rows of the locks
+// FOR KEY SHARE, and its second fails if a row is gone. Both are frames of the extended protocol without a Sync, and
+// are in the transaction's log. A session that takes a lock over deletes the row, so that either its own COMMIT or the
+// writer's COMMIT fails. A replay starts with the fence, which fails if the lock is gone.
 //
-// Nothing conflicts with DDL. In front of it, of each of Sluice's own statements, and of the end
-// of a transaction that has DDL, others are promised a longer lease (sessionLocks.promise).
+// Nothing conflicts with DDL. Sluice therefore renews the locks with a longer lease before DDL, and before the end of a
+// transaction with DDL (sessionLocks.promise).
 //
-// A text that nobody has read may be either, and is refused; so is a string of several
-// transactions, of which the fence would hold for the first only.
+// An unparsed text may be DDL or a write, and is refused. A multi-statement query of several transactions is refused
+// too, since the fence would protect only the first of them.
 //
-// Reads go as they are, and so does all in a transaction that is READ ONLY: what is read
-// commits nothing. So a session that has lost a lock may read on
-// until its Sluice has noticed, which takes a third of a lease at the most.
+// Reads and READ ONLY transactions need no fence, since they commit nothing. A session that has lost a lock may
+// therefore read until its Sluice notices, after a third of a lease at most.
 //
-// What remains is a process that is stopped behind the look at its clock and in front of the first
-// byte of DDL, for longer than both leases together, and a network that delivers DDL that late.
+// Two risks remain for DDL. The process may stop between its check of the clock and the first byte of DDL, for longer
+// than both leases together. The network may deliver DDL that late.
 
-// fencePortal is the portal of the fence. Names that begin so are no client's.
+// fencePortal is the portal of the fence. Clients cannot use names with this prefix.
 const fencePortal = rewrite.RelayName + "fence"
 
 var (
@@ -44,17 +42,16 @@ var (
 		Detail: "Sluice runs such a write between BEGIN and COMMIT of its own, to check it against the lock (" + rewrite.AdvisoryKey + ").", Hint: "Send a Sync behind the write."}
 )
 
-// holdsLocks reports whether the session holds advisory locks, as its client believes: one that is
-// given up in the middle of DDL, and is still there, is none.
+// holdsLocks reports whether the client believes that it holds advisory locks. Locks that are released only after the
+// current DDL do not count.
 func (s *session) holdsLocks() bool { return s.advisory != nil && len(s.advisory.times) > 0 }
 
-// locksLost reports whether one of them is another's: the goroutine that renews them has found so,
-// or a fence.
+// locksLost reports whether another session has taken over one of the session's locks, as a renewal or a fence has
+// found.
 func (s *session) locksLost() bool { return s.advisory != nil && s.advisory.lost.Load() }
 
-// locksDDL reports whether a transaction is open that has DDL, under a lock: what it does takes hold
-// at its end, which may be sent much later, by a client that thinks in between. Outside of a block
-// that is the Sync of a group.
+// locksDDL reports whether the session holds locks and a transaction with DDL is open. Its DDL takes effect at its end,
+// which the client may send much later. Outside a block the end is the group's Sync.
 func (s *session) locksDDL() bool {
 	if !s.holdsLocks() {
 		return false
@@ -63,10 +60,9 @@ func (s *session) locksDDL() bool {
 	return ddl
 }
 
-// underLock is called in front of a text of that plan: an error is for the client, who must not
-// have it run. DDL is promised to others, and so is the end of a transaction that has some, since
-// what it does takes hold then. In a failed block nothing is looked at: the server refuses what
-// does not end it.
+// underLock must be called before a text with the given plan is sent. The error is for the client: the text must not
+// run. Before DDL, and before the end of a transaction with DDL, underLock extends the leases. In a failed block it
+// checks nothing, since the server refuses all but the block's end.
 func (s *session) underLock(plan *rewrite.Plan) error {
 	if !s.holdsLocks() || s.status() == 'E' && !goesOnBehind(plan) {
 		return nil
@@ -88,8 +84,8 @@ func (s *session) underLock(plan *rewrite.Plan) error {
 	return nil
 }
 
-// readyFor has a backend that a portal of that plan may be run on. What it needs of the session's
-// locks is looked at again: it may have been bound long ago.
+// readyFor borrows a backend on which a portal with the given plan may run. It checks the session's locks again, since
+// the portal may have been bound long ago.
 func (s *session) readyFor(plan *rewrite.Plan) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -97,10 +93,9 @@ func (s *session) readyFor(plan *rewrite.Plan) error {
 	return s.underLock(plan)
 }
 
-// promiseDDL has the leases be long enough for DDL that is sent now. A session without locks
-// promises nothing. Where the promise was made a moment ago, for the statement before, the server
-// is not asked again. An error is for the client: the statement was not sent. The turn may have a
-// backend that answers meanwhile, which is read behind it.
+// promiseDDL extends the leases of the session's locks for DDL that is sent next. It asks the server only if the last
+// extension is not recent. The error is for the client, and the statement must not be sent. Answers that the turn's
+// backend sends meanwhile are read later.
 func (s *session) promiseDDL() error {
 	if !s.holdsLocks() {
 		return nil
@@ -130,22 +125,19 @@ func (s *session) promiseDDL() error {
 	return told
 }
 
-// goesOnBehind reports whether a text that is sent in a failed block may do something: it ends the block
-// and has more behind that, or nobody has read it.
+// goesOnBehind reports whether a text that is sent in a failed block may have an effect. That is so if it ends the
+// block and has more statements, or if it is unparsed.
 func goesOnBehind(plan *rewrite.Plan) bool {
 	return plan.Kind == rewrite.Unknown || len(plan.Statements) > 1 && endsBlock(plan.Statements[0].Tx.Verb)
 }
 
-// fenced puts the fence in front of a text of that plan, where it may write. The backend is lent. It
-// is put in front of every such text, not only of the first of a transaction: where transactions
-// begin and end in the middle of a group, nobody has to follow that. The server is asked for no
-// round trip by it, and the session none that the text itself does not make.
+// fenced sends the fence before a text that may write. The backend is lent. Not only a transaction's first text gets a
+// fence, since Sluice does not follow where transactions begin within a group. The fence adds no round trip.
 func (s *session) fenced(plan *rewrite.Plan) error {
 	if !s.holdsLocks() || s.b.status == 'E' && !goesOnBehind(plan) {
 		return nil
 	}
-	// What only may write goes without one where the server keeps the transaction to reading: it would refuse
-	// the fence.
+	// In a READ ONLY transaction the server would refuse the fence, and refuses all writes anyway.
 	if s.keptToReading() {
 		return nil
 	}
@@ -153,7 +145,7 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 	case plan.Kind >= rewrite.Write:
 	case s.inBlock() && !s.srv.reads():
 		plan = plan.AsWrite()
-	default: // a string with settings or ends of transactions may hold a read that writes
+	default: // a multi-statement query may have a read that writes, beside SET or COMMIT
 		var err error
 		if plan, err = s.judged(plan); err != nil {
 			return err
@@ -190,8 +182,8 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 	return nil
 }
 
-// admitAgain is underLock and fenced for a plan that takes the place of the one that was admitted: it may be of
-// another kind. The backend is lent, and has been sent nothing of the text. Errors are those of both.
+// admitAgain calls underLock and fenced for a plan that replaces the admitted one and may be of another kind. The
+// backend is lent, and nothing of the text was sent yet.
 func (s *session) admitAgain(plan *rewrite.Plan) error {
 	if err := s.underLock(plan); err != nil {
 		return err
@@ -199,19 +191,17 @@ func (s *session) admitAgain(plan *rewrite.Plan) error {
 	return s.fenced(plan)
 }
 
-// controls reports whether a text has a statement that opens or ends a block, or is about one.
+// controls reports whether a text has a transaction control statement, such as BEGIN, COMMIT or SAVEPOINT.
 func controls(plan *rewrite.Plan) bool {
 	return plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
 }
 
-// fencePlan is that of the fence, which is nothing to the outcome of the client's transaction: it
-// changes no row, and stands in front of what does.
+// fencePlan is the plan of the fence's queries. As a read it does not affect the outcome of the client's transaction.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
-// sendOwn sends one query of the fence, or the BEGIN in front of it, by a portal with a name: the
-// unnamed one may be the client's. It is closed at once, since the next fence of the transaction
-// needs the name. Its answers are for nobody; the error of a fence that checks is told as
-// errLockLost. run is the log's entry of its Execute.
+// sendOwn sends one query of the fence, or the BEGIN before it, by a named portal. The client may use the unnamed one.
+// The portal is closed at once, since the next fence needs its name. The client sees no answers, but gets errLockLost
+// if the check fails. run is the log entry of the Execute.
 func (s *session) sendOwn(tmpl *template, run logEntry) {
 	st := s.prepare(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
@@ -236,15 +226,15 @@ func (s *session) sendOwn(tmpl *template, run logEntry) {
 	s.add(end)
 }
 
-// fenceRow reports whether a row that comes now is one of a fence, or answers askTime: no row that a client is
-// told belongs to a frame whose answer is swallowed.
+// fenceRow reports whether the next row belongs to a fence or to askTime. Sluice reads such rows, and the client does
+// not get them.
 func (t *turn) fenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
 
-// fenceChecks is the answer to a query of the fence that checks the session's locks.
+// fenceChecks handles the answer to the fence's query that checks the session's locks.
 type fenceChecks struct{ *expected }
 
-// fails has the client get an error of its own where the server's says that a lock is gone. The fence divides
-// by nothing else: whatever other error it has (a conflict, a table that was dropped) is what it is.
+// fails replaces the server's error by errLockLost if the check failed, which shows as a division by zero. All other
+// errors, such as conflicts, pass.
 func (fenceChecks) fails(s *session, _ *owed, payload []byte) *answer.Error {
 	if string(retry.Field(payload, 'C')) != advisory.FenceCode {
 		return nil
@@ -253,9 +243,9 @@ func (fenceChecks) fails(s *session, _ *owed, payload []byte) *answer.Error {
 	return &answer.Error{Instead: s.partlyRefused(errLockLost).Append(nil), Final: true}
 }
 
-// mayRunAgain reports whether a transaction of a session with locks may be run again: its locks
-// are its own, and others know of the DDL in it, for which the promise is made anew: pauses lie
-// between two attempts. A transaction without DDL is judged by its fence.
+// mayRunAgain reports whether a transaction of a session with locks may be replayed. Its locks must not be lost. For a
+// transaction with DDL the leases are extended again, since pauses lie between attempts. Other transactions have a
+// fence.
 func (s *session) mayRunAgain() bool {
 	if !s.holdsLocks() {
 		return true

@@ -16,37 +16,34 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Advisory locks of a session (rewrite.Advisory), which are rows of a table with a lease, as
-// package advisory has it. perform (local.go) calls runAdvisory; lockcall.go has the arguments
-// and the answers, lockkeeper.go the rows, lockfence.go what a session that holds some may send.
+// This file takes and releases a session's advisory locks (rewrite.Advisory). Each lock is a table row with a lease:
+// see package advisory. perform (local.go) calls runAdvisory. lockcall.go has arguments and answers, lockkeeper.go the
+// rows, lockfence.go what a session with locks may send.
 //
-// A lock is taken on a backend of its own, also where the session has one: so it needs no pin,
-// and stays through rollbacks, as in PostgreSQL. It is not taken within a transaction that the
-// server has begun: that one would not see the row of the lock (lockfence.go). A BEGIN that is
-// held back is no such transaction, and a lock behind it is fine.
+// Locks are taken on a separate backend, even if the session has one. A lock therefore needs no pin and survives
+// rollbacks, as in PostgreSQL. No lock can be taken in a transaction that the server has begun, which would not see the
+// lock's row (lockfence.go). A lock after a BEGIN that Sluice has not sent yet is possible.
 //
-// A session counts how often it has taken a lock, and gives it up with the last: as PostgreSQL
-// does, and without a word to the server for the others. DISCARD ALL and the session's end give
-// all up. What a client is told of a lock is true at that moment; what is promised of it is the
-// business of lockfence.go.
+// As in PostgreSQL, a session counts how often it took a lock, and releases the row with the last unlock. DISCARD ALL
+// and the session's end release all locks. An answer about a lock is true when it is sent. lockfence.go protects later
+// writes.
 //
-// Whoever waits looks at the row again and again, not in step with others: there is nothing that a
-// cluster would wake a waiting session by. Of those of one process the first in the line looks.
+// Waiting sessions poll the row at irregular intervals, since a cluster cannot wake them. In one process only the first
+// of the waiting sessions polls.
 
-// lockPause is the pause in front of another look where the last one has failed, or another was
-// faster. Of a lock that somebody holds advisory.Patience says how long it is.
+// lockPause is the pause after a look failed or another session was faster. While somebody holds the lock,
+// advisory.Patience sets the pause.
 const lockPause = 50 * time.Millisecond
 
-// runAdvisory does what a statement says of the lock of a key, nil for NULL; ok is what a function
-// of type boolean returns. notices go in front of the answer. An error is for the client, or the
-// session's end.
+// runAdvisory runs a statement on the lock with the given key; nil stands for NULL. ok is the result of a boolean
+// function. notices precede the answer. The error is for the client, or ends the session.
 func (s *session) runAdvisory(a *rewrite.Advisory, key []int64) (ok bool, notices [][]byte, err error) {
 	switch {
 	case a.Verb == rewrite.UnlockAllAdvisory:
 		s.unlockAll()
 		return true, nil, nil
 	case key == nil:
-		return false, nil, nil // the functions are strict
+		return false, nil, nil // the functions return NULL for NULL
 	}
 	name := advisory.NameOf(s.inSchema, key)
 	if a.Verb == rewrite.UnlockAdvisory {
@@ -62,10 +59,9 @@ func (s *session) runAdvisory(a *rewrite.Advisory, key []int64) (ok bool, notice
 	return ok, notices, err
 }
 
-// lockAdvisory takes a lock by its name in the table. One that others hold is waited for where waits
-// says so; else ok is false.
-// One that the session holds already is counted once more, also inside a transaction. One that was
-// given up inside a transaction with DDL, and is therefore still there, is kept.
+// lockAdvisory takes the lock with the given name in the table. If others hold it, lockAdvisory waits if waits is set;
+// otherwise ok is false. A lock that the session already holds is only counted, even in a transaction. A lock that is
+// about to be released after DDL is taken again without the table.
 func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
 	if s.advisory != nil && s.advisory.times[name] > 0 {
 		s.advisory.times[name]++
@@ -99,14 +95,14 @@ func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
 	return true, nil
 }
 
-// errLockInBlock refuses a lock within a transaction that the server has begun.
+// errLockInBlock refuses to take a lock in a transaction that the server has begun.
 var errLockInBlock = &wire.Error{Code: retry.StateUnsupported, Message: "an advisory lock cannot be taken within a transaction that has begun",
 	Detail: "Sluice keeps the lock as a row (" + rewrite.AdvisoryKey + "), which a transaction that began before would not see.",
 	Hint:   "Take the lock before BEGIN, or as the first statement behind it; in a pipeline, in front of all other statements."}
 
-// awaitLock takes a lock; ok is false where it is another's and nobody waits. Cancel, timeouts,
-// lock_timeout and the client's end end a wait. A lock that was taken at the same moment is kept:
-// the client is told that it has it, and its cancel comes late, as it may in PostgreSQL.
+// awaitLock takes a lock. ok is false if another session has it and waits is false. A cancel, timeouts, lock_timeout
+// and the client's leaving end the wait. If the lock is taken in the same moment as a cancel, the cancel is too late,
+// as may happen in PostgreSQL.
 func (s *session) awaitLock(name string, waits bool) (h advisory.Holder, ok bool, err error) {
 	var limit time.Time
 	if d := s.lockTimeout(); d > 0 && waits {
@@ -121,7 +117,7 @@ func (s *session) awaitLock(name string, waits bool) (h advisory.Holder, ok bool
 		ended = s.waited(ctx)
 	}
 	over()
-	if tick&1 == 0 { // the turn may be answered without a backend
+	if tick&1 == 0 { // the turn may end without borrowing a backend
 		s.tick.Store((tick | 1) + 1)
 	}
 	if ok {
@@ -137,8 +133,8 @@ func (s *session) awaitLock(name string, waits bool) (h advisory.Holder, ok bool
 	return h, false, lockError(err)
 }
 
-// lockTimeout is the client's lock_timeout; 0: none. Where the server keeps that setting, nobody here
-// knows it: a cluster takes none.
+// lockTimeout returns the client's lock_timeout, or 0 for none. Clusters do not support the setting: 0 if only the
+// server knows it.
 func (s *session) lockTimeout() time.Duration {
 	const name = "lock_timeout"
 	if !s.settings.Shows(name) {
@@ -158,11 +154,11 @@ var (
 		Hint:   "Connect again and take the lock; look at what was done meanwhile. The time is " + rewrite.AdvisoryKey + "_lease."}
 )
 
-// errLockGone ends a session that has lost a lock: as in PostgreSQL, that goes with its connection.
+// errLockGone ends a session that has lost a lock. In PostgreSQL too, a lock is lost only with its connection.
 var errLockGone = &wire.Error{Fatal: true, Code: "08006", Message: errLockLost.Message, Detail: "Its lease ran out before Sluice could renew it.", Hint: errLockLost.Hint}
 
-// lockError is what a client is told of an error that the table's statements had: the server's, such
-// as a right that is missing, with its own SQLSTATE, and else that there is no backend.
+// lockError turns an error of a statement on the lock table into one for the client. An error of the server, such as a
+// missing privilege, retains its SQLSTATE. Any other error becomes errNoBackend.
 func lockError(err error) error {
 	if r, ok := errors.AsType[*refusedError](err); ok {
 		return &wire.Error{Code: r.code, Message: "the table of advisory locks cannot be used: " + r.message, Hint: "See " + advisory.Table + "."}
@@ -173,25 +169,21 @@ func lockError(err error) error {
 	return errNoBackend(err)
 }
 
-// lockWait is an attempt to have a lock, from the client's statement to its answer. It does not know
-// its session, so that nothing of it is touched while others look for its client.
+// lockWait is one attempt to take a lock. It has no reference to its session, which other goroutines use meanwhile.
 type lockWait struct {
 	srv         *Server
 	name, owner string
 	waits       bool
-	// doubted: the lock may be taken, and sent is when that was asked for first.
+	// doubted: an unanswered statement may have taken the lock. sent is when the first such statement was sent.
 	doubted bool
 	sent    time.Duration
 }
 
-// run looks at the lock until it is taken, or until ctx ends. A statement without an answer is
-// followed by a look: its row has an owner that is nobody else's. Such a lock counts from the
-// moment before the first statement that may have taken it, and is in doubt until it is renewed.
-// Whoever does not wait has one look at a lock that is another's, and as many as it takes at one
-// that is nobody's.
+// run polls the lock until it is taken or ctx ends. After a statement without an answer it reads the row, whose owner
+// is unique to this attempt. The lease then counts from before that statement, and is in doubt until renewed. If waits
+// is false, run stops when another session has the lock, but tries again while nobody has it.
 //
-// A look that has no backend, or loses it, tells nothing, and there is another: the wait ends with
-// such an error only where looks have failed for lockEnd.
+// A look without a backend is repeated. Its error ends the wait only if looks have failed for lockEnd.
 func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err error) {
 	if w.waits {
 		leave, err := w.srv.locks.queue.Join(ctx, w.name)
@@ -201,7 +193,7 @@ func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err err
 		defer leave()
 	}
 	var pace advisory.Patience
-	var failing time.Time // since when looks fail; zero: the last one did not
+	var failing time.Time // when looks began to fail; zero: the last one succeeded
 	for {
 		h, ok, pause, err := w.look(ctx, &pace)
 		switch {
@@ -228,8 +220,8 @@ func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err err
 	}
 }
 
-// look looks at the lock once, and takes it where it is nobody's, or its owner's lease has run out.
-// Where neither took place, pause is how long the next look has to wait; below zero there is none.
+// look reads the row once, and takes the lock if nobody has it or its owner's lease is over. If it does neither, pause
+// is the time before the next look, or below zero if none should follow.
 func (w *lockWait) look(ctx context.Context, pace *advisory.Patience) (h advisory.Holder, ok bool, pause time.Duration, err error) {
 	asked := w.srv.locks.clock()
 	row, err := w.srv.lookAtLock(ctx, w.name)
@@ -258,21 +250,18 @@ func (w *lockWait) look(ctx context.Context, pace *advisory.Patience) (h advisor
 	return h, ok, lockPause, err
 }
 
-// unheard reports whether an error is none of the server's: what was asked may be asked again. A
-// refusal is for the client.
+// unheard reports whether an error is not an answer of the server, so that the statement may be sent again.
 func unheard(err error) bool {
 	_, refused := errors.AsType[*refusedError](err)
 	_, told := errors.AsType[*wire.Error](err)
 	return err != nil && !refused && !told
 }
 
-// jittered is a pause that varies by a quarter, so that those who wait do not ask at once, and a
-// lock that was given up does not have all of them fight for its row.
+// jittered varies a pause by a quarter, so that waiting sessions do not all ask at the same time.
 func jittered(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
 
-// giveUp leaves a lock to others that may have been taken all the same, where the answer to that was
-// lost and the client is told something else. Where even this comes to nothing, nobody renews the
-// row, and others have to wait for a lease.
+// giveUp releases a lock that an unanswered statement may have taken, when the client gets another answer. If even that
+// fails, nobody renews the row, and other sessions wait until the lease ends.
 func (w *lockWait) giveUp() {
 	if !w.doubted {
 		return
@@ -286,8 +275,8 @@ func (w *lockWait) giveUp() {
 	})
 }
 
-// unlock gives a lock up that was taken once, or counts one less; ok is false, with PostgreSQL's
-// warning, where the session does not hold it.
+// unlock releases a lock that was taken once, else decreases its count. If the session does not hold the lock, ok is
+// false, and notices has PostgreSQL's warning.
 func (s *session) unlock(name string) (ok bool, notices [][]byte) {
 	l := s.advisory
 	if l == nil || l.times[name] == 0 {
@@ -304,10 +293,10 @@ func (s *session) unlock(name string) (ok bool, notices [][]byte) {
 	return true, nil
 }
 
-// warnNotOwned is PostgreSQL's warning, word for word: it stands in front of the answer false.
+// warnNotOwned is PostgreSQL's warning for an unlock that returns false.
 var warnNotOwned = &wire.Error{Code: "01000", Message: "you don't own a lock of type ExclusiveLock"}
 
-// unlockAll gives all locks up, however often they were taken.
+// unlockAll releases all locks, however often each was taken.
 func (s *session) unlockAll() {
 	if s.advisory == nil || len(s.advisory.times) == 0 {
 		return
@@ -320,11 +309,10 @@ func (s *session) unlockAll() {
 	s.giveUpLocks(names)
 }
 
-// giveUpLocks leaves locks to others: at once, or where a transaction is open that has DDL or was
-// checked against the locks, when that has ended: a COMMIT behind the takeover of a row that it has
-// read would fail. Where DDL may run that nobody hears of, their leases run out. Whoever is told that a
-// lock is given up may tell another at once, and so the row is changed first; but not in the
-// middle of answers of the session's backend, which nobody would read meanwhile.
+// giveUpLocks releases locks. After DDL or a fence it waits for the transaction's end: its COMMIT would fail if a lock
+// was taken over before. If DDL may be running unobserved, the leases just end. Otherwise the rows change before the
+// client's answer, since the client may tell others. Only in the middle of the backend's answers does another goroutine
+// change them.
 func (s *session) giveUpLocks(names []string) {
 	l := s.advisory
 	l.fence = nil
@@ -344,8 +332,8 @@ func (s *session) giveUpLocks(names []string) {
 	s.release(dropped, s.t != nil && !s.t.owed.empty())
 }
 
-// release gives rows to others, or has that done where the caller cannot wait: in the middle of
-// answers, and at the end of a turn whose client waits for no such thing.
+// release deletes rows of locks. With later, a goroutine does so: the caller is in the middle of answers and cannot
+// wait.
 func (s *session) release(held []advisory.Holder, later bool) {
 	if len(held) == 0 {
 		return
@@ -363,9 +351,8 @@ func (s *session) release(held []advisory.Holder, later bool) {
 	do()
 }
 
-// locksSettled is told that no statement of the session runs any more, at the end of a turn outside
-// of a block. Locks that were given up in its transaction go now, in front of the client's answer:
-// it may tell another.
+// locksSettled releases the locks whose release waited for the end of the transaction. It is called at the end of a
+// turn outside a block, before the client gets its answer.
 func (s *session) locksSettled() {
 	if s.advisory != nil {
 		s.advisory.fencing = false
@@ -373,10 +360,9 @@ func (s *session) locksSettled() {
 	}
 }
 
-// leaveLocks gives all locks up at the session's end: behind its backend, on which the transaction
-// that was open has ended or was told to, so that nobody who gets the lock meets what it holds.
-// Behind DDL whose end nobody has heard of their leases run out. Where one is another's, the others are given up as
-// well: a release changes no row of another owner. A session that is cut has little time.
+// leaveLocks releases all locks at the session's end, after its backend was given up, so that its transaction has
+// ended. After DDL whose end is unknown, the leases just end. If one lock was lost, the others are still released: a
+// release does not affect rows of other owners. In a drain the time for this is short.
 func (s *session) leaveLocks() {
 	if s.advisory == nil {
 		return

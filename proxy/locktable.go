@@ -17,38 +17,32 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// The table of advisory locks, as the sessions of a process ask it: each question is a
-// transaction of its own, on a backend that is borrowed for it alone. The rules are package
-// advisory's; locks.go has the locks of a session, and lockkeeper.go renews them.
+// This file queries the table of advisory locks. Each query is a transaction of its own, on a backend that is borrowed
+// for it. Package advisory has the rules, locks.go the locks of a session, lockkeeper.go the renewals.
 //
-// A backend of its own, also where the session has one: a lock is none of the transaction that it
-// is taken in, it is renewed while that waits for its client, and who waits for a lock holds no
-// backend meanwhile. So it takes two backends for a session to do anything under a lock, and where
-// a process has one alone, a statement that needs a promise is refused (53300) rather than run.
+// The backend is separate for three reasons. A lock is independent of the session's transaction. It is renewed while
+// that transaction waits. A session that waits must not hold a backend. Work under a lock thus needs two backends. If a
+// process has only one, a statement that needs a longer lease is refused (53300).
 //
-// What a server refuses has changed nothing. A lost connection leaves a statement in doubt, and
-// every statement is made so that a look at the row tells what became of it: the owner of a lock
-// that is being taken is a word that was never used before, and a renewal has a number.
+// A refused statement has changed nothing. After a lost connection the row shows whether the statement ran. Each
+// attempt to take a lock has a unique owner, and each renewal a sequence number.
 
-// lockTable is what the sessions of a Server share about the table.
+// lockTable is what a Server's sessions share about the table of locks.
 type lockTable struct {
 	terms advisory.Terms
-	// clock goes on while the machine sleeps, so that a holder does not take a lease for young
-	// that others have seen run out.
+	// clock continues while the machine sleeps. Otherwise a holder could believe in a lease that others have seen end.
 	clock func() time.Duration
-	held  atomic.Int64 // locks, of all sessions
+	held  atomic.Int64 // number of locks of all sessions
 	queue advisory.Queue
 
 	mu   sync.Mutex
-	seen map[string]*advisory.Observer // guarded by mu; of locks that others hold
+	seen map[string]*advisory.Observer // guarded by mu; what was seen of locks that other sessions hold
 }
 
-// mostWatched bounds the locks that are remembered to be held by others. Where there are more,
-// all are forgotten, and whoever waits for one begins to count anew.
+// mostWatched limits the entries of seen. At the limit all are dropped, and waiting sessions begin to observe again.
 const mostWatched = 10_000
 
-// newLockTable is the table by those terms. Without a clock it is Go's, which stands still while a
-// machine sleeps: for tests.
+// newLockTable returns a lockTable. Tests pass no clock, and get Go's, which stops while a machine sleeps.
 func newLockTable(terms advisory.Terms, clock func() time.Duration) *lockTable {
 	if clock == nil {
 		began := time.Now()
@@ -57,9 +51,8 @@ func newLockTable(terms advisory.Terms, clock func() time.Duration) *lockTable {
 	return &lockTable{terms: terms, clock: clock, seen: map[string]*advisory.Observer{}}
 }
 
-// saw tells what one who wants a lock does next, and how long its row must stay as it is to be
-// taken. All who want it share what was seen: one who asks once finds out as well that its owner
-// is gone.
+// saw records the row of a lock as seen at the time asked. It returns the next step for a session that wants the lock,
+// and how long the row must remain unchanged before. All sessions of the process share the observations.
 func (t *lockTable) saw(name string, row *advisory.Row, asked time.Duration) (advisory.Step, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,9 +72,9 @@ func (t *lockTable) saw(name string, row *advisory.Row, asked time.Duration) (ad
 	return step, o.Left(now)
 }
 
-// askLocks sends statements about locks on a backend that nobody else has meanwhile, and gives
-// the rows to row; tag is that of the last statement. A *refusedError is the server's: nothing is
-// changed. A *notAskedError says that nothing was sent. Behind any other error nobody knows.
+// askLocks sends statements about locks on a backend borrowed for them. It calls row for each row, and returns the tag
+// of the last statement. A *refusedError means that nothing has changed, a *notAskedError that nothing was sent. After
+// any other error the outcome is unknown.
 func (srv *Server) askLocks(ctx context.Context, sql string, row func(columns []string)) (tag string, err error) {
 	for range mostCatalogTries {
 		var conn *reservoir.Conn
@@ -120,25 +113,23 @@ func (srv *Server) askLocks(ctx context.Context, sql string, row func(columns []
 	return "", &notAskedError{err}
 }
 
-// notAskedError says that a statement was not sent, since there was no backend for it: whoever asked
-// knows that nothing has changed.
+// notAskedError means that a statement was not sent, because no backend was available. Nothing has changed.
 type notAskedError struct{ err error }
 
-// Error is for the log.
+// Error returns the text for the log.
 func (e *notAskedError) Error() string { return e.err.Error() }
 
-// Unwrap returns why there was none.
+// Unwrap returns why no backend was available.
 func (e *notAskedError) Unwrap() error { return e.err }
 
-// noTable reports whether an error says that the table is not there, or not its schema.
+// noTable reports whether an error means that the table or its schema does not exist.
 func noTable(err error) bool {
 	r, ok := errors.AsType[*refusedError](err)
 	return ok && (r.code == "42P01" || r.code == "3F000")
 }
 
-// lostRace reports whether an error is that of whoever lost a race: for a row, to another's change of
-// it, or to another who made it (class 23); for the making of the table; or for the catalog, to DDL
-// which the server ended this transaction for. A look shows what the winner has done.
+// lostRace reports whether a statement failed because another was faster. That one may have changed or inserted the
+// row, created the table, or changed the schema. The row then shows what the other has done.
 func lostRace(err error) bool {
 	r, ok := errors.AsType[*refusedError](err)
 	if !ok {
@@ -151,7 +142,7 @@ func lostRace(err error) bool {
 	return strings.HasPrefix(r.code, "23")
 }
 
-// lookAtLock reads the row of a lock, nil for none, and makes the table where it is not there.
+// lookAtLock reads the row of a lock, or returns nil for none. It creates the table if necessary.
 func (srv *Server) lookAtLock(ctx context.Context, name string) (row *advisory.Row, err error) {
 	for range mostCatalogTries {
 		row = nil
@@ -176,9 +167,8 @@ func (srv *Server) lookAtLock(ctx context.Context, name string) (row *advisory.R
 	return nil, err
 }
 
-// makeLockTable makes the table. Others may do so at the same time: who loses that race looks again,
-// and finds what the winner has made. Clients' descriptions are flushed behind it, since a cluster
-// tells every session once that the schema has changed.
+// makeLockTable creates the table. If another process creates it first, the caller finds that table. Descriptions are
+// flushed afterwards, since a cluster reports the schema change to every session.
 func (srv *Server) makeLockTable(ctx context.Context) (err error) {
 	defer srv.catalog.flush()
 	for _, sql := range advisory.Make {
@@ -200,15 +190,15 @@ func (srv *Server) makeLockTable(ctx context.Context) (err error) {
 	return nil
 }
 
-// errNoLockTable is told where the table is not there and cannot be made: with the statements to have
-// somebody else send, since clusters let few roles make a schema.
+// errNoLockTable says that the table neither exists nor can be created. It has the statements for an administrator,
+// since few roles of a cluster may create a schema.
 func errNoLockTable(why *refusedError) *wire.Error {
 	return &wire.Error{Code: why.code, Message: "the table of advisory locks, " + advisory.Table + ", is not there and cannot be made", Detail: why.Error(),
 		Hint: "Have a role that may do so send: " + strings.Join(advisory.Make, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
 }
 
-// takenLock takes a lock whose row is as it was seen; ok is false where another was faster. The
-// holder counts its lease from before the question: no observer has seen the row earlier.
+// takenLock takes a lock whose row is still as seen; ok is false if another session was faster. The lease counts from
+// before the statement is sent, so that no observer sees it end later than the holder.
 func (srv *Server) takenLock(ctx context.Context, name string, seen *advisory.Row, owner string) (h advisory.Holder, ok bool, err error) {
 	sql, made := advisory.Taking(name, seen, owner, srv.locks.terms.Promise(false))
 	sent := srv.locks.clock()
@@ -222,14 +212,11 @@ func (srv *Server) takenLock(ctx context.Context, name string, seen *advisory.Ro
 	return advisory.Holder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
 }
 
-// lockEnd bounds the release of locks that are given up, and the wait for a promise. A client waits
-// for the former behind its unlock, and nobody else behind the end of its session.
+// lockEnd limits the release of locks, for which a client's unlock waits, and the wait for a longer lease.
 const lockEnd = 5 * time.Second
 
-// releaseLocks leaves locks to others. Where that fails their leases run out: the caller has told
-// its client that they are given up, and nobody renews them any more. The release names the epoch
-// and the owner, but no sequence number: a renewal that is still on its way may come in between,
-// and behind the release it finds no row of its owner.
+// releaseLocks deletes rows of locks. If that fails, their leases end, since nobody renews them. The statement names
+// epoch and owner but no sequence number, so that a late renewal does not prevent it. A renewal after it finds no row.
 func (srv *Server) releaseLocks(ctx context.Context, held []advisory.Holder) {
 	if len(held) == 0 {
 		return
@@ -247,13 +234,12 @@ func (srv *Server) releaseLocks(ctx context.Context, held []advisory.Holder) {
 	}
 }
 
-// newOwner is an owner that nobody else is, and no other lock of the same session: by it a row is
-// known for the one that was just made, and an old holder's fence fails even where somebody has
-// deleted the row by hand, and its epochs began anew.
+// newOwner returns an owner that is unique to one attempt to take a lock. Because of it an old holder's fence fails
+// even after somebody deleted the row by hand and epochs began again.
 func newOwner() string { return rand.Text() }
 
-// sleep waits for a time, or for the end of ctx, whose cause it returns: a cancel, a timeout, the
-// client's end, or the end of the session's locks.
+// sleep waits for d. If ctx ends first, it returns the cause: a cancel, a timeout, the client's leaving, or the end of
+// the session's locks.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -265,8 +251,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// countedRows is the number in the tag of an UPDATE; -1 for any other tag, which is then not the
-// number of locks either.
+// countedRows returns the number in the tag of an UPDATE, or -1 for any other tag.
 func countedRows(tag string) int {
 	count, ok := strings.CutPrefix(tag, "UPDATE ")
 	if n, err := strconv.Atoi(count); ok && err == nil {

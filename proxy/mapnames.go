@@ -10,37 +10,37 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// What the names in a session's texts stand for (schema.Names): the snapshot of mapping.go, by the session's search
-// path. Every text is planned by it.
+// This file resolves the names in a session's texts (schema.Names) by the snapshot of mapping.go and the session's
+// search path. Every text is planned with these names.
 //
-// The names are the session's as its next statement will find them: the settings that its transaction has staged count,
-// and so does what is sent and not yet answered. Where that cannot be told the names are those of an unknown path.
+// The search path is the one that the next statement will have. Staged settings count, and so do statements that are
+// not answered yet. If the path cannot be known, names are resolved for an unknown path.
 
-// mapped is what a session remembers of its names. They hold for one snapshot and one set of
-// values, both of which are compared by pointer: most texts cost two comparisons.
+// mapped caches a session's resolved names. They are valid for one snapshot and one set of settings, both compared by
+// pointer, so that most texts cost two comparisons.
 type mapped struct {
 	schema *schema.Schema
 	values *settings.Values
 	names  *schema.Names
-	// planned are those by which the text at hand was planned; nil where nothing is mapped.
+	// planned are the names with which the current text was planned; nil: nothing is mapped.
 	planned *schema.Names
-	// lost: something on the session's own backend may have moved its search path.
+	// lost: a statement on the pinned backend may have changed the search path unseen.
 	lost bool
-	// called: so may a function that the transaction has called.
+	// called: a function that the transaction called may have changed the search path.
 	called bool
-	// nothing: the text at hand names no relation, and was planned without a schema.
+	// nothing: the current text names no relation and was planned without a schema.
 	nothing bool
 }
 
-// mappingSettled: the next transaction has called no function.
+// mappingSettled clears called at the end of a transaction.
 func mappingSettled(s *session, _ bool) { s.mapped.called = false }
 
-// hidesPath are the reasons of a pin behind which nobody knows the search path, or what is found by it.
+// hidesPath lists the reasons for a pin after which Sluice does not know the search path, or what is found by it.
 var hidesPath = map[rewrite.Pin]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
 	rewrite.PinUnparsed: true, rewrite.PinRole: true}
 
-// names are what the names in the session's next text stand for; nil where nothing is mapped.
-// It may wait for the schema to be read. An error is for the client, or the session's end.
+// names returns the names for the session's next text, or nil if nothing is mapped. It may wait until the schema is
+// read. The error is for the client, or ends the session.
 func (s *session) names() (*schema.Names, error) {
 	k := &s.srv.keeper
 	if !k.on {
@@ -49,7 +49,7 @@ func (s *session) names() (*schema.Names, error) {
 	s.mapped.nothing = false
 	if s.schemaDue() != "" {
 		if err := s.renewNames(); err != nil {
-			s.mapped.planned = nil // what needs no names may go on (nameless)
+			s.mapped.planned = nil // texts that need no names may still be planned (nameless)
 			return nil, err
 		}
 	}
@@ -57,7 +57,7 @@ func (s *session) names() (*schema.Names, error) {
 	return s.mapped.planned, nil
 }
 
-// namesBy are the session's names by a snapshot.
+// namesBy returns the session's names by the given snapshot.
 func (s *session) namesBy(now *snapshot) *schema.Names {
 	m := &s.mapped
 	switch {
@@ -71,7 +71,7 @@ func (s *session) namesBy(now *snapshot) *schema.Names {
 	return m.names
 }
 
-// namesAnew is namesBy by the settings as they stand.
+// namesAnew resolves the session's names by the current settings, without the cache.
 func (s *session) namesAnew(now *snapshot) *schema.Names {
 	if path, ok := pathInForce(&s.settings, now.base.role, now.base.path); ok {
 		return now.In(path)
@@ -79,8 +79,8 @@ func (s *session) namesAnew(now *snapshot) *schema.Names {
 	return now.InUnknown()
 }
 
-// pathAwaited reports whether the answer to something that may change the search path is
-// still owed: a statement of settings, or the end of a transaction that has changed it.
+// pathAwaited reports whether a pending reply may change the search path. It may answer a change of settings, or the
+// end of a transaction that made one.
 func (s *session) pathAwaited() bool {
 	t := s.t
 	if t.owed.empty() {
@@ -91,8 +91,8 @@ func (s *session) pathAwaited() bool {
 	})
 }
 
-// movesNames reports whether names may mean something else for one statement of a string than
-// for the one before. All statements of a string are planned by the same names.
+// movesNames reports whether the names of a multi-statement query may change their meaning between its statements. All
+// of its statements are planned with the same names.
 func (s *session) movesNames(plan *rewrite.Plan) bool {
 	if len(plan.Statements) < 2 {
 		return false
@@ -103,25 +103,25 @@ func (s *session) movesNames(plan *rewrite.Plan) bool {
 	})
 }
 
-// needsNoNames reports whether a text means the same whatever its names stand for: it has none. Such are settings and
-// the control of transactions, which clients send at their start, when no backend may be there to ask.
+// needsNoNames reports whether a text has no names that depend on the schema, such as SET or BEGIN. Clients send such
+// texts first, when perhaps no backend is available to read the schema.
 func needsNoNames(plan *rewrite.Plan) bool {
 	return plan.Kind != rewrite.Unknown && !plan.Any(func(st *rewrite.Statement) bool {
 		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
 	})
 }
 
-// planStays reports whether no schema makes another plan of a statement: asNamed leaves it as it is, and
-// reads no schema for it. So nobody may wait for such a statement to be planned by a newer one.
+// planStays reports whether the schema cannot change a statement's plan. asNamed then neither changes the plan nor
+// reads the schema.
 func (s *session) planStays(plan *rewrite.Plan) bool {
 	return plan.Pin == rewrite.PinUnparsed || needsNoNames(plan) || s.status() == 'E'
 }
 
-// noNames is what names stand for where no relation is known: a text that names any lacks it (Plan.Lacks).
+// noNames resolves no relation: a text that names one has Plan.Lacks set.
 var noNames = schema.New(nil).InUnknown()
 
-// nameless is the plan of a text that means the same whatever names stand for, where they cannot be told for an error;
-// nil for any other. While there is no backend to ask, only what needs none is one of them.
+// nameless returns the plan of a text whose meaning does not depend on names, after names failed with err. For all
+// other texts it returns nil. If no backend was available, only needsNoNames texts qualify.
 func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)
 	switch {
@@ -135,7 +135,7 @@ func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
 	return nil
 }
 
-// planned is the plan of a text by the session's names, and those names.
+// planned returns the plan of a text by the session's names, and those names.
 func (s *session) planned(sql []byte) (*rewrite.Plan, *schema.Names, error) {
 	names, err := s.names()
 	if err != nil {
@@ -165,8 +165,8 @@ func (s *session) planned(sql []byte) (*rewrite.Plan, *schema.Names, error) {
 	return plan, names, nil
 }
 
-// refusing are the names by which a text is refused that would be by names: such a text never gets to a server, which
-// could tell that the schema has changed. So the schema is read where that was not done a moment ago.
+// refusing returns newer names for a text that Sluice would refuse because of its names. The schema is read again
+// first, unless it was just read, since the server cannot report a schema change for such a text.
 func (s *session) refusing(names *schema.Names) (*schema.Names, error) {
 	if s.status() == 'E' {
 		return names, nil
@@ -177,16 +177,15 @@ func (s *session) refusing(names *schema.Names) (*schema.Names, error) {
 	return s.namesBy(s.srv.keeper.now.Load()), nil
 }
 
-// mustLook reports whether the schema must be read before a text is sent. What a transaction
-// has made itself, no other backend sees.
+// mustLook reports whether the schema must be read before a text is sent, because its names are unknown. Relations that
+// the transaction itself created are not visible to another backend.
 func (s *session) mustLook(plan *rewrite.Plan) bool {
 	return plan.Lacks && s.status() != 'E' && !s.schema.ddl
 }
 
-// asNamed has a client's statement mean what its names stand for now, as a server plans one anew behind a change of the
-// schema or of the search path, and has it carried out as the client has chosen by now. Whether it still returns what
-// the client was told is found out where it is prepared (onBackend). An error is for the client, or the session's end;
-// then nothing is changed.
+// asNamed plans a client's statement again if the schema, the search path or the client's options have changed, as a
+// server does. onBackend checks whether the statement still returns the same columns. The error is for the client, or
+// ends the session, and nothing is changed then.
 func (s *session) asNamed(cs *clientStatement) error {
 	t := cs.tmpl
 	s.mapped.nothing = false
@@ -216,7 +215,7 @@ func (s *session) asNamed(cs *clientStatement) error {
 	}
 	switch same := plan.Text == t.plan.Text && !otherwise; {
 	case !same && t.own:
-		return errReadOtherwise // its backend has it from before
+		return errReadOtherwise // the backend has prepared the older text
 	case !same || t.plan.Lacks && !plan.Lacks:
 		cs.tmpl = s.srv.template(&s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan.Choosable(s.planner()), plan).inForce()
 	}
@@ -224,8 +223,8 @@ func (s *session) asNamed(cs *clientStatement) error {
 	return nil
 }
 
-// mapsUnread is the error of a text that is too long to be held, where it may name a table
-// with mapped columns; nil where there is no such table.
+// mapsUnread refuses a text that is too long to be parsed, if there are tables with mapped columns, which it might
+// name.
 func (s *session) mapsUnread() error {
 	names, err := s.names()
 	if err != nil || !names.Mentions(nil) {
@@ -235,8 +234,8 @@ func (s *session) mapsUnread() error {
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// unmapped is the error of a text that names a table with mapped columns where nothing is mapped; nil for any other. Of
-// such tables it is enough to know as well as can be: the first text waits for the schema, and no other does.
+// unmapped refuses a text that names a table with mapped columns, in a process that maps nothing. Only the first text
+// waits for the schema: later ones use the latest snapshot.
 func (s *session) unmapped(sql []byte) error {
 	k := &s.srv.keeper
 	if !k.watch {
@@ -251,7 +250,7 @@ func (s *session) unmapped(sql []byte) error {
 	}
 	now := k.now.Load()
 	if now == nil {
-		return nil // without a backend nothing is sent either
+		return nil // without a backend the text is not sent either
 	}
 	r := s.srv.planner.Unmapped(sql, now.InUnknown())
 	if r == nil || s.status() == 'E' {

@@ -13,13 +13,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Errors of the server about texts that the client did not write as the server got them:
-// positions are mapped back, hints added, and errors of Sluice's own put in their place.
-// understand asks mappedError for each ErrorResponse.
+// This file changes the server's errors about texts that Sluice has rewritten. It maps positions to the client's text,
+// adds hints, and replaces some errors. understand calls mappedError for each ErrorResponse.
 
-// mappedError is what the client is told in the place of a server's error about
-// a text that was rewritten, or nil to pass it as it is. hint is one to give; ""
-// gives the statement's. at is where its session stood in front of the statement.
+// mappedError returns the error that the client gets instead of the server's, or nil to pass the server's. hint is the
+// hint to add; "" adds the statement's. at is the block's state before the statement.
 func (s *session) mappedError(o *owed, made *answer.Error, frame []byte, hint string, at *block.Block) []byte {
 	if made.Instead != nil {
 		return made.Instead
@@ -53,8 +51,8 @@ func (s *session) mappedError(o *owed, made *answer.Error, frame []byte, hint st
 	return o.retold(payload, moved, hint, dress)
 }
 
-// hintOf is the hint for an error of the server's about a text of that plan; "" where there
-// is none. st is the statement that it is about; nil where nobody knows.
+// hintOf returns the hint for a server's error about a text with the given plan, or "". st is the statement that
+// failed, or nil if unknown.
 func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	code := string(retry.Field(payload, 'C'))
 	if code == retry.StateUnsupported && s.srv.cfg.Kind == DSQL && ofTransaction(retry.Field(payload, 'M')) {
@@ -83,25 +81,23 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 	return cmp.Or(hintOfTruncate(plan, st, payload), s.hintOfRows(o, plan, st, payload), answer.LimitHint(payload))
 }
 
-// ofTransaction reports whether a server's refusal is about DDL beside other statements: what
-// DSQL says of two, and of DDL and rows.
+// ofTransaction reports whether DSQL refused DDL because of other statements in the transaction: another DDL statement,
+// or changes of rows.
 func ofTransaction(message []byte) bool {
 	return bytes.HasPrefix(message, []byte("multiple ddl statements")) || bytes.HasPrefix(message, []byte("ddl and dml"))
 }
 
-// unknownFunction is the SQLSTATE of a function that is not there. The server's own hint to it
-// is about types, and says less than one that knows the function.
+// unknownFunction is the SQLSTATE of an unknown function. The server's hint is only about types, so Sluice replaces it
+// if it knows the function.
 const unknownFunction = "42883"
 
-// isUnknownFunction reports whether an error of the server says that it lacks a function.
+// isUnknownFunction reports whether the server's error says that a function does not exist.
 func isUnknownFunction(payload []byte) bool {
 	return string(retry.Field(payload, 'C')) == unknownFunction
 }
 
-// retold is an error with the position mapped, where moved says so, with names and values as
-// dress has them, and hint in the place of the server's, unless it is ""; nil for one that
-// cannot be read. A position that the client's text has nothing of is left out. All other
-// fields stay as they are.
+// retold returns the error with a mapped position (if moved), the client's names (by dress), and hint unless "". A
+// position outside the client's text is left out. Other fields do not change. It returns nil for a malformed error.
 func (o *owed) retold(payload []byte, moved bool, hint string, dress dresser) []byte {
 	out := appendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
 		if code == 'H' && hint != "" {
@@ -124,9 +120,8 @@ func (o *owed) retold(payload []byte, moved bool, hint string, dress dresser) []
 	return append(wire.AppendHeader(nil, wire.ErrorResponse, len(out)), out...)
 }
 
-// position maps a position in what was sent to the client's text; ok is false where the
-// client's text has nothing of it. Positions count characters from 1. They pass through two
-// texts at most: the query of two parts, and the rewritten text.
+// position maps a position in the sent text to the client's text. ok is false if the client's text has no such place.
+// Positions count characters from 1. The sent text may be a two-statement form of a rewritten text.
 func (o *owed) position(n int) (mapped int, ok bool) {
 	plan, split := o.sent()
 	switch {

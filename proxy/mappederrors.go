@@ -11,26 +11,24 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Errors and notices about texts with mapped columns (rewrite.bytea): the client is told of
-// its own columns and values. mappedError and noticed ask for the fields.
+// This file changes errors and notices about texts with mapped columns (rewrite.bytea): the client gets its own column
+// names and values. mappedError and noticed use it.
 //
-// Only the fields that PostgreSQL fills with names and values of the table are dressed:
-// message, detail, hint, column and constraint. Where a text cannot be taken apart for
-// certain it stays as the server wrote it: a physical name in an error is odd, a wrong value
-// would be false.
+// It changes only the fields in which PostgreSQL puts names and values of tables: message, detail, hint, column and
+// constraint. A text that cannot be parsed with certainty remains unchanged, since a wrong value would be worse than a
+// physical name.
 
-// hintSchemaChanged goes with an error about a name that the snapshot has.
+// hintSchemaChanged is the hint for an unknown name that the snapshot has.
 const hintSchemaChanged = "Another process may have changed the schema meanwhile, which is read again before the next statement: retry."
 
-// hintHexCast goes with the error of a cluster that lacks what the default converts with.
+// hintHexCast is the hint if a cluster lacks the functions that convert mapped columns by default.
 const hintHexCast = "The server has no encode() and decode(), with which mapped columns are converted: set rewrite.bytea: hex-cast. sluice doctor tells what a cluster has."
 
-// hintNoBytea goes with the error of a value that the client gave where bytea belongs: the
-// server is asked to encode it, which the client has never heard of.
+// hintNoBytea is the hint if the client gave a value of another type than bytea. The server's error is about encode(),
+// which the client did not call.
 const hintNoBytea = "A column of type bytea that is stored as hexadecimal digits (rewrite.bytea) meets a value of another type: cast the value to bytea."
 
-// hintOfConversion is the hint for an error that says that the server has no function of that
-// name and argument, which is one with which Sluice converts; "" for any other.
+// hintOfConversion returns the hint for a missing function that Sluice uses for conversion, else "".
 func hintOfConversion(message []byte) string {
 	switch string(message) {
 	case "function pg_catalog.encode(bytea, unknown) does not exist", "function pg_catalog.encode(unknown, unknown) does not exist",
@@ -43,16 +41,15 @@ func hintOfConversion(message []byte) string {
 	return ""
 }
 
-// dresser puts the client's names and values into the fields of an error. The zero value
-// changes nothing.
+// dresser puts the client's names and values into an error's fields. The zero value changes nothing.
 type dresser struct {
 	on bool // the statement touches mapped columns
-	// row is the relation that the error is about; nil where nobody knows.
+	// row is the relation that the error is about, or nil if unknown.
 	row *schema.Relation
 }
 
-// dresserOf is what dresses the error or notice of that payload, about a text of that plan.
-// The relation is looked up in the newest snapshot, by the names that the server gives.
+// dresserOf returns the dresser for an error or notice about a text with the given plan. It finds the relation in the
+// latest snapshot, by the names in the payload.
 func (srv *Server) dresserOf(plan *rewrite.Plan, payload []byte) dresser {
 	if plan == nil || !plan.Mapped {
 		return dresser{}
@@ -64,7 +61,7 @@ func (srv *Server) dresserOf(plan *rewrite.Plan, payload []byte) dresser {
 	return d
 }
 
-// field is the value of a field as the client gets it.
+// field returns the field's value for the client.
 func (d dresser) field(code byte, value []byte) []byte {
 	if !d.on {
 		return value
@@ -78,8 +75,8 @@ func (d dresser) field(code byte, value []byte) []byte {
 	return value
 }
 
-// detail is the detail of an error. What it says of keys and rows has values beside the names;
-// where the two do not count up, a value has a comma in it, and the detail stays as it is.
+// detail returns an error's DETAIL for the client. Details about keys and rows also have values. If names and values
+// differ in number, because a value contains a comma, the detail does not change.
 func (d dresser) detail(text string) string {
 	if rest, ok := strings.CutPrefix(text, "Key ("); ok {
 		return "Key (" + naturalKeys(rest)
@@ -90,8 +87,8 @@ func (d dresser) detail(text string) string {
 	return naturalNames(text)
 }
 
-// naturalNames takes the suffix of mapped columns off the names in a text. A longer name that
-// merely has it inside, and the suffix alone, stay.
+// naturalNames removes the suffix of mapped columns from names in a text. The suffix alone, and within a longer name,
+// remains.
 func naturalNames(text string) string {
 	var b strings.Builder
 	for {
@@ -102,7 +99,7 @@ func naturalNames(text string) string {
 		end := at + len(schema.MappedSuffix)
 		b.WriteString(text[:at])
 		if at == 0 && b.Len() == 0 || end < len(text) && isNameByte(text[end]) {
-			b.WriteString(schema.MappedSuffix) // of another name
+			b.WriteString(schema.MappedSuffix) // part of another name
 		}
 		text = text[end:]
 	}
@@ -114,13 +111,11 @@ func isNameByte(c byte) bool {
 	return c == '_' || c == '$' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// keyEnds are what stands behind the values of a key, in PostgreSQL's messages about unique
-// indexes, foreign keys and exclusion constraints. lc_messages of DSQL is English.
+// keyEnds lists the texts after a key's values in PostgreSQL's messages. DSQL's messages are English.
 var keyEnds = []string{") already exists.", ") is not present in table ", ") is still referenced from table ", ") is duplicated.", ") conflicts with existing key "}
 
-// naturalKeys is the rest of a detail behind "Key (": names, values, and what is wrong with
-// them. The digits of a mapped value have no comma; where another value has one, names and
-// values do not count up, and the text is returned as it is.
+// naturalKeys converts the part of a DETAIL after "Key (": names, values, and the problem. If another value contains a
+// comma, names and values differ in number, and the text is returned unchanged.
 func naturalKeys(text string) string {
 	names, rest, ok := strings.Cut(text, ")=(")
 	end := -1
@@ -142,8 +137,8 @@ func naturalKeys(text string) string {
 	return strings.Join(columns, ", ") + ")=(" + strings.Join(values, ", ") + rest[end:]
 }
 
-// naturalRow are the values of a row of a relation, in their order. text is returned as it is
-// where it has more or fewer values than the relation has columns.
+// naturalRow converts the values of a row. If their number is not that of the relation's columns, it returns text
+// unchanged.
 func naturalRow(r *schema.Relation, text string) string {
 	values := strings.Split(text, ", ")
 	if len(values) != len(r.Columns) {
@@ -157,21 +152,21 @@ func naturalRow(r *schema.Relation, text string) string {
 	return strings.Join(values, ", ")
 }
 
-// naturalValue is a value of a mapped column as bytea is shown; what is no such value stays.
-// The server cuts long values, and marks that with three dots.
+// naturalValue converts a mapped column's digits to the output form of bytea. Other texts, such as null, do not change.
+// The server may have cut the value, with "..." at the end.
 func naturalValue(value string) string {
 	digits := strings.TrimSuffix(value, "...")
 	if strings.IndexFunc(digits, func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') }) >= 0 {
-		return value // null, for one
+		return value // such as null
 	}
 	return `\x` + value
 }
 
-// mostShown is how much of a value PostgreSQL shows in an error about a row, in bytes
-// (maxfieldlen of its ExecBuildSlotValueDescription).
+// mostShown is the number of bytes of a value that PostgreSQL shows in an error about a row (maxfieldlen of its
+// ExecBuildSlotValueDescription).
 const mostShown = 64
 
-// cutValue is a value as an error about a row shows it.
+// cutValue cuts a value to the length that an error about a row shows.
 func cutValue(value string) string {
 	if plain := strings.TrimSuffix(value, "..."); len(plain) > mostShown {
 		return plain[:mostShown] + "..."
@@ -179,7 +174,7 @@ func cutValue(value string) string {
 	return value
 }
 
-// noticed is a notice of the server's as the client gets it; nil for one that passes as it is.
+// noticed returns the notice that the client gets instead of the server's, or nil to pass the server's.
 func (s *session) noticed(frame []byte) []byte {
 	if s.t.owed.empty() || s.t.phase != live {
 		return nil
@@ -198,8 +193,8 @@ func (s *session) noticed(frame []byte) []byte {
 	return slices.Concat(wire.AppendHeader(nil, wire.NoticeResponse, len(out)), out)
 }
 
-// appendFields appends the fields of an error or notice, each as field returns it, or left out
-// where that says false; nil for one that cannot be read.
+// appendFields appends the fields of an error or notice after field has changed them. It leaves out a field for which
+// that returns false, and returns nil for a malformed payload.
 func appendFields(dst, payload []byte, field func(code byte, value []byte) ([]byte, bool)) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
 		value, rest, ok := wire.CString(payload[1:])
