@@ -8,12 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// Wait and reacquire: the pause, the gate, and a backend for the next attempt.
+// The pause, the gate and a backend for the next attempt of a replay.
 
-// reacquire waits out the pause, takes its place at the gate if there is a fight for its
-// rows, and sees to a backend that stands where the transaction's first frame found one.
-// Where the attempt is not made, t.refusal says why, and the error is nil; an error is the
-// session's end.
+// reacquire waits for the pause, waits at the gate if other transactions want the same rows, and gets an idle backend
+// with the session's settings. If no attempt is to be made, t.refusal has the reason and the error is nil. An error
+// ends the session.
 func (s *session) reacquire() error {
 	t, r := s.t, s.srv.replays
 	if err := s.move(conflictMet); err != nil {
@@ -29,8 +28,7 @@ func (s *session) reacquire() error {
 		t.refusal = retry.Pinned
 		return nil
 	}
-	// A replay that waits for long holds no backend: the transaction that it waits for may
-	// need one.
+	// A replay with a long wait returns its backend, because the transaction that it waits for may need one.
 	if s.b != nil && !s.keeps() && (t.pause >= keepUnder || queued && !r.gate.Idle()) {
 		s.releaseBackend()
 	}
@@ -58,12 +56,11 @@ func (s *session) reacquire() error {
 	return nil
 }
 
-// borrowAgain sees to a backend with the session's settings; again is false where the
-// attempt is not made, for the reason in t.refusal. A backend that is kept has the settings
-// already.
+// borrowAgain gets a backend with the session's settings. A backend that the session still has needs no settings.
+// again is false if no attempt is to be made; t.refusal has the reason then.
 func (s *session) borrowAgain() (again bool, err error) { return s.borrowWith(s.borrow) }
 
-// borrowWith is borrowAgain for another way to borrow.
+// borrowWith does what borrowAgain does, with another function to borrow.
 func (s *session) borrowWith(borrow func() (*reservoir.Conn, error)) (again bool, err error) {
 	t := s.t
 	for s.b == nil {
@@ -72,7 +69,7 @@ func (s *session) borrowWith(borrow func() (*reservoir.Conn, error)) (again bool
 			return false, s.noReplay(err)
 		}
 		s.attach(conn)
-		s.markLeft() // the log may hold what calls functions
+		s.markLeft() // a logged statement may call functions
 		refusal, err := s.syncSettings()
 		reads := true
 		if err == nil && refusal == nil && t.reads {
@@ -100,8 +97,7 @@ func (s *session) borrowWith(borrow func() (*reservoir.Conn, error)) (again bool
 	return true, nil
 }
 
-// noReplay notes why a replay is not made that was to be. The error is the session's end,
-// where that is the reason.
+// noReplay records in t.refusal why no replay is made. It returns errCut if the session is cut.
 func (s *session) noReplay(err error) error {
 	if err == errCut || s.cutOff.Load() {
 		return errCut
@@ -110,9 +106,9 @@ func (s *session) noReplay(err error) error {
 	return nil
 }
 
-// rollBack ends the transaction at the backend, or drops the backend. It returns why the
-// turn was asked to stop meanwhile, which is forgotten. exchange is the round trip: one
-// that a cancel ends, or one that comes to its end.
+// rollBack ends the transaction on the backend, or drops the backend. It returns a cancel or timeout that arrived
+// meanwhile, and clears it. exchange makes the round trip: either one that a cancel ends, or one that runs to its
+// end.
 func (s *session) rollBack(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.b.status != 'I' {
 		refusal, err := exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))

@@ -5,13 +5,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A text is planned as if it were UTF-8 with standard_conforming_strings on. Where the
-// server reads it in another way, it may hide a statement from the plan: then it is
-// not read at all. How a server reads it reports itself, whatever changed it; until a
-// backend is lent, the session's settings say it, and what backends were dialled with.
+// A text is planned as UTF-8 with standard_conforming_strings on. If the server would read the text differently, a
+// statement could be hidden from the plan, so that such a text is not parsed at all. The server reports both
+// settings. Before a session has a backend, the session's settings and the last dialled backend decide.
 
-// plan is the planner's, for a text that the server reads next; Unread where the server may
-// read it in another way. It never is nil without an error, which is that of names.
+// plan returns the plan of the next text for the server. It is an Unread plan if the server may read the text
+// differently. Without an error it is never nil. An error is that of names.
 func (s *session) plan(sql []byte) (*rewrite.Plan, error) {
 	if err := s.unmapped(sql); err != nil {
 		return nil, err
@@ -27,8 +26,8 @@ func (s *session) plan(sql []byte) (*rewrite.Plan, error) {
 	return plan, err
 }
 
-// unreadTemplate is that of a text that is not read. It is nobody else's, since the text
-// may be taken for something else by another client's server.
+// unreadTemplate returns a template for a text that is not parsed. It is not shared, since another client's server
+// may read the text differently.
 func (s *session) unreadTemplate(sql, oids []byte) (*template, error) {
 	names, err := s.names()
 	if err != nil {
@@ -39,9 +38,8 @@ func (s *session) unreadTemplate(sql, oids []byte) (*template, error) {
 	return t, refusal(t.plan)
 }
 
-// reading is how the server will read the session's next text, as far as that is known.
-// Within a turn that may have changed the reading nothing is known, and the worst is
-// assumed.
+// reading returns how the server will read the session's next text. In a turn that may have changed this, it returns
+// the worst case.
 func (s *session) reading() rewrite.Reading {
 	switch {
 	case s.t.rereads:
@@ -56,16 +54,15 @@ func (s *session) reading() rewrite.Reading {
 	return rewrite.Reading(s.srv.usual.Load())
 }
 
-// noteReading notes how a backend read texts when it was dialled. Backends of one server
-// are taken to be dialled alike: the last one speaks for the next. Most calls find nothing
-// new, and write nothing.
+// noteReading records how a backend read texts when it was dialled. All backends of one server are assumed to be
+// alike. Most calls find no change and write nothing.
 func (srv *Server) noteReading(usual rewrite.Reading) {
 	if rewrite.Reading(srv.usual.Load()) != usual {
 		srv.usual.Store(uint32(usual))
 	}
 }
 
-// readingOf is how a server reads texts that reports those parameters when it is dialled.
+// readingOf returns how a server reads texts that reports params when it is dialled.
 func readingOf(params map[string]string) (r rewrite.Reading) {
 	for name, value := range params {
 		r |= rewrite.ReadingOf(name, value)
@@ -73,8 +70,7 @@ func readingOf(params map[string]string) (r rewrite.Reading) {
 	return r
 }
 
-// noteReading is told of a parameter that the server reports. Each of the two parameters
-// tells one half of the reading.
+// noteReading records a parameter that the server reports: client_encoding or standard_conforming_strings.
 func (b *backend) noteReading(name, value string) {
 	switch name {
 	case "client_encoding":
@@ -87,8 +83,7 @@ func (b *backend) noteReading(name, value string) {
 	b.reading |= rewrite.ReadingOf(name, value)
 }
 
-// errOtherReading is told where a statement must be prepared on another backend, and
-// would mean something else there.
+// errOtherReading refuses a statement that must be prepared on another backend but would mean something else there.
 var errOtherReading = &wire.Error{Code: "0A000", Message: "cannot prepare a statement again under another client_encoding",
 	Detail: "The session's settings were changed since the client prepared it, and its text may mean something else under them.",
 	Hint:   "Prepare it again behind the change."}

@@ -12,25 +12,23 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// When a session has the schema read, by whose backend, and how long it waits for that. What
-// it does with the names is in mapnames.go.
+// When a session loads the schema, by which backend, and how long it waits. mapnames.go uses the names.
 
-// schemaDue is why the schema is to be read before the session's next text is planned; ""
-// where the snapshot will do.
+// schemaDue returns why the schema must be loaded before the session's next text is planned, or "" if the snapshot is
+// new enough.
 func (s *session) schemaDue() string {
 	cause := s.srv.schemaDue()
-	// For an error the schema is not read at any time: a newer backend has it read now.
+	// After an error the schema is loaded only after a pause, but a backend that knows a newer schema loads it now.
 	if (cause == "" || cause == metrics.LoadError) && s.b != nil && !s.b.knows.Before(s.srv.keeper.now.Load().at) {
 		cause = metrics.LoadBackend
 	}
 	return cause
 }
 
-// renewNames has the schema read where that is due. Without an error the snapshot is as new as
-// it must be: in a block it may be older than the last change, of which the block's backend has
-// not heard either.
+// renewNames loads the schema if that is due. Without an error the snapshot is new enough. In a block it may be older
+// than the last change, which the block's backend has not seen either.
 func (s *session) renewNames() error {
-	for range 2 { // what is under way may have begun before the change
+	for range 2 { // a load in progress may have begun before the change
 		cause := s.schemaDue()
 		if cause == "" {
 			return nil
@@ -46,8 +44,8 @@ func (s *session) renewNames() error {
 	return s.srv.noSchema()
 }
 
-// missing has the schema read for a text that names a relation which the snapshot lacks, from
-// now on. Without it the text must not be sent: the relation may have mapped columns.
+// missing loads the schema for a text that names a relation which is not in the snapshot. With an error the text must
+// not be sent: the relation may have mapped columns.
 func (s *session) missing() error {
 	for range 2 {
 		if mine, err := s.readSchema(metrics.LoadMissing); mine || err != nil {
@@ -57,9 +55,9 @@ func (s *session) missing() error {
 	return nil
 }
 
-// readSchema has the schema read, by the session's own backend where it keeps one that is
-// idle: there may be no other. mine is false where it was under way, or where there is none
-// to be read now. An error is for the client, or the session's end, or a lost backend.
+// readSchema loads the schema, by the session's own backend if that is idle, because there may be no other. mine is
+// false if another session's load was in progress, or if no load is possible now. An error is for the client, ends
+// the session, or is a lost backend.
 func (s *session) readSchema(cause string) (mine bool, err error) {
 	if s.b != nil && s.unsent() {
 		return s.readHere(cause, s.b.exchangeRows)
@@ -76,15 +74,13 @@ func (s *session) readSchema(cause string) (mine bool, err error) {
 	return false, nil
 }
 
-// unsent reports whether the session's backend is idle, and nothing of the turn has been sent there:
-// it can be asked.
+// unsent reports whether the session's backend is idle and has seen nothing of the turn, so that Sluice can query it.
 func (s *session) unsent() bool {
 	return s.b.status == 'I' && !s.b.group && !s.t.touched && s.t.owed.empty()
 }
 
-// readHere reads the schema by the session's own backend, which is idle: exchange is a round
-// trip to it. Of the sessions that do so at once, one reads for all: mine is false for the
-// others, whose backends may know more.
+// readHere loads the schema by the session's own idle backend; exchange makes the round trip. Of sessions that do so
+// at the same time, one loads for all. For the others mine is false, since their backends may know a newer schema.
 func (s *session) readHere(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
 	r, mine := s.srv.keeper.fit(cause)
 	for range mostCatalogTries {
@@ -114,7 +110,7 @@ func (s *session) readHere(cause string, exchange func(msg []byte, row func([]by
 	err = r.err
 	refused := (*refusedError)(nil)
 	answered := err == nil || errors.As(err, &refused)
-	if !answered { // for this session's end, or its backend's: neither says anything of the server
+	if !answered { // the session or its backend ended, which says nothing about the server
 		r.err = errReaderLeft
 	}
 	s.srv.keeper.fitted(r, cause)
@@ -124,13 +120,11 @@ func (s *session) readHere(cause string, exchange func(msg []byte, row func([]by
 	return true, &lostError{err: err}
 }
 
-// meetSchema has the schema read where the session's backend, which is idle, may know a newer
-// one than the snapshot, and by that backend: so no text goes there that was planned by an
-// older one. erred: also where a server did not know a name. It is made where the backend was
-// lent, and before a transaction is run again. An error is one of s.exchange's, or of
-// errSchemaUnread.
+// meetSchema loads the schema by the session's idle backend if that backend may know a newer one than the snapshot.
+// So no text planned by an older schema is sent there. erred means that a server did not know a name. Call it when
+// the session gets a backend, and before a replay. An error is one of s.exchange or errSchemaUnread.
 func (s *session) meetSchema(erred bool) error {
-	if !s.srv.keeper.on || s.dedicated || s.srv.keeper.now.Load() == nil { // no text was planned by any
+	if !s.srv.keeper.on || s.dedicated || s.srv.keeper.now.Load() == nil { // no text was planned by a schema
 		return nil
 	}
 	exchange := func(msg []byte, row func([]byte)) (refusal []byte, err error) {
@@ -140,7 +134,7 @@ func (s *session) meetSchema(erred bool) error {
 		})
 		return refusal, err
 	}
-	if s.pinned { // its backend is worth the wait
+	if s.pinned { // a pinned backend must not be lost to a timeout
 		exchange = s.b.exchangeRows
 	}
 	for {
@@ -153,16 +147,15 @@ func (s *session) meetSchema(erred bool) error {
 			return err
 		}
 		if cause == metrics.LoadError {
-			return nil // another has just looked
+			return nil // another session has just loaded it
 		}
 	}
 }
 
-// overtaken reports whether a text that is about to be sent must be planned anew, which has the schema read.
-// It must where a question of Sluice's own, asked since the last reading, was told that the backend's catalog
-// was old: the server tells a backend once, and the text would run by the old plan. try is how often the text
-// was planned anew. An error is for the client: something has been sent already, or the schema does not come
-// to rest.
+// overtaken reports whether a text must be planned again before it is sent. It must if an earlier query of Sluice's
+// own got the error that the backend's catalog was out of date: the server reports that only once, and would then run
+// the old plan. try counts the plans so far. An error is for the client: part of the turn was sent, or the schema
+// changes too often.
 func (s *session) overtaken(try int) (bool, error) {
 	switch {
 	case s.mapped.planned == nil || s.b.knows.Before(s.srv.keeper.now.Load().at):
@@ -173,24 +166,23 @@ func (s *session) overtaken(try int) (bool, error) {
 	return true, nil
 }
 
-// outplanned reports whether the schema was read, and has changed, since the text at hand was
-// planned: where its backend was lent.
+// outplanned reports whether the schema has changed since the current text was planned, which the session's new
+// backend has shown.
 func (s *session) outplanned() bool {
 	return s.mapped.planned != nil && s.mapped.planned.Schema() != s.srv.keeper.now.Load().Schema
 }
 
-// awaitSchema waits for the end of a reading, for schemaWait. A session that holds a backend
-// meanwhile waits for schemaWaitInBlock, and longer only while somebody's question is with a
-// server: a reading that has no backend may be waiting for this session's. Cancel, the
-// statement's time and the client's end are heeded. The error is for the client, or the
-// session's end.
+// awaitSchema waits up to schemaWait for another session's load. A session with a backend waits only
+// schemaWaitInBlock, and longer while a query of a load is running: a load without a backend may be waiting for this
+// session's. A cancel, a timeout and the client's end stop the wait. The error is for the client, or ends the
+// session.
 func (s *session) awaitSchema(r *schemaRead) error {
 	end := time.Now().Add(schemaWait)
 	tick := s.tick.Load()
 	err := errWaitedEnough
 	for err == errWaitedEnough {
 		until := end
-		if s.b != nil { // somebody may wait for it, whoever reads
+		if s.b != nil { // the load may be waiting for this backend
 			until = earlier(end, time.Now().Add(schemaWaitInBlock))
 		}
 		ctx, over := s.wait(until, lookInLineEvery)
@@ -203,7 +195,7 @@ func (s *session) awaitSchema(r *schemaRead) error {
 		over()
 		if err == errWaitedEnough && (!time.Now().Before(end) || s.srv.keeper.asked.Load() == 0) {
 			select {
-			case <-r.done: // meanwhile
+			case <-r.done: // it ended meanwhile
 				err = r.err
 			default:
 				err = s.srv.whyLate(end.Add(-schemaWait))
@@ -216,7 +208,7 @@ func (s *session) awaitSchema(r *schemaRead) error {
 	return schemaError(err)
 }
 
-// schemaError is the error of a session whose reading has ended so, or its wait for one.
+// schemaError returns the session's error for a load, or a wait for one, that ended with err.
 func schemaError(err error) error {
 	if err == nil || stops(err) || err == errClientGone {
 		return err
@@ -229,8 +221,8 @@ var (
 	errReaderLeft = errors.New("whoever read them was stopped, or lost its backend")
 )
 
-// whyLate is why a reading that a session has waited for since began has not ended: for want of a
-// backend, which the reader may await for longer, or of an answer.
+// whyLate returns why a load has not ended for a session that has waited since began: no backend was free, or the
+// server has not answered.
 func (srv *Server) whyLate(began time.Time) error {
 	if srv.keeper.asked.Load() == 0 {
 		return srv.backends.WhyEmpty(began)
@@ -238,10 +230,10 @@ func (srv *Server) whyLate(began time.Time) error {
 	return errSchemaLate
 }
 
-// schemaUnread is the message of errSchemaUnread, by which isUnread knows it.
+// schemaUnread is the message of errSchemaUnread, which isUnread compares.
 const schemaUnread = "the relations of the database could not be read"
 
-// errSchemaUnread refuses a text of which nobody knows what its names stand for.
+// errSchemaUnread refuses a text because Sluice does not know which relations its names refer to.
 func errSchemaUnread(cause error) *wire.Error {
 	e := &wire.Error{Code: "53300", Message: schemaUnread, Detail: cause.Error(), Hint: "Retry."}
 	if empty, ok := errors.AsType[*reservoir.EmptyError](cause); ok {
@@ -254,14 +246,13 @@ func errSchemaUnread(cause error) *wire.Error {
 	return e
 }
 
-// isUntold reports whether an error is of errSchemaUnread, and there because the server
-// refused to tell.
+// isUntold reports whether err is an errSchemaUnread that a server's refusal has caused.
 func isUntold(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Message == schemaUnread && strings.HasPrefix(e.Detail, serverSaid)
 }
 
-// isUnread reports whether an error is of errSchemaUnread.
+// isUnread reports whether err is an errSchemaUnread.
 func isUnread(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Message == schemaUnread

@@ -11,39 +11,35 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Clients whose transactions begin READ ONLY (default_transaction_read_only), of a server that
-// knows no such setting. Package settings keeps it. PostgreSQL looks at it where a transaction
-// begins, and not again: so does session.turn, and startsAnew where a turn has the end of a
-// transaction in it.
+// default_transaction_read_only on a server that does not know this setting. Package settings holds its value. As in
+// PostgreSQL, the value at the start of a transaction counts: session.turn reads it, and startsAnew after a COMMIT in
+// the middle of a turn.
 //
-//	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server judges then
-//	outside a block    Sluice judges by the text: what writes gets PostgreSQL's error (25006), in a
-//	                   string at its place; what only may write is refused (0A000), since nobody
-//	                   would hold it to reading
-//	SHOW transaction_read_only   is Sluice's to answer outside of a block
+//	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server then refuses writes
+//	outside a block    Sluice judges by the SQL. A write gets PostgreSQL's error 25006, in a multi-statement query
+//	                   at its place. A statement that may write, by a function, is refused with 0A000
+//	SHOW transaction_read_only   is answered by Sluice outside a block
 //
-// The error of a statement that writes comes before those of its names, which only the server
-// knows: of a table that there is not PostgreSQL would say 42P01.
+// 25006 precedes errors about names, which only the server knows. For an unknown table PostgreSQL would return 42P01.
 
-// txMode is what is known of how a transaction begins.
+// txMode is the access mode with which a transaction begins.
 type txMode uint8
 
 const (
 	readWrite txMode = iota
 	readOnly
-	unsureMode // it depends on the end of the one before, which is not answered yet
+	unsureMode // depends on the end of the previous transaction, whose reply is pending
 )
 
-// codeReadOnly is the SQLSTATE of what a transaction that is READ ONLY does not take.
+// codeReadOnly is the SQLSTATE of a write in a READ ONLY transaction.
 const codeReadOnly = "25006"
 
 const transactionReadOnly = "transaction_read_only"
 
-// What follows of a turn's mode: it is a value, taken where a transaction may begin, and asked for
-// each statement that no block is around.
+// A turn's mode is set where a transaction may begin, and read for each statement outside a block.
 
-// modeNow is how a transaction begins that begins now. A server that knows the setting sees to it
-// by itself: of kind postgres, or dialled for its client alone.
+// modeNow returns the mode of a transaction that begins now. It is readWrite for a server that knows the setting:
+// kind postgres, or a dedicated backend.
 func (s *session) modeNow() txMode {
 	switch {
 	case s.dedicated || s.srv.cfg.Kind != DSQL:
@@ -55,28 +51,27 @@ func (s *session) modeNow() txMode {
 	return readWrite
 }
 
-// startsAnew is told of the end of a transaction in a turn: what follows is of another.
+// startsAnew sets the turn's mode again after a transaction has ended in the turn.
 func (s *session) startsAnew() { s.t.mode = s.modeNow() }
 
-// beginsReadOnly reports whether a BEGIN is sent as another, which says READ ONLY. Behind a first
-// one it says nothing, as in PostgreSQL: its modes are the first one's.
+// beginsReadOnly reports whether a BEGIN is sent as BEGIN READ ONLY. Inside a block it is not, because a second BEGIN
+// does not change the mode, as in PostgreSQL.
 func (s *session) beginsReadOnly(tx *rewrite.Transaction) bool {
 	return s.t.mode == readOnly && saysNoMode(tx) && !s.inBlock()
 }
 
-// saysNoMode reports a BEGIN that leaves to the setting whether it is READ ONLY.
+// saysNoMode reports whether a BEGIN names neither READ ONLY nor READ WRITE.
 func saysNoMode(tx *rewrite.Transaction) bool {
 	return tx.Verb == rewrite.Begin && !tx.ReadOnly && !tx.ReadWrite
 }
 
-// asReadOnly is that other BEGIN, whose tag is the same. In a string it is made by division.begin.
+// asReadOnly returns a BEGIN as BEGIN READ ONLY. In a multi-statement query division.begin does this.
 func asReadOnly(st *rewrite.Statement, sql []byte) string {
 	return withMode(st, sql, &st.Tx, "READ ONLY")
 }
 
-// withMode is a BEGIN that says a mode beside those that tx has of it: READ ONLY or READ WRITE in
-// the place of what the client has said of that, or has not. REPEATABLE READ is left out: a server
-// of DSQL's kind has no other level.
+// withMode returns a BEGIN with the modes of tx and with mode, READ ONLY or READ WRITE. REPEATABLE READ is left out,
+// because DSQL has no other level.
 func withMode(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction, mode string) string {
 	text := beginWord(st, sql)
 	if tx.Isolation != rewrite.DefaultIsolation && tx.Isolation != rewrite.RepeatableRead {
@@ -91,11 +86,9 @@ func withMode(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction, mode s
 	return text + " " + mode
 }
 
-// bindsReadOnly has the Bind of a BEGIN that is not held back, since its session has a backend or
-// something else of its pipeline is there, be that of the other one: the server has the client's
-// text as it was parsed. The frame is taken whole. From then on the statement is the portal's
-// alone: by its own name the client has the one that it has parsed, for its next Bind. Of any other
-// statement it does nothing. An error is for the client.
+// bindsReadOnly replaces the statement of a Bind of BEGIN by BEGIN READ ONLY, if the BEGIN is sent at once. The
+// server has the client's text as it was parsed, so that the new text is prepared. The client's own prepared name
+// stays unchanged. For other statements it does nothing. An error is for the client.
 func (s *session) bindsReadOnly(b *binding) error {
 	if !s.t.only {
 		return nil
@@ -105,7 +98,7 @@ func (s *session) bindsReadOnly(b *binding) error {
 	}
 	st, sql := b.cs.tmpl.plan.Single(), []byte(b.cs.tmpl.sql)
 	says := st.Tx
-	if st.Weakened { // so it is once more, with its warning
+	if st.Weakened { // the client gets its warning again
 		says.Isolation = rewrite.Serializable
 	}
 	tmpl, err := s.template([]byte(withMode(st, sql, &says, "READ ONLY")), []byte(b.cs.tmpl.oids))
@@ -117,20 +110,19 @@ func (s *session) bindsReadOnly(b *binding) error {
 	return refusal(tmpl.plan)
 }
 
-// judgesMode is the error of a text that must not be sent as things stand, since it may write and
-// stands outside of a block; nil for any other. Of reads that the schema may make writes see
-// judgedRead. In a string what PostgreSQL would refuse fails at its place, and nothing behind it is
-// run (denied).
+// judgesMode returns the error of a text that may write outside a block in a READ ONLY transaction, or nil.
+// judgedRead checks reads that write according to the schema. In a multi-statement query the refused statement fails
+// at its place (denied), and no later one runs.
 func (s *session) judgesMode(plan *rewrite.Plan) error {
 	if s.dedicated || s.srv.cfg.Kind != DSQL {
 		return nil
 	}
 	s.t.denied, s.t.only = nil, false
-	if st := plan.Single(); s.t.mode == readWrite && len(plan.Statements) < 2 && (st == nil || st.Tx.Verb != rewrite.Begin) { // the way of most
+	if st := plan.Single(); s.t.mode == readWrite && len(plan.Statements) < 2 && (st == nil || st.Tx.Verb != rewrite.Begin) { // most statements end here
 		return nil
 	}
 	if s.status() == 'E' && (len(plan.Statements) == 0 || !endsBlock(plan.Statements[0].Tx.Verb)) {
-		return nil // it fails, whatever stands in it
+		return nil // any statement fails in a failed block
 	}
 	j := judging{s: s, mode: s.t.mode, at: s.position(), first: !s.t.touched && !s.t.ranLocal}
 	if len(plan.Statements) == 0 && plan.Kind == rewrite.Unknown && j.mode != readWrite && !j.at.In() {
@@ -139,7 +131,7 @@ func (s *session) judgesMode(plan *rewrite.Plan) error {
 	return j.judgeAll(plan.Statements)
 }
 
-// judgeAll judges the statements of a text. Of several the first that is refused fails in its place.
+// judgeAll judges the statements of a text. In a multi-statement query the first refused one fails at its place.
 func (j *judging) judgeAll(statements []rewrite.Statement) error {
 	several := len(statements) > 1
 	for i := range statements {
@@ -155,19 +147,19 @@ func (j *judging) judgeAll(statements []rewrite.Statement) error {
 	return nil
 }
 
-// judging follows a session through a text, as division does. mode is how the transaction of a
-// statement begins that stands outside of a block; first: it is the first of that transaction.
+// judging follows a session through a text, as division does. mode is the mode of a transaction outside a block.
+// first means that the statement is the first of its transaction.
 type judging struct {
 	s       *session
 	mode    txMode
 	at      block.Block
 	first   bool
-	changed bool // an earlier statement changes how later transactions begin
-	unknown bool // such a one has ended a transaction: nobody knows how what follows begins
+	changed bool // an earlier statement changes the mode of later transactions
+	unknown bool // a transaction has ended after such a change, so that the next mode is unknown
 }
 
-// judge is the error of a statement; several: others stand beside it. The error of one that comes
-// behind another that fails is never told: nothing behind an error is run.
+// judge returns the error of one statement, or nil. several means a multi-statement query. No statement after a
+// failed one runs.
 func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 	if j.unknown {
 		return errModeInString
@@ -182,7 +174,7 @@ func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 		err = refusesWrite(st, readOnly)
 	case j.at.In() || j.mode == readWrite:
 	case several && tx.Verb == rewrite.SetTransaction && tx.ReadWrite:
-		err = errModeInString // it would hold for what is behind it, and no server here takes it
+		err = errModeInString // READ WRITE would count for later statements, and DSQL does not accept it
 	default:
 		err = refusesWrite(st, j.mode)
 	}
@@ -191,8 +183,7 @@ func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 	return err
 }
 
-// begin is judge for a BEGIN. Behind other statements READ WRITE comes too late, as PostgreSQL has
-// it.
+// begin does what judge does, for a BEGIN. READ WRITE after other statements is too late, as in PostgreSQL.
 func (j *judging) begin(tx *rewrite.Transaction) *wire.Error {
 	switch {
 	case modesLate(&j.at, tx):
@@ -208,26 +199,25 @@ func (j *judging) begin(tx *rewrite.Transaction) *wire.Error {
 	return nil
 }
 
-// modesLate reports a BEGIN of a READ ONLY block that PostgreSQL refuses for the level that it says behind
-// a query of the same string or pipeline: it undoes that. A server of DSQL's kind has one level, with which
-// its sessions begin, so that it takes the BEGIN, and commits with a block that only reads what was written.
+// modesLate reports whether PostgreSQL refuses a BEGIN READ ONLY with an isolation level, because a query of the same
+// text or pipeline precedes it. DSQL would accept it and commit the earlier writes together with a READ ONLY block.
 func modesLate(at *block.Block, tx *rewrite.Transaction) bool {
 	return tx.Verb == rewrite.Begin && !at.In() && tx.ReadOnly && tx.Isolation != rewrite.DefaultIsolation && at.Refuses(tx) == block.CodeActive
 }
 
-// deniesDDL reports DDL in a READ ONLY block of a string. PostgreSQL refuses it for that before it looks at anything
-// else, and a server that has no such type or form of it for that.
+// deniesDDL reports whether a statement is DDL in a READ ONLY block of a multi-statement query. PostgreSQL refuses
+// such DDL before it checks anything else. DSQL would first refuse a type or form that it lacks.
 func deniesDDL(at *block.Block, st *rewrite.Statement) bool {
 	command, _ := st.InReadOnly()
 	return st.Kind == rewrite.DDL && command != "" && at.In() && at.ReadOnly()
 }
 
-// keepsToReading reports a block that is known to be READ ONLY.
+// keepsToReading reports whether a block is certainly READ ONLY.
 func keepsToReading(at *block.Block) bool { return at.In() && at.Known() && at.ReadOnly() }
 
-// deniedForm is PostgreSQL's error for a statement in a READ ONLY block that the server refuses for its form, or for a
-// type that it does not have (serial); nil for any other. PostgreSQL looks at the mode of the transaction first. st may
-// be nil.
+// deniedForm returns PostgreSQL's 25006 for a statement in a READ ONLY block that the server refused for its form, or
+// for an unknown type such as serial. Otherwise it returns nil. PostgreSQL checks the transaction's mode first. st
+// may be nil.
 func deniedForm(st *rewrite.Statement, payload []byte, at *block.Block) *wire.Error {
 	if st == nil || !keepsToReading(at) {
 		return nil
@@ -241,7 +231,7 @@ func deniedForm(st *rewrite.Statement, payload []byte, at *block.Block) *wire.Er
 	return refusesWrite(st, readOnly)
 }
 
-// refusal is the error with which a text is refused as things stand, or nil.
+// refusal returns the error with which Sluice refuses a text now, or nil.
 func (s *session) refusal(plan *rewrite.Plan) error {
 	err := refusal(plan)
 	if st := plan.Single(); err != nil && st != nil {
@@ -250,8 +240,7 @@ func (s *session) refusal(plan *rewrite.Plan) error {
 	return err
 }
 
-// deniesAnswer is the error of a statement that is answered here, where its block is READ ONLY and the server would
-// refuse it for that; nil for any other.
+// deniesAnswer returns 25006 for a statement that Sluice answers locally in a READ ONLY block, or nil.
 func (s *session) deniesAnswer(st *rewrite.Statement) error {
 	if command, _ := st.InReadOnly(); command != "" && s.keptToReading() {
 		return refusesWrite(st, readOnly)
@@ -259,7 +248,7 @@ func (s *session) deniesAnswer(st *rewrite.Statement) error {
 	return nil
 }
 
-// refusesWrite is judgesMode for one statement outside of a block.
+// refusesWrite returns the error of one statement outside a block that begins in mode, or nil.
 func refusesWrite(st *rewrite.Statement, mode txMode) *wire.Error {
 	switch command, known := st.InReadOnly(); {
 	case mode == readWrite:
@@ -274,8 +263,8 @@ func refusesWrite(st *rewrite.Statement, mode txMode) *wire.Error {
 	return nil
 }
 
-// inMode is the plan of a text that judgesMode lets pass, in the form in which the server gets it
-// (substituted): an error where something of it is another's, and could not be put in its place.
+// inMode returns the plan of a text as the server gets it (substituted), after judgesMode has accepted the text. It
+// returns an error if a statement had to be replaced and could not be.
 func (s *session) inMode(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, error) {
 	made := s.substituted(plan, sql)
 	switch {
@@ -289,8 +278,8 @@ func (s *session) inMode(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, error) 
 	return made, nil
 }
 
-// changesMode reports whether a statement may change how later transactions begin. A RESET ALL does
-// where the setting is on, or was given at the startup; a set_config of another setting does not.
+// changesMode reports whether a statement may change the mode of later transactions. RESET ALL does if the setting is
+// on, or if the startup set it. A set_config of another setting does not.
 func (s *session) changesMode(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
 		switch c.Action {
@@ -301,9 +290,9 @@ func (s *session) changesMode(st *rewrite.Statement) bool {
 	})
 }
 
-// judgedRead is the error of a text that looks like a read, and may write by what the schema holds,
-// where it stands outside of a block; was is its plan by the words, and plan that by the schema. It
-// is asked when a backend is lent, which was asked what the schema holds (judged).
+// judgedRead returns the error of a text outside a block that looks like a read but may write according to the
+// schema. was is the plan by the SQL alone, plan the one by the schema. It is called when the session has a backend
+// (judged).
 func (s *session) judgedRead(was, plan *rewrite.Plan) error {
 	if was == plan || s.t.mode == readWrite || s.inBlock() || s.status() == 'E' {
 		return nil
@@ -311,8 +300,8 @@ func (s *session) judgedRead(was, plan *rewrite.Plan) error {
 	return errMayWrite
 }
 
-// tellsMode reports whether SHOW of a setting is answered by how a transaction begins. In a block
-// the server knows it, by the BEGIN that it was sent.
+// tellsMode reports whether Sluice answers SHOW transaction_read_only. In a block the server answers, by the BEGIN
+// that it got.
 func (s *session) tellsMode(name string) bool {
 	return name == transactionReadOnly && s.t.mode == readOnly && !s.inBlock()
 }

@@ -12,19 +12,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The questions by which a backend tells the relations of the database, and what becomes of
-// the answers. mapping.go chooses the moment and the backend.
+// The queries that load the relations of the database from a backend, and the parsing of their rows. mapping.go
+// chooses the moment and the backend.
 
-// mostColumns is how many columns a database may have. DSQL takes 1,000 tables of 255
-// columns.
+// mostColumns is how many columns a database may have. DSQL allows 1,000 tables of 255 columns.
 const mostColumns = 300_000
 
-// systemSchemas are those of the server itself, whose relations stay as they are.
+// systemSchemas are the server's own schemas, whose relations never change.
 const systemSchemas = `('pg_catalog', 'information_schema', 'sys')`
 
-// askColumns asks for the columns of all relations, of the server's own or of all others. A
-// column of type text tells whether a CHECK of that column alone has a name that ends in the
-// suffix: RENAME COLUMN leaves it its name. The key is given with each column.
+// askColumns returns the query for the columns of all relations; of is "IN" or "NOT IN" with systemSchemas. For a
+// text column it also returns whether a CHECK on that column alone has a name with the suffix. RENAME COLUMN does not
+// rename that CHECK. Each row has the numbers of the primary key's columns.
 func askColumns(of string) string {
 	return `SELECT n.nspname, c.relname, a.attname, a.attnum, CASE WHEN a.atttypid <> 25 THEN ''` +
 		` WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
@@ -35,45 +34,43 @@ func askColumns(of string) string {
 		` WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f', 'S') AND n.nspname ` + of + ` ORDER BY n.nspname, c.relname, a.attnum`
 }
 
-// Questions that are asked once. reset_val is the search path whatever the last client of the
-// backend has set.
+// Queries that run once per process. reset_val does not depend on what earlier clients of the backend have set.
 const (
 	askRole = "SELECT session_user"
 	askPath = "SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'search_path'"
 )
 
-// usualPath is the search path of a server that does not tell its own.
+// usualPath is the search path of a server that does not report its own.
 const usualPath = `"$user", public`
 
-// askMapped asks for mapped columns alone, where nothing is mapped here: they have a CHECK.
+// askMapped is the query for mapped columns alone, which have a CHECK, used if Sluice itself maps none.
 const askMapped = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL FROM pg_catalog.pg_attribute a` +
 	` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` WHERE a.atttypid = 25 AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.right(a.attname, 10) = '` + schema.MappedSuffix + `'` +
 	` AND EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
 	` AND pg_catalog.right(w.conname, 10) = '` + schema.MappedSuffix + `') ORDER BY n.nspname, c.relname, a.attnum`
 
-// reading is what one reading of the schema has found, and when it began.
+// reading is the result of one load of the schema. at is when the load began.
 type reading struct {
 	relations []schema.Relation
 	at        time.Time
 }
 
-// refusedError is an error of the server's to a question of Sluice's own: the backend lives
-// on.
+// refusedError is the server's error for a query of Sluice's own. The backend can be used further.
 type refusedError struct{ code, message string }
 
-// Error is for the log.
+// Error returns the text for the log.
 func (e *refusedError) Error() string { return serverSaid + e.code + ": " + e.message }
 
-// serverSaid begins the text of a refusedError.
+// serverSaid is the start of a refusedError's text.
 const serverSaid = "the server said "
 
-// asker sends a question to one backend, and gives its rows to row.
+// asker sends a query to one backend and calls row for each row.
 type asker func(query string, row func(payload []byte)) (refusal []byte, err error)
 
-// schemaBy reads the schema by one backend, again where that is told of a change of the
-// schema. A *refusedError leaves the backend as it was; behind any other error it is of no use.
-// Without an error the reading still counts as asked: whoever waits for it is told first (told).
+// schemaBy loads the schema by one backend. It repeats the load if the server reports a changed schema. After a
+// *refusedError the backend can be used, after any other error not. Without an error the load still counts in
+// keeper.asked until told, which wakes the waiting sessions, subtracts it.
 func (srv *Server) schemaBy(ask asker) (read reading, err error) {
 	srv.keeper.asked.Add(1)
 	defer func() {
@@ -92,7 +89,7 @@ func (srv *Server) schemaBy(ask asker) (read reading, err error) {
 	return read, err
 }
 
-// allRelations asks for the relations. What stays as it is is asked once per process.
+// allRelations queries the relations. The server's own relations are queried once per process.
 func (srv *Server) allRelations(ask asker) ([]schema.Relation, error) {
 	k := &srv.keeper
 	if k.watch {
@@ -117,7 +114,7 @@ func (srv *Server) allRelations(ask asker) ([]schema.Relation, error) {
 	return slices.Concat(base.relations, made), nil
 }
 
-// baseBy asks for what stays as it is.
+// baseBy queries what never changes: the server's own relations, the role and the default search path.
 func (srv *Server) baseBy(ask asker) (*schemaBase, error) {
 	base := &schemaBase{}
 	var err error
@@ -125,7 +122,7 @@ func (srv *Server) baseBy(ask asker) (*schemaBase, error) {
 		return nil, err
 	}
 	for i := range base.relations {
-		base.relations[i].View = true // some are, and tell the time
+		base.relations[i].View = true // some are views, which can read the clock
 	}
 	if base.role, err = srv.valueBy(ask, askRole); err != nil {
 		return nil, err
@@ -142,7 +139,7 @@ func (srv *Server) baseBy(ask asker) (*schemaBase, error) {
 	return base, nil
 }
 
-// valueBy asks for one value; "" where there is no row.
+// valueBy queries one value, "" if there is no row.
 func (srv *Server) valueBy(ask asker, query string) (value string, err error) {
 	err = srv.rowsBy(ask, query, func(columns []string) error {
 		value = columns[0]
@@ -151,20 +148,20 @@ func (srv *Server) valueBy(ask asker, query string) (value string, err error) {
 	return value, err
 }
 
-// columnsBy asks for relations, of the schemas that a condition names.
+// columnsBy queries the relations of the schemas in the condition of.
 func (srv *Server) columnsBy(ask asker, of string) ([]schema.Relation, error) {
 	return srv.relationsBy(ask, askColumns(of))
 }
 
-// relationsBy asks for relations by a question of the form of askColumns.
+// relationsBy queries relations with a query whose rows have askColumns' form.
 func (srv *Server) relationsBy(ask asker, query string) ([]schema.Relation, error) {
 	g := relationGatherer{checked: srv.keeper.checked}
 	err := srv.rowsBy(ask, query, g.add)
 	return g.relations, err
 }
 
-// rowsBy gives the rows of a query to row, each as text, NULL as "". Behind an error of row's
-// the others are left out; it is returned as a *refusedError, since the backend is sound.
+// rowsBy calls row with the values of each row of a query, NULL as "". After an error of row the other rows are
+// skipped. That error becomes a *refusedError, because the backend can be used further.
 func (srv *Server) rowsBy(ask asker, query string, row func(columns []string) error) error {
 	var bad error
 	refusal, err := ask(query, func(payload []byte) {
@@ -183,16 +180,15 @@ func (srv *Server) rowsBy(ask asker, query string, row func(columns []string) er
 	return nil
 }
 
-// relationGatherer makes relations of rows, one for each column, in the order of the
-// relations.
+// relationGatherer builds relations from rows, one row per column, ordered by relation.
 type relationGatherer struct {
 	checked   bool
 	relations []schema.Relation
-	key       []string // the numbers of the key's columns
+	key       []string // the numbers of the primary key's columns
 	columns   int
 }
 
-// add takes a row of askColumns.
+// add adds one row of askColumns.
 func (g *relationGatherer) add(row []string) error {
 	if len(row) != 6 {
 		return fmt.Errorf("a row of %d columns, want 6", len(row))

@@ -8,17 +8,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A transaction that is run again means what its names stand for now, where columns are
-// mapped: the schema may be what has changed (OC001), and a text that was planned by an older
-// one may be answered, falsely. rerun asks for it in front of each attempt (replan).
+// A replay plans its texts again if columns are mapped. The schema change may be the cause of the conflict (OC001),
+// and a text planned by the old schema could get a wrong answer. rerun calls replan before each attempt.
 //
-// So it is with a single statement too, whose relation or column the server does not know:
-// where another process has made a table anew, it is planned once more and sent again, once,
-// as long as its client has been told nothing.
+// The same holds for a single statement whose table or column the server does not know, as after another process has
+// replaced the table. The statement is planned and sent again once, if its client has no answer yet.
 
-// replan reads the schema where the backend may know a newer one, and has the frames of the
-// log mean what they mean by it. done: the attempt is over, or was given up. An error is a
-// lost backend.
+// replan loads the schema if the backend may know a newer one, and plans the frames of the log again. done means that
+// the attempt is over or was given up. An error is a lost backend.
 func (s *session) replan() (done bool, err error) {
 	if !s.srv.keeper.on {
 		return false, nil
@@ -30,7 +27,7 @@ func (s *session) replan() (done bool, err error) {
 		err = s.meetPurity()
 	}
 	s.alarmRead()
-	t.stand = atReady // as long as nothing was sent
+	t.stand = atReady // until something is sent
 	switch {
 	case stops(err):
 		s.heeded(err)
@@ -56,7 +53,7 @@ func (s *session) replan() (done bool, err error) {
 	case unknown && r.plans == nil:
 		t.fail(retry.Unchanged)
 	default:
-		if t.ahead != nil { // the name was no mistake of the client's, or its backend is lost
+		if t.ahead != nil { // the client made no mistake, or the backend is lost
 			t.original, t.ahead = errSchemaChanged.Append(nil), nil
 		}
 		t.stand = inTurn
@@ -65,8 +62,8 @@ func (s *session) replan() (done bool, err error) {
 	return true, nil
 }
 
-// meetPurity asks whether reads only read where nobody knows, as behind a change of the schema, and values that the
-// client was told may depend on it (surveyLog). The error stops the turn (stops), or is a *lostError.
+// meetPurity queries whether reads only read, if that is unknown after a schema change and values that the client was
+// sent depend on it (surveyLog). The error stops the turn (stops), or is a *lostError.
 func (s *session) meetPurity() error {
 	if s.srv.purityKnown() || !s.srv.purityDue(time.Now()) || !s.told() {
 		return nil
@@ -78,30 +75,28 @@ func (s *session) meetPurity() error {
 	return &lostError{err: err}
 }
 
-// mayPlanAnew reports whether the statement of an entry, whose relation or column the server
-// does not know, may be planned by a newer schema and sent again: nothing of its transaction
-// has been told, nor has it been tried before. Where the schema has just been read
-// for such a name, it is taken for the client's mistake.
+// mayPlanAnew reports whether the statement of o, whose table or column the server does not know, may be planned
+// again and resent. The client must have no answer of the transaction, and this must be the first try. If the schema
+// was just loaded for such a name, the name is taken for the client's mistake.
 func (s *session) mayPlanAnew(o *owed) bool {
 	plan, _ := o.sent()
 	return s.srv.keeper.on && plan != nil && !s.tx.renamed && s.t.phase == live && s.t.original == nil &&
 		s.runsAnywhere() && s.tx.log.Untold() && len(s.tx.marks) == 0 && s.srv.keeper.mayLook()
 }
 
-// replanned is a log whose texts are planned by a snapshot. Its methods are called for each
-// frame of the log in their order: an Execute comes behind the Parse or Bind whose plan it
-// has, and finds what has come in the place of that one. Nothing is sent.
+// replanned plans the texts of a log by a snapshot of the schema. frame must be called for each frame in order,
+// because an Execute needs the new plan of its Parse or Bind. It sends nothing.
 type replanned struct {
 	s   *session
 	now *snapshot
-	// plans are those that have changed, with what has come in their place.
+	// plans maps each plan that has changed to its new plan.
 	plans map[*rewrite.Plan]*rewrite.Plan
-	// lost: a text cannot be sent by its new plan: it is refused now, is a statement of
-	// another kind, or was answered in part by Sluice.
+	// lost means that a text cannot be sent by its new plan: it is refused now, has another kind, or Sluice has
+	// answered part of it.
 	lost bool
 }
 
-// frame plans what one frame is about: a Parse or Bind has a template, a Query what it asked.
+// frame plans one frame: the template of a Parse or Bind, the text of a Query.
 func (r *replanned) frame(f *retry.Frame[logEntry]) {
 	n := &f.Note
 	switch {
@@ -117,11 +112,9 @@ func (r *replanned) frame(f *retry.Frame[logEntry]) {
 	}
 }
 
-// plan is the plan of a text by the snapshot; was is the one that it had, by those names. nil:
-// nothing has changed.
+// plan returns the plan of a text by the snapshot, or nil if nothing has changed. was is the plan by names.
 //
-// A search path that was in force when the text was sent is kept: only what its names are found
-// in is newer.
+// The search path stays that of the time when the text was sent. Only the schemas' contents are newer.
 func (r *replanned) plan(sql []byte, names *schema.Names, was *rewrite.Plan) (*rewrite.Plan, *schema.Names) {
 	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || needsNoNames(was) {
 		return nil, nil
@@ -139,8 +132,8 @@ func (r *replanned) plan(sql []byte, names *schema.Names, was *rewrite.Plan) (*r
 	return plan, names
 }
 
-// template plans the text of a statement. What its client was told that it returns stays what
-// it returns (rebind), unless the client is told anew (Describe).
+// template plans the text of a prepared statement. Its result columns must stay those that the client was sent
+// (rebind), unless the client gets a new description (Describe).
 func (r *replanned) template(n *logEntry) {
 	t := n.tmpl
 	plan, names := r.plan([]byte(t.sql), n.names, t.plan)
@@ -148,7 +141,7 @@ func (r *replanned) template(n *logEntry) {
 		return
 	}
 	r.lost = r.lost || t.own
-	n.kept.again() // it was of other columns
+	n.kept.again() // it was for other columns
 	n.tmpl = r.s.srv.template(&r.s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), t.by, plan)
 	n.names = names
 	if cs := n.stmt; cs != nil && cs.tmpl == t {
@@ -156,7 +149,7 @@ func (r *replanned) template(n *logEntry) {
 	}
 }
 
-// query plans the text of a Query.
+// query plans the text of a simple Query.
 func (r *replanned) query(f *retry.Frame[logEntry]) {
 	n := &f.Note
 	sql := []byte(n.asked.Source())

@@ -13,11 +13,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The log of a transaction, and output that is withheld: what a session notes while it relays, so that the transaction
-// can be run again. Frames are noted before they are sent (logFrame), answers as they come (noteRows, noteReply,
-// synthesize). Package retry holds the log, and says of each answer how much of it the client has already.
+// The log of a transaction, and withheld output. A session records frames before it sends them (logFrame), and
+// answers as they arrive (noteRows, noteReply, synthesize), so that the transaction can be replayed. Package retry
+// holds the log and counts how much of each answer the client has.
 
-// replays is what the replays of all sessions share; a Server without replay has none.
+// replays holds what the replays of all sessions share. A Server without replay has none.
 type replays struct {
 	cfg    retry.Config
 	logs   *retry.Logs[logEntry]
@@ -27,7 +27,7 @@ type replays struct {
 	alert  *retry.Alert
 }
 
-// newReplays is what the sessions of a Server share; nil where replay is off, or has nothing to do.
+// newReplays returns the replays of a Server, or nil if replay is off or has no use.
 func newReplays(cfg Config) (*replays, error) {
 	if !cfg.Replay || cfg.dedicated() {
 		return nil, nil
@@ -41,89 +41,89 @@ func newReplays(cfg Config) (*replays, error) {
 		alert: retry.NewAlert(cfg.AlertConflictsPerMinute)}, nil
 }
 
-// transaction is what a session keeps of the transaction it runs, so that it can be run
-// again, and for metrics. endTransaction resets it.
+// transaction is the session's record of its current transaction, for a replay and for metrics. endTransaction resets
+// it.
 type transaction struct {
 	log *retry.Log[logEntry] // nil: no transaction, or replay is off
-	// whole is that log while log is one of a discarded part; else nil.
+	// whole is the transaction's log while log is that of a discarded part, else nil.
 	whole *retry.Log[logEntry]
-	// begin is the BEGIN that went in front of its first frame; nil: none did.
+	// begin is the deferred BEGIN that preceded the first frame, or nil.
 	begin     *template
 	attempts  retry.Attempts
 	pass      *retry.Pass
-	key       retry.Key // of its first statement that locks or changes rows that exist
+	key       retry.Key // of its first statement that locks or changes existing rows
 	keyed     bool
-	fought    bool   // it has lost to another, for rows
-	gated     bool   // it had a pass when it lost last
+	fought    bool   // it lost a conflict over rows
+	gated     bool   // it had a pass at its last conflict
 	operation string // see nameOperation
 	running   metrics.Running
-	writes    bool // operation is that of a statement that locks or writes
-	optedOut  bool // by a comment
-	pins      bool // its statement at hand is what has the session keep its backend
-	held      bool // the session kept its backend before: it is run again there, and for OC001 only
+	writes    bool // operation names a statement that locks or writes
+	optedOut  bool // by a comment in the SQL
+	pins      bool // its current statement pins the session
+	held      bool // the session was pinned before, so that it is replayed on that backend, for OC001 only
 	began     time.Time
-	// unknown: it is to be run again because the server did not know a name; renamed: so it was already.
+	// unknown means a replay because the server did not know a name. renamed means that such a replay was made
+	// already.
 	unknown, renamed bool
 	savepoints
-	// at is how its block stood when the last turn ended: where the session is in one, and that was not lost.
+	// at is the state of the block after the last turn. It is valid while the session is in a block that is not lost.
 	at block.Block
-	// changes counts what it has sent that may have changed something.
+	// changes counts the texts sent that may have changed something.
 	changes uint64
-	// ran: something but BEGIN was sent. It tells whether how the transaction is committed may still be chosen
-	// (choices.go).
+	// ran means that more than BEGIN was sent, so that the way of committing can no longer be chosen (choices.go).
 	ran bool
-	// resets: something in it may have reset settings unseen: putback.go.
+	// resets means that a statement may have reset settings unseen: putback.go.
 	resets  bool
-	putBack []string // settings that were put back since
-	// job is the one that a CREATE INDEX of it has begun.
+	putBack []string // settings that were restored since
+	// job is the index job that a CREATE INDEX of the transaction started.
 	job   constraint.Pending
 	names names // given by functions: named.go
-	// watched: the end of the transaction is observed (observer.settled).
+	// watched means that observers see the end of the transaction (observer.settled).
 	watched bool
-	// stood are the settings that were in force at the backend when it began.
+	// stood are the backend's settings when the transaction began.
 	stood *settings.Values
 }
 
-// logEntry is what it takes, besides its payload, to send a logged frame once more. The
-// frames: Q, E, S, and D and C of portals, as they came; B with what follows its two names;
-// P and D of statements without payload; and, with type 0, answers that were made up.
+// logEntry is what a replay needs of a logged frame besides its payload. Q (Query), E, S, and D and C of portals have
+// their payload as sent. B has the payload after its two names. P, and D of statements, have none. Type 0 is an
+// answer that Sluice wrote itself. Each field names its frames.
 type logEntry struct {
-	plan      *rewrite.Plan    // Q, E: what runs
-	asked     *rewrite.Plan    // Q: what the client asked for, where some is answered here
-	text      string           // Q: what is sent in the place of its payload; "" for that
+	plan      *rewrite.Plan    // Q, E: the statement
+	asked     *rewrite.Plan    // Q: the client's text, if Sluice answers part of it
+	text      string           // Q: sent instead of the payload; "" sends the payload
 	tmpl      *template        // P, B, D of a statement
-	names     *schema.Names    // Q, P, B, D of a statement: by what it was planned
-	described *description     // B: what the client was told that it returns
-	bound     *boundDelete     // E: what it takes to run it in batches
-	stmt      *clientStatement // D: whose client the answer tells
-	answered  *answeredHere    // Q: some of what it asks for is answered here; else nil
-	kept      *keptAnswer      // Q, B: what its client was answered; nil: that is not kept
-	cursor    *cursorRun       // E: of a cursor; else nil
-	told      *told            // E: what its client gets in the place of the answer; else nil
-	parsed    bool             // D: a ParseComplete goes in front of its answer
-	silent    bool             // B, E, C: of a cursor, or of a fence: its answer is for nobody
+	names     *schema.Names    // Q, P, B, D of a statement: the names that it was planned with
+	described *description     // B: the description that the client was sent
+	bound     *boundDelete     // E: runs as batches
+	stmt      *clientStatement // D: the client's statement that the answer describes
+	answered  *answeredHere    // Q: the parts that Sluice answers, or nil
+	kept      *keptAnswer      // Q, B: the recorded answer of the client, or nil
+	cursor    *cursorRun       // E: reads a cursor, or nil
+	told      *told            // E: replaces the server's answer, or nil
+	parsed    bool             // D: a ParseComplete precedes its answer
+	silent    bool             // B, E, C: of a cursor or fence, whose answer no client gets
 	fence     bool             // B: of a fence
-	own       reply            // E: of Sluice's own: the reply of its entry
-	// commits: once it is sent, the turn may have committed.
+	own       reply            // E: the reply to a statement of Sluice's own
+	// commits means that the turn may have committed once this frame is sent.
 	commits bool
-	// first counts the statements, of a Query from its beginning on, that are of the log's transaction:
-	// behind the end of that, others are of the next. Of a Bind it is 1 or 0.
+	// first counts the statements of a Query that belong to the log's transaction. Later ones follow its COMMIT. For
+	// a Bind it is 1 or 0.
 	first uint16
-	// undoes: a frame that the server skips leaves prev under the name.
+	// undoes means that name gets prev back if the server skips the frame.
 	undoes bool
-	name   string // of that statement; B: of the portal
+	name   string // of the prepared statement; B: of the portal
 	prev   *clientStatement
 }
 
-// answeredHere says how a Query is answered that is not the server's alone.
+// answeredHere says which part of a Query's answer is Sluice's.
 type answeredHere struct {
-	tag    []byte  // of a RESET that went as a SET
-	strung *strung // of a string
+	tag    []byte  // of a RESET that was sent as a SET
+	strung *strung // of a multi-statement query
 }
 
-// startLogging attaches the turn to the log of its transaction. It is called when the turn first needs its backend.
-// Answers that the client was given before stay outside: they are delivered, and nothing of the server's went before
-// them. A block whose log is gone goes on without one.
+// startLogging attaches the turn to its transaction's log, when the turn first needs a backend. Earlier local answers
+// are not in the log: they are delivered, and the server sent nothing before them. A block whose log is gone gets no
+// new one.
 func (s *session) startLogging() {
 	if s.srv.replays == nil || s.dedicated {
 		return
@@ -138,8 +138,7 @@ func (s *session) startLogging() {
 	s.t.progress = s.settings.Progress()
 }
 
-// openLog begins the log of a transaction. A transaction that has opted out has one too,
-// which is refused from the start.
+// openLog starts the log of a transaction. A transaction that has opted out has a log that is refused from the start.
 func (s *session) openLog() {
 	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.deferredBegin
 	s.tx.began = time.Now()
@@ -152,8 +151,8 @@ func (s *session) openLog() {
 	}
 }
 
-// optOut turns replay off for the transaction in progress, or the one that the
-// statement at hand begins, also where no server sees that statement.
+// optOut turns replay off for the current transaction, or for the one that the current statement begins, even if
+// Sluice answers that statement.
 func (s *session) optOut(asked bool) {
 	if asked {
 		s.tx.optedOut = true
@@ -161,8 +160,8 @@ func (s *session) optOut(asked bool) {
 	}
 }
 
-// endTransaction frees what was kept of a transaction, and gives its pass back; others may be waiting for that.
-// committed says that the client was told so, which pays into the budget.
+// endTransaction frees the record of a transaction and releases its pass, for which others may wait. committed means
+// that the client got the COMMIT; it adds to the budget.
 func (s *session) endTransaction(committed bool) {
 	if s.tx.watched {
 		s.srv.observers.settled(s, committed)
@@ -184,22 +183,22 @@ func (s *session) endTransaction(committed bool) {
 	s.tx = transaction{}
 }
 
-// logFrame notes a frame of the client's before it is sent: a log that has no room for it
-// is refused, and the frame is sent all the same.
+// logFrame records a client's frame before it is sent. If the log is full, the log is refused, and the frame is sent
+// nevertheless.
 func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
 	if s.t.logs && s.tx.log.Sent(typ, n, len(payload)) {
 		s.tx.log.Write(payload)
 	}
 }
 
-// logLong books what the log holds of a text that nobody else may hold: the catalog has no long ones.
+// logLong charges the log for a long text, which the catalog does not hold.
 func (s *session) logLong(tmpl *template, cost int) {
 	if s.t.logs && tmpl.long() && !s.tx.log.Keep(cost) {
 		s.tx.log.Refuse(retry.LogFull)
 	}
 }
 
-// logUndo notes that the frame logged last changed what a name means: prev had it before.
+// logUndo records that the last logged frame changed the meaning of a prepared name; prev is the meaning before.
 func (s *session) logUndo(name string, prev *clientStatement) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
@@ -216,8 +215,8 @@ func (s *session) logUndo(name string, prev *clientStatement) {
 	}
 }
 
-// logPlan judges a text that the transaction is about to run: some make it unreplayable,
-// others are noted as writes, which a return to a savepoint forgets.
+// logPlan records the effect of a text on the log before it runs. Some texts forbid a replay. Others count as writes,
+// which a ROLLBACK TO undoes.
 func (s *session) logPlan(plan *rewrite.Plan) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
@@ -229,7 +228,7 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
 		s.t.unreadRuns = true // see refuseUnread
 	case plan.Sequence == "" && s.pinsAlone(plan):
-		s.tx.pins = true // for a change of the schema it may be run again: see unpinForReplay
+		s.tx.pins = true // it may be replayed after a schema change: see unpinForReplay
 		l.Wrote()
 	case plan.Pin != rewrite.NoPin, plan.Sequence != "":
 		l.Refuse(retry.Pinned)
@@ -239,35 +238,33 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 		l.Wrote()
 		for i := range plan.Statements {
 			if st := &plan.Statements[i]; st.Does == rewrite.DeallocatesAll || discardsAll(st) {
-				l.Refuse(retry.Pinned) // the session's statements go with it
+				l.Refuse(retry.Pinned) // it drops the session's prepared statements
 			}
 		}
 	}
 }
 
-// refuseUnread refuses the replay of a transaction whose text at hand nobody here has read, where
-// the server has run it, or may have: it may have done anything. A text that the server's grammar
-// does not take either (notParsed) has done nothing, and is run again: a typing mistake behind a
-// savepoint (psql's ON_ERROR_ROLLBACK) does not stop the return to that. In a pipeline behind a savepoint
-// the session waits for the answer to such a text before it sends more (execute). Without a savepoint what is
-// sent behind it is refused as partial_group: at that time the server has not said what it thinks of the text.
+// refuseUnread forbids the replay of a transaction after the server ran unparsed text, which may have done anything.
+// A text with a syntax error (notParsed) has done nothing and may be replayed. So a typing mistake after a savepoint,
+// as with psql's ON_ERROR_ROLLBACK, does not prevent the ROLLBACK TO. In a pipeline with a savepoint the session
+// therefore waits for the answer to unparsed text (execute). Without one, later frames forbid a replay as
+// partial_group.
 func (s *session) refuseUnread() {
 	if s.t.unreadRuns {
 		s.tx.log.Refuse(retry.Unread)
 	}
 }
 
-// noting reports whether what the backend says is told to the log: not in an attempt that has failed.
+// noting reports whether the backend's answers are recorded in the log. They are not after an attempt has failed.
 func (s *session) noting() bool { return s.t.logs && s.t.phase != aborting }
 
-// holding reports whether output for the client is held back: as long as a replay may
-// replace it, and not too much of it has come.
+// holding reports whether output is withheld from the client: a replay may still replace it, and it is not too long.
 func (s *session) holding() bool {
 	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
 }
 
-// noteRows tells the log of the rows up to the read position, and takes out of the span what the client has already. It
-// passes what comes before those. A difference ends the attempt (differs).
+// noteRows records the rows up to the read position, and removes from the span those that the client has. It sends
+// what precedes them. A difference ends the attempt (differs).
 func (s *session) noteRows(r *stretch) error {
 	src := &s.b.src
 	if r.noted == src.Pos() {
@@ -294,26 +291,26 @@ func (s *session) noteRows(r *stretch) error {
 	return nil
 }
 
-// noteReply tells the log of a frame that is not a row, and returns how many of its leading bytes the client has
-// already: all or none of an error or notice. A difference ends the attempt, and the frame is for nobody.
+// noteReply records a frame that is not a row. It returns how many of the frame's first bytes the client has; for an
+// error or notice all or none. After a difference the attempt has failed, and the client gets nothing.
 func (s *session) noteReply(typ byte, frame []byte) int {
 	l := s.tx.log
 	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != repeating && !l.Behind() {
-		return 0 // the transaction is over: nobody will ask what it was
+		return 0 // the transaction has ended: no replay will compare this
 	}
 	drop, ok := l.Reply(typ, frame)
 	if !ok {
 		s.differs()
 		return len(frame)
 	}
-	// Behind an error that the client is told nothing but a rollback can follow.
+	// After an error that the client got, only a ROLLBACK can follow.
 	if typ == wire.ErrorResponse && drop == 0 && s.t.phase != repeating {
 		l.Refuse(retry.Failed)
 	}
 	return drop
 }
 
-// synthesize sends the client an answer that was made up, unless it has that answer already.
+// synthesize sends the client an answer of Sluice's own, unless the client has that answer from an earlier attempt.
 func (s *session) synthesize(b []byte) error {
 	if s.noting() && s.tx.log.Made(len(b)) > 0 {
 		return nil
@@ -321,8 +318,7 @@ func (s *session) synthesize(b []byte) error {
 	return s.passSpan(b)
 }
 
-// releaseWithheld sends the client what was held back for it. A replay has to answer that
-// again, once the log is told (Delivered).
+// releaseWithheld sends the client the withheld output. After log.Delivered a replay must give the same answers.
 func (s *session) releaseWithheld() error {
 	if s.withheld.Len() == 0 {
 		return nil
@@ -332,8 +328,7 @@ func (s *session) releaseWithheld() error {
 	return err
 }
 
-// flushToClient sends the client all that is there for it; the turn goes on. The client has
-// heard of all answers so far: see asNow.
+// flushToClient sends the client all output so far; the turn goes on. The client then knows all answers: see asNow.
 func (s *session) flushToClient() error {
 	s.heard++
 	if err := s.releaseWithheld(); err != nil {
@@ -348,7 +343,7 @@ func (s *session) flushToClient() error {
 	return nil
 }
 
-// limitHold bounds how long output that has come in part is held back: from its first part on, hold_time.
+// limitHold bounds how long partial output is withheld: hold_time from its first part on.
 func (s *session) limitHold() {
 	t := s.t
 	if t.holdEnd.IsZero() && s.withheld.Len() > 0 {

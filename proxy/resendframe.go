@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The frames of the log, each made anew for the backend that it is sent to.
+// The frames of the log, each written again for the backend that gets it now.
 
-// resendFrame sends one logged frame. The frame does to the session what it did then only
-// in the turn in progress, which last says.
+// resendFrame sends one logged frame. Its effects on the session are repeated only in the turn in progress, which
+// last reports.
 func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
@@ -31,7 +31,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		s.resendQuery(f, last)
 		return nil
 	}
-	// The limit of an Execute is not looked at: to be too careful costs a Parse.
+	// The Execute's row limit is ignored: a needless Parse does no harm.
 	s.t.unseen = s.t.unseen || f.Type == wire.Execute
 	var plan *rewrite.Plan
 	if last {
@@ -45,7 +45,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		s.t.fenced = s.t.fenced || n.silent
 		s.runs(o, n.cursor)
 		if last && n.kept != nil && !n.kept.whole {
-			if n.kept.first { // what is sent again may answer otherwise
+			if n.kept.first { // the new answer may differ
 				n.kept.again()
 			}
 			o.keeps(n.kept)
@@ -61,7 +61,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	return nil
 }
 
-// replies gives the entry of a frame that is no Query the reply that it had.
+// replies sets the reply that the frame's pending entry had the first time. The frame is no Query.
 func (n *logEntry) replies(o *owed) {
 	if o.swallow = n.silent; o.plan == nil {
 		o.retags(n.plan)
@@ -74,8 +74,7 @@ func (n *logEntry) replies(o *owed) {
 	}
 }
 
-// resendParse sends a Parse where the backend does not have its statement, else makes its
-// answer up.
+// resendParse sends a Parse if the backend lacks the statement, and otherwise answers the Parse itself.
 func (s *session) resendParse(n *logEntry, last bool) error {
 	tmpl := n.tmpl.inForce()
 	st := s.b.prepared.find(tmpl)
@@ -93,8 +92,8 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 	return nil
 }
 
-// resendDescribe sends a Describe of a portal as it was, or of a statement by the name that
-// it has on this backend. Its client is told again only in the turn in progress.
+// resendDescribe sends a Describe of a portal unchanged, or of a statement by its name on this backend. Only in the
+// turn in progress does the client get the answer.
 func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 	n := &f.Note
 	plan, stmt := n.plan, n.stmt
@@ -122,7 +121,7 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
-// resendQuery sends a simple Query once more, in the form that goes to the server now.
+// resendQuery sends a simple Query again, in the form that the server needs now.
 func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 	n := &f.Note
 	var plan *rewrite.Plan
@@ -163,16 +162,15 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 	s.resendWhole(f)
 }
 
-// undoable has an error in front of the newest entry take back what its frame did to the
-// client's statements: in the turn in progress only, and not where the client has been told
-// of it.
+// undoable makes an error before the newest pending reply undo the frame's change of a prepared name. It applies only
+// in the turn in progress, and only if the client does not have the frame's answer.
 func (s *session) undoable(n *logEntry, last bool) {
 	if last && n.undoes {
 		s.t.owed.undoable(n.name, n.prev)
 	}
 }
 
-// remakeUndoable is remake of what answers a frame with an effect on the client's statements.
+// remakeUndoable does what remake does, for a frame that changes a prepared name.
 func (s *session) remakeUndoable(b []byte, n *logEntry, last bool) error {
 	if err := s.remake(b); err != nil {
 		return err
@@ -183,7 +181,7 @@ func (s *session) remakeUndoable(b []byte, n *logEntry, last bool) error {
 	return nil
 }
 
-// remake makes an answer up once more, behind all that is owed.
+// remake gives an answer of Sluice's own again, after all pending replies.
 func (s *session) remake(b []byte) error {
 	if !s.t.owed.empty() {
 		s.t.owed.push(0).bytes = bytes.Clone(b)
@@ -192,24 +190,24 @@ func (s *session) remake(b []byte) error {
 	return s.synthesize(b)
 }
 
-// resendWhole sends a frame as it was logged.
+// resendWhole sends a frame unchanged from the log.
 func (s *session) resendWhole(f *retry.Frame[logEntry]) {
 	s.add(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
 	s.addPayload(f)
 }
 
-// addPayload sends the payload of a frame whose head was added.
+// addPayload sends the payload of a frame whose header was added.
 func (s *session) addPayload(f *retry.Frame[logEntry]) {
-	s.tx.log.Payload(f, func(piece []byte) error { // no error in it
+	s.tx.log.Payload(f, func(piece []byte) error { // it returns no error
 		s.add(piece)
 		return nil
 	})
 }
 
-// payload gathers a short payload. Valid until the next use of the turn's scratch buffer.
+// payload returns a short payload. It is valid until the next use of the turn's scratch buffer.
 func (s *session) payload(f *retry.Frame[logEntry]) []byte {
 	b := s.t.scratch[:0]
-	s.tx.log.Payload(f, func(piece []byte) error { // no error in it
+	s.tx.log.Payload(f, func(piece []byte) error { // it returns no error
 		b = append(b, piece...)
 		return nil
 	})
@@ -217,8 +215,8 @@ func (s *session) payload(f *retry.Frame[logEntry]) []byte {
 	return b
 }
 
-// rebind sends a Bind of a statement that this backend may not have yet. A statement that
-// returns other columns now than the client was told is not run: the attempt has failed.
+// rebind sends a Bind, and first prepares the statement if this backend lacks it. If the statement's result columns
+// differ from those that the client was sent, the attempt fails.
 func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 	t, n := s.t, &f.Note
 	tmpl := n.tmpl.inForce()
@@ -241,7 +239,7 @@ func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 		t.fail(retry.Differs)
 		return nil
 	}
-	s.gathersAnew(n, last, kept != nil) // by its Execute
+	s.gathersAnew(n, last, kept != nil) // for its Execute
 	if kept != nil {
 		st = s.prepare(kept, false)
 		t.owed.push(wire.Bind).tmpl = kept

@@ -10,18 +10,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Statements for which another one was sent (rewrite.Statement.Retag): a DELETE for TRUNCATE, a
-// domain for an enumeration. The client is sent the tag of its own statement, and the log has that in
-// the place of the server's.
+// Statements that the server gets as other statements (rewrite.Statement.Retag): DELETE for TRUNCATE, a domain for an
+// enum. The client and the log get the tag of the client's own statement.
 
-// retagReply is the answer to statements of a plan where one's tag is another than the server's. Settled turns
-// have it too, whose entries have no plan otherwise: a replay compares the tags that the client was sent.
+// retagReply replaces the server's tags of statements with a Retag. Settled turns need it in a replay too, which
+// compares the tags that the client was sent.
 type retagReply struct {
 	asSent
 	plan *rewrite.Plan
 }
 
-// retags gives the entry of a text of that plan, which may be nil, such a reply where it needs one.
+// retags sets a retagReply on o if a statement of plan needs one. plan may be nil.
 func (o *owed) retags(plan *rewrite.Plan) {
 	if plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return
@@ -55,19 +54,17 @@ func (r retagReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) 
 	return swallow, s.desync(f.Type)
 }
 
-// standsFor reports whether a tag with that first word is that of what was sent for a statement which has a
-// tag of its own.
+// standsFor reports whether verb, the first word of the server's tag, fits the statement that was sent for st.
 func standsFor(verb string, st *rewrite.Statement) bool {
-	if st.Truncation != nil { // of several tables it is a query
+	if st.Truncation != nil { // for several tables a SELECT is sent
 		return verb == "DELETE" || verb == "SELECT"
 	}
 	own, _, _ := strings.Cut(st.Retag, " ")
 	return verb == own
 }
 
-// retagEnd is such a tag: the client, and all that looks at tags, get the statement's own. The log has
-// what the client gets, in its place among the answers; where it has been delivered already, nothing
-// is sent, and no warning either.
+// retagEnd handles the server's tag for such a statement. The client, the log and the session's records get the
+// statement's own tag. If the client has the tag from an earlier attempt, nothing is sent, not even a warning.
 func (s *session) retagEnd(o *owed, st *rewrite.Statement) error {
 	tag := wire.AppendCommand(nil, st.Retag)
 	s.completed(o, wire.CommandComplete, tag)
@@ -91,7 +88,7 @@ func (s *session) retagEnd(o *owed, st *rewrite.Statement) error {
 	return s.passSpan(tag)
 }
 
-// warningOf is what the client is told in front of the tag of a statement for which another stands.
+// warningOf returns the warning before the tag of a statement that was sent as another one, or nil.
 func (s *session) warningOf(st *rewrite.Statement) [][]byte {
 	if st.Warning == nil || !s.hearsWarnings() {
 		return nil
@@ -100,8 +97,8 @@ func (s *session) warningOf(st *rewrite.Statement) [][]byte {
 	return [][]byte{e.AppendNotice(nil, "WARNING")}
 }
 
-// retagRefused is what the client is told of an error about a statement that stands for its own; nil
-// for one that it is told as it is. st may be nil.
+// retagRefused returns the error that replaces the server's for a statement that was sent as another one. nil keeps
+// the server's error. st may be nil.
 func retagRefused(st *rewrite.Statement, payload []byte) *wire.Error {
 	switch message := retry.Field(payload, 'M'); {
 	case st == nil || st.Retag == "":

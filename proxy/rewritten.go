@@ -11,12 +11,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Texts that the server gets in another form than the client's, and answers in which
-// something is not for the client: statements that Sluice answers in the place of a query,
-// and CREATE INDEX, whose background job a client does not see. Their entries have
-// maskedReply.
+// Texts that the server gets in another form than the client's, and answers of which the client must not see a part.
+// Examples are a query that stands in for a statement which Sluice answers, and the job of CREATE INDEX. maskedReply
+// hides such parts.
 
-// text is what a server is sent in the place of the client's text at its Parse.
+// text returns the SQL that the server gets in the Parse for the client's text.
 func (t *template) text() string {
 	if t.split != nil {
 		return t.split.Read
@@ -27,8 +26,8 @@ func (t *template) text() string {
 	return t.sql
 }
 
-// note counts, and logs once for each text, what DSQL would not do of it. It is called at
-// each Parse and Query, answered here or not.
+// note counts the findings of the rewrite rules in a text, and logs them once per text. It is called at each Parse
+// and Query, even those that Sluice answers.
 func (s *session) note(plan *rewrite.Plan) {
 	for i := range plan.Findings {
 		f := &plan.Findings[i]
@@ -47,29 +46,27 @@ func (s *session) note(plan *rewrite.Plan) {
 	}
 }
 
-// refusal is the error with which Sluice answers the only statement of a text, or nil. In a
-// text of several the server gets the statement, and its error is replaced: see
-// mappedError.
+// refusal returns the error with which Sluice refuses the only statement of a text, or nil. In a multi-statement
+// query the server gets the statement, and its error is replaced: see mappedError.
 func refusal(plan *rewrite.Plan) error {
 	if st := plan.Single(); st != nil && st.Refusal != nil {
 		return refusalOf(st)
 	}
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
-			return refusalOf(st) // it could not be left out
+			return refusalOf(st) // the statement cannot be left out of the text
 		}
 	}
 	return nil
 }
 
-// refusalOf is the error of a statement that has a refusal.
+// refusalOf returns the error of a statement's Refusal.
 func refusalOf(st *rewrite.Statement) *wire.Error {
 	r := st.Refusal
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// masks reports whether some of what a server answers to a text is not for the client. plan
-// may be nil.
+// masks reports whether part of the server's answer to a text is hidden from the client. plan may be nil.
 func masks(plan *rewrite.Plan) bool {
 	if plan == nil || plan.Text == "" {
 		return false
@@ -82,20 +79,18 @@ func masks(plan *rewrite.Plan) bool {
 	return false
 }
 
-// masked reports whether rows of the answer to a statement are ours: of the query that
-// stands in its place, or of the job that it began.
+// masked reports whether the rows of a statement's answer are for Sluice: of the query that stands in for it, or the
+// id of an index job.
 func masked(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
 
-// masksAlone reports whether the only masked part of a transaction is one CREATE INDEX in
-// autocommit: as long as nothing of it was told, a replay has nothing to compare. Else the
-// log would miss what was masked.
+// masksAlone reports whether the masked part is one CREATE INDEX in autocommit. Until the client gets its answer, a
+// replay has nothing to compare. In other cases the log would lack the masked part.
 func (s *session) masksAlone(plan *rewrite.Plan) bool {
 	return plan.Single() != nil && !s.inBlock()
 }
 
-// pushRun owes the answer to a statement, which is what the entry's plan says; nil for one
-// that is not looked at. Where something of the answer is ours, all frames of the turn are
-// looked at from now on.
+// pushRun adds a pending reply for a statement. plan is nil if the reply needs no inspection. If part of the answer
+// is masked, all further frames of the turn are inspected.
 func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	o := s.t.owed.push(kind)
 	o.plan = plan
@@ -108,12 +103,12 @@ func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	return o
 }
 
-// maskedReply is the answer to a text of which some rows are for nobody (masked).
+// maskedReply hides rows of an answer from the client (masked).
 type maskedReply struct{ asSent }
 
-// frame keeps from the client what is not its own in the answer to such a statement.
+// frame hides the frames of a masked statement, and replaces its last one.
 func (maskedReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
-	if o.plan == nil { // of a turn that is run again
+	if o.plan == nil { // of a settled turn in a replay
 		return undecided, nil
 	}
 	st := s.statementOf(o, o.plan)
@@ -142,8 +137,8 @@ func (maskedReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	return undecided, nil
 }
 
-// maskedEnd is the end of a statement whose rows are for nobody: the client is sent the tag
-// of its own statement, or waits for a job (indexwait.go).
+// maskedEnd handles the end of a masked statement: the client gets the tag of its own statement, or waits for the
+// index job (indexwait.go).
 func (s *session) maskedEnd(o *owed, st *rewrite.Statement, f answer.Frame) error {
 	t, tag := s.t, f.Bytes
 	var notices []byte
@@ -152,7 +147,7 @@ func (s *session) maskedEnd(o *owed, st *rewrite.Statement, f answer.Frame) erro
 	}
 	if st.Tag != "" {
 		tag, notices = wire.AppendCommand(nil, st.Tag), slices.Concat(s.noticesOf(st)...)
-	} else if f.Type == wire.PortalSuspended { // behind the one row, which was ours
+	} else if f.Type == wire.PortalSuspended { // after the one row, which the client did not get
 		tag = wire.AppendCommand(nil, "CREATE INDEX")
 	}
 	s.completed(o, wire.CommandComplete, tag)
@@ -169,7 +164,7 @@ func (s *session) maskedEnd(o *owed, st *rewrite.Statement, f answer.Frame) erro
 	return s.passSpan(append(notices, tag...))
 }
 
-// firstColumn is the first value of a DataRow; "" for NULL and for none.
+// firstColumn returns the first value of a DataRow, or "" for NULL or no column.
 func firstColumn(frame []byte) string {
 	row := frame[wire.HeaderLen:]
 	if len(row) < 6 || binary.BigEndian.Uint16(row) == 0 {
@@ -182,8 +177,7 @@ func firstColumn(frame []byte) string {
 	return string(row[6 : 6+n])
 }
 
-// pause sleeps, unless somebody no longer waits: then the error is stopped's or the session's
-// end.
+// pause sleeps for d. It returns an error of stopped, errCut, or errClientGone if the client is gone.
 func (s *session) pause(d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -199,5 +193,5 @@ func (s *session) pause(d time.Duration) error {
 	return nil
 }
 
-// columnsOf is silent.Values.
+// columnsOf returns the values of a row as text.
 func columnsOf(row []byte) []string { return silent.Values(row) }

@@ -9,34 +9,32 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// All that is remembered of statements holds for one epoch of the server's schema. A transaction that may have changed
-// the schema has epochs of its own: nothing of what it sees reaches other sessions, nor does anything remain of it.
-// extended.go and describe.go ask what is known, reply.go tells of what the server shows, and settle of the
-// transaction's end.
+// What Sluice caches about statements is valid for one epoch of the server's schema. A transaction that may have
+// changed the schema has epochs of its own, so that other sessions see nothing of it. extended.go and describe.go
+// read the cache, reply.go fills it, and settle ends the transaction's epochs.
 
-// private marks an epoch that is one transaction's own.
+// private is the bit of an epoch that belongs to one transaction.
 const private = 1 << 63
 
-// maxLearned bounds the descriptions that wait for the end of a transaction.
+// maxLearned bounds the descriptions that wait for a COMMIT.
 const maxLearned = 64
 
-// schemaChange is what a transaction has to do with the schema. The zero value is that of one that has not touched it.
+// schemaChange records what a transaction has done to the schema. The zero value means nothing.
 type schemaChange struct {
-	own     uint64 // its epoch, once it may have changed the schema; else 0
-	ddl     bool   // and not for want of a parse only
-	wrote   bool   // what it called may have changed the schema
-	first   uint64 // what the backend had prepared by then
+	own     uint64 // epoch of the transaction once it may have changed the schema; else 0
+	ddl     bool   // it ran DDL, not only unparsed text
+	wrote   bool   // a function that it called may have changed the schema
+	first   uint64 // number of the backend's prepared statements before wrote
 	learned []learned
 }
 
-// learned is a description that others are told of once the transaction is committed.
+// learned is a description that other sessions may use after the COMMIT.
 type learned struct {
 	tmpl *template
 	desc *description
 }
 
-// epoch is that of the schema as the session sees it: its transaction's own, or the
-// server's as far as it was seen to change.
+// epoch returns the session's current epoch of the schema: its transaction's own, or the server's.
 func (s *session) epoch() uint64 {
 	if s.schema.own != 0 {
 		return s.schema.own
@@ -44,9 +42,9 @@ func (s *session) epoch() uint64 {
 	return s.srv.catalog.epoch.Load()
 }
 
-// changesSchema is told of a plan that is about to be sent. After DDL a return to a savepoint changes the schema too. A
-// write may do so by a function: from the first on it is noted how many statements the backend had by then, since a
-// rollback makes those that come later doubtful.
+// changesSchema records a plan that is about to be sent. After DDL a ROLLBACK TO changes the schema too. A write may
+// change it by a function: from the first write on, statements that the backend prepares become doubtful in a
+// rollback.
 func (s *session) changesSchema(plan *rewrite.Plan) {
 	c := &s.schema
 	if plan.Kind >= rewrite.Control {
@@ -64,42 +62,40 @@ func (s *session) changesSchema(plan *rewrite.Plan) {
 	}
 }
 
-// schemaReturned is told that the transaction may have come back to a savepoint: what it
-// has learned since is of an epoch that nobody sees again.
+// schemaReturned starts another epoch after a possible ROLLBACK TO, so that nothing cached since is used.
 func (s *session) schemaReturned() {
 	if s.schema.own != 0 {
 		s.schema.own = s.srv.catalog.privates.Add(1) | private
 	}
 }
 
-// schemaCommitted is told of the end of a transaction behind which another may run. Where
-// the transaction may have changed the schema, all that is remembered is asked anew. That
-// is done also where nobody knows whether it was committed.
+// schemaCommitted drops the cache if a transaction that has ended may have changed the schema. Call it also if the
+// outcome is unknown.
 func (s *session) schemaCommitted() {
 	if s.schema.own != 0 {
 		s.srv.catalog.flush()
 	}
 }
 
-// schemaEnded makes the changes of a committed transaction count for all.
+// schemaEnded makes the schema changes of a committed transaction visible to all sessions.
 func schemaEnded(s *session, committed bool) {
 	if committed {
 		s.schemaCommitted()
 	}
 }
 
-// schemaRan forgets what is known of the schema after a statement that has changed it.
+// schemaRan drops the cache after DDL.
 func schemaRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && st.Kind == rewrite.DDL {
 		s.srv.catalog.flush()
 	}
 }
 
-// schemaSettled is told that the session is in no transaction any more, and how the last one ended as far as that is
-// known. Without a backend there is nothing to distrust: it is gone.
+// schemaSettled ends the record of the session's last transaction; committed says how it ended, if known. Without a
+// backend no prepared statement can be doubtful.
 func (s *session) schemaSettled(committed bool) {
 	c := &s.schema
-	if committed || c.ddl { // CALL, for one, may have committed before it failed
+	if committed || c.ddl { // CALL may have committed before it failed
 		s.schemaCommitted()
 	}
 	if !committed && c.wrote && s.b != nil {
@@ -114,20 +110,19 @@ func (s *session) schemaSettled(committed bool) {
 	c.own, c.ddl, c.wrote, c.learned = 0, false, false, c.learned[:0]
 }
 
-// apart reports whether names may mean something else to the session than to others: it has, or a
-// function may have left it, a temporary table or a statement of its own at its backend. Such a
-// session neither takes from the catalog nor adds to it.
+// apart reports whether names may mean something else to this session than to others: it is pinned, or a function may
+// have made a temporary table on its backend. Such a session does not use the catalog of templates.
 func (s *session) apart() bool {
 	return s.pinned || s.b != nil && s.b.left.Due()
 }
 
-// known reports whether a Parse of tmpl is sure to be accepted.
+// known reports whether the server certainly accepts a Parse of tmpl.
 func (s *session) known(tmpl *template) bool {
 	return !s.apart() && tmpl.accepted.Load() == s.epoch()+1
 }
 
-// described returns the description to tell the client without asking, or nil. It is of
-// this epoch, and not for a session that is apart.
+// described returns the cached description of tmpl, or nil. It is of the current epoch; a session that is apart has
+// none.
 func (s *session) described(tmpl *template) *description {
 	if d := tmpl.desc.Load(); d != nil && d.epoch == s.epoch() && !s.apart() {
 		return d
@@ -135,11 +130,11 @@ func (s *session) described(tmpl *template) *description {
 	return nil
 }
 
-// noteDescription notes a description, the answer to o, for this client and the others. frame is its second half, the
-// first is captured; whole says that nothing of it is missing. Others are told at once, unless the transaction may have
-// changed what it saw: then when that is committed, or never.
+// noteDescription caches a description, the answer to o, for this client and others. frame is its second half,
+// t.capture the first; whole means that frame is complete. Other sessions get it at once, unless the transaction may
+// have changed what it saw. Then they get it after the COMMIT.
 func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
-	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
+	if o.tmpl == nil { // of a portal: its client now relies on these columns
 		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
 			s.describes(o.clientStmt, o.clientStmt.tmpl.ofPortal(frame, s.srv.texts))
 		}
@@ -171,8 +166,7 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	}
 }
 
-// ofPortal is the description of a portal that a client is told of: the same one as long
-// as it stays the same. x counts it.
+// ofPortal returns the description of a portal, the same one while its frame stays the same. x counts its memory.
 func (t *template) ofPortal(frame []byte, x *texts) *description {
 	if d := t.portal.Load(); d != nil && bytes.Equal(d.frames, frame) {
 		return d
@@ -183,8 +177,8 @@ func (t *template) ofPortal(frame []byte, x *texts) *description {
 	return d
 }
 
-// publish makes d what others are told. Where it is not what they were told, the schema was changed where nobody here
-// saw it: then nothing that was known holds. One that is older than what is known is dropped.
+// publish caches d for all sessions. If d differs from the cached one in the same epoch, the schema was changed
+// elsewhere, and the whole cache is dropped. A description older than the cached one is ignored.
 func (c *catalog) publish(t *template, d *description) {
 	switch have := t.desc.Load(); {
 	case have == d, have != nil && have.epoch > d.epoch:
@@ -195,29 +189,28 @@ func (c *catalog) publish(t *template, d *description) {
 	t.desc.Store(d)
 }
 
-// planChanged reports whether an error says that a statement of the server's would return other columns than it did
-// when it was prepared. Servers that tell no routine are known by the message.
+// planChanged reports whether the server refused a prepared statement because its result columns have changed.
+// Servers that send no routine are recognized by the message.
 func planChanged(payload []byte) bool {
 	return string(retry.Field(payload, 'C')) == errPlanChanged.Code &&
 		(string(retry.Field(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.Field(payload, 'M')) == errPlanChanged.Message)
 }
 
-// trusts reports whether anything is remembered of t that is still told. If not, an error about t says nothing new.
+// trusts reports whether anything cached about t is of the current epoch. If not, an error about t is no news.
 func (c *catalog) trusts(t *template) bool {
 	epoch, d := c.epoch.Load(), t.desc.Load()
 	return t.accepted.Load() == epoch+1 || d != nil && d.epoch == epoch
 }
 
-// stale reports whether an error is that of a statement which the backend had before its client prepared it: then the
-// error says nothing of the client's statement, and a replay prepares that anew. DDL that was seen since, and a
-// description that the client has, make it the client's error.
+// stale reports whether an error is about a statement that the backend had prepared before its client did. A replay
+// then prepares the statement again. If DDL ran since, or the client has a description, the error is the client's.
 func (s *session) stale(o *owed, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && planChanged(payload) &&
 		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.epoch()
 }
 
-// deallocated reports whether an error says that the backend has lost a statement of ours:
-// somebody deallocated it behind our back. A dedicated backend has none of ours.
+// deallocated reports whether the backend has lost a statement that Sluice prepared, because a client deallocated it.
+// A dedicated backend has none of these.
 func (s *session) deallocated(o *owed, made *answer.Error, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && !made.Forced && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
 }

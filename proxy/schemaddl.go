@@ -13,28 +13,27 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// CREATE DATABASE and DROP DATABASE of a name that stands for a schema (schemaname.go).
-// Sluice sends the statements that make or drop the schema, each a transaction of its own,
-// on the session's backend. perform (local.go) calls changeDatabase.
+// CREATE DATABASE and DROP DATABASE of a name that maps to a schema (schemaname.go). Sluice creates or drops the
+// schema on the session's backend, each statement in a transaction of its own. perform (local.go) calls
+// changeDatabase.
 
-// databaseRefused decides for the statement in a multi-statement query, which is a transaction.
+// databaseRefused refuses the statement in a multi-statement query, which is a transaction.
 func databaseRefused(_ *division, st *rewrite.Statement) place {
 	return place{err: errDatabaseInBlock(st)}
 }
 
-// errDatabaseInBlock is PostgreSQL's refusal of the statement inside a transaction.
+// errDatabaseInBlock is PostgreSQL's error for the statement inside a transaction.
 func errDatabaseInBlock(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: "25001", Message: result.DatabaseTag(st) + " cannot run inside a transaction block"}
 }
 
-// errDatabaseInPipeline likewise refuses it behind other statements of its pipeline.
+// errDatabaseInPipeline is PostgreSQL's error for the statement behind others in its pipeline.
 func errDatabaseInPipeline(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: "25001", Message: result.DatabaseTag(st) + " cannot be executed within a pipeline"}
 }
 
-// changeDatabase makes or drops the schema of a statement, and returns the notices that go in
-// front of the tag. The session stands outside of any transaction afterwards. An error is for
-// the client, or the session's end.
+// changeDatabase creates or drops the schema of a statement. It returns the notices that precede the tag. Afterwards
+// the session is outside any transaction. An error is for the client, or ends the session.
 func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err error) {
 	c := schemaDDL{s: s, Database: st.Database}
 	switch {
@@ -44,7 +43,7 @@ func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err e
 		return nil, errDatabaseInPipeline(st)
 	}
 	s.startWaiting()
-	if c.Drop { // no backend is held meanwhile: the others may need it to come to their end
+	if c.Drop { // without a backend, since the other sessions may need one to end
 		if err := c.unused(); err != nil {
 			return nil, err
 		}
@@ -62,10 +61,9 @@ func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err e
 	return c.notices, s.settleOwn(err, c.partly)
 }
 
-// schemaDDL is a CREATE DATABASE or DROP DATABASE that is being carried out, in a turn of its
-// session that has a backend and has sent it nothing else. The errors of its methods are a
-// server's refusal, behind which the backend is idle; one that stops the turn (stops);
-// errClientGone; or a *lostError.
+// schemaDDL is a running CREATE DATABASE or DROP DATABASE. Its turn has a backend and has sent nothing else to it.
+// Its methods return four kinds of errors: a server's refusal, after which the backend is idle; one that stops the
+// turn (stops); errClientGone; a *lostError.
 type schemaDDL struct {
 	*rewrite.Database
 	s       *session
@@ -73,7 +71,7 @@ type schemaDDL struct {
 	dropped int // objects of the schema
 }
 
-// partly adds to an error how much of a DROP DATABASE stands all the same.
+// partly adds to an error how many objects a failed DROP DATABASE has dropped.
 func (c *schemaDDL) partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || c.dropped == 0 || told.Detail != "" {
@@ -84,14 +82,14 @@ func (c *schemaDDL) partly(err error) error {
 	return &with
 }
 
-// Pauses between tries and looks of Sluice's own: short for the small tables of tests and tools.
+// Pauses between tries. The first are short, for the small tables of tests and tools.
 const (
 	jobPauseFirst = 20 * time.Millisecond
 	jobPauseMost  = time.Second
 )
 
-// run sends one statement, which commits at once, and gives its rows to row. A conflict with
-// another's change of the catalog has it sent again.
+// run sends one statement, which commits at once, and calls row for its rows. It repeats the statement after a
+// conflict over the catalog.
 func (c *schemaDDL) run(sql string, row func(payload []byte)) error {
 	s, query := c.s, wire.AppendStrings(nil, wire.Query, sql)
 	if row == nil {
@@ -126,7 +124,7 @@ func (c *schemaDDL) run(sql string, row func(payload []byte)) error {
 	}
 }
 
-// wanted is why the statement must not go on; nil where it may.
+// wanted returns why the statement must stop, or nil.
 func (c *schemaDDL) wanted() error {
 	if err := c.s.stopped(); err != nil {
 		return err
@@ -137,7 +135,7 @@ func (c *schemaDDL) wanted() error {
 	return nil
 }
 
-// refused returns the server's refusal that err is; nil for any other error.
+// refused returns err if it is a server's refusal, else nil.
 func refused(err error) *wire.Error {
 	told, ok := err.(*wire.Error)
 	if !ok || stops(err) {
@@ -146,7 +144,6 @@ func refused(err error) *wire.Error {
 	return told
 }
 
-// create makes the schema.
 func (c *schemaDDL) create() error {
 	err := c.run("CREATE SCHEMA "+quoted(c.Schema), nil)
 	switch told := refused(err); {
@@ -159,11 +156,11 @@ func (c *schemaDDL) create() error {
 	return err
 }
 
-// quoted is a name as SQL.
+// quoted returns a name as a quoted SQL identifier.
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// drop drops the schema with what it holds: at once, or on DSQL object by object, since a
-// transaction there has one change of the catalog.
+// drop drops the schema and its objects: with one statement, or on DSQL object by object, because a DSQL transaction
+// allows one DDL statement.
 func (c *schemaDDL) drop() error {
 	there := false
 	if err := c.run("SELECT 1"+fromSchema(c.Schema), func([]byte) { there = true }); err != nil {
@@ -191,15 +188,15 @@ func (c *schemaDDL) drop() error {
 	return err
 }
 
-// mostWaitForSessions is for how long DROP DATABASE waits for the sessions in the database to
-// end, and lookForSessions how often it looks: PostgreSQL's own figures.
+// mostWaitForSessions is how long DROP DATABASE waits for the sessions in the database to end. lookForSessions is how
+// often it checks. Both are PostgreSQL's values.
 const (
 	mostWaitForSessions = 5 * time.Second
 	lookForSessions     = 100 * time.Millisecond
 )
 
-// unused waits until no session of this process is in the database, as PostgreSQL does, and
-// refuses the statement where one stays (55006). Sessions of other processes are not seen.
+// unused waits until no session of this process is in the database, as PostgreSQL does, and otherwise returns 55006.
+// It does not see sessions of other processes.
 func (c *schemaDDL) unused() error {
 	if c.s.inSchema == c.Schema {
 		return &wire.Error{Code: "55006", Message: "cannot drop the currently open database"}
@@ -223,7 +220,7 @@ func (c *schemaDDL) unused() error {
 	return nil
 }
 
-// sessions counts the sessions whose database name stands for the schema.
+// sessions counts the sessions whose database name maps to the schema.
 func (c *schemaDDL) sessions() (n int) {
 	c.s.srv.each(func(s *session) {
 		if s.inSchema == c.Schema {
@@ -233,13 +230,12 @@ func (c *schemaDDL) sessions() (n int) {
 	return n
 }
 
-// object is something that a schema holds: its kind as DROP names it, its name, and the types
-// of a function's arguments in parentheses.
+// object is something in a schema: the kind that DROP needs, the name, and a function's argument types in
+// parentheses.
 type object struct{ kind, name, arguments string }
 
-// dropObjects drops what a schema of DSQL holds, one at a time. What something else depends
-// on is tried again when that may be gone, until nothing can be dropped any more: then the
-// foreign keys of what stays are dropped, once, since those of several tables may go in a
+// dropObjects drops the objects of a DSQL schema one by one. An object that others depend on is tried again until no
+// more can be dropped. Then it drops the foreign keys of the rest once, because tables may refer to each other in a
 // circle.
 func (c *schemaDDL) dropObjects() error {
 	for untied := false; ; {
@@ -251,7 +247,7 @@ func (c *schemaDDL) dropObjects() error {
 		var why *wire.Error
 		for _, o := range all {
 			name := quoted(c.Schema) + "." + quoted(o.name) + o.arguments
-			// The sequence of an identity column has gone with its table.
+			// An identity column's sequence is dropped with its table.
 			err := c.run("DROP "+o.kind+" IF EXISTS "+name, nil)
 			switch told := refused(err); {
 			case err == nil:
@@ -276,11 +272,10 @@ func (c *schemaDDL) dropObjects() error {
 	}
 }
 
-// dropForeignKeys drops those of the schema's tables, each a transaction of its own. One that
-// is refused stays, and so does its table: dropObjects tells of it. Foreign keys of tables in
-// other schemas are not this database's to drop.
+// dropForeignKeys drops the foreign keys of the schema's tables, each in a transaction of its own. A refused one
+// stays with its table, which dropObjects then reports. Foreign keys of tables in other schemas are not dropped.
 func (c *schemaDDL) dropForeignKeys() error {
-	var all []object // the table, and its constraint in the place of a kind
+	var all []object // each a table; kind is the name of the constraint
 	err := c.run(`SELECT k.conname, t.relname FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class t ON t.oid = k.conrelid `+
 		`WHERE k.contype = 'f' AND t.relnamespace = (SELECT n.oid`+fromSchema(c.Schema)+`) ORDER BY 2, 1`, func(row []byte) {
 		if columns := columnsOf(row); len(columns) == 2 {
@@ -298,8 +293,8 @@ func (c *schemaDDL) dropForeignKeys() error {
 	return err
 }
 
-// objects are the views, functions, tables, sequences and domains of the schema, in the order
-// in which they are dropped.
+// objects returns the views, functions, tables, sequences and domains of the schema, in the order in which they are
+// dropped.
 func (c *schemaDDL) objects() (all []object, err error) {
 	const kinds = `SELECT k.kind, k.name, k.arguments FROM (` +
 		`SELECT c.relnamespace AS schema, CASE c.relkind WHEN 'v' THEN 1 WHEN 'S' THEN 4 ELSE 3 END AS place, ` +
@@ -317,15 +312,14 @@ func (c *schemaDDL) objects() (all []object, err error) {
 	return all, err
 }
 
-// errStays is told where something of the database could not be dropped; why is the server's
-// first reason.
+// errStays is the error if an object could not be dropped; why is the server's first reason.
 func (c *schemaDDL) errStays(why *wire.Error, detail string) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: fmt.Sprintf("database \"%s\" is not dropped: its schema still holds something", c.Name),
 		Detail: fmt.Sprintf("%d objects of the database are dropped. ", c.dropped) + strings.TrimSpace(detail),
 		Hint:   "Drop in the schema " + quoted(c.Schema) + " what stays, then the database again."}
 }
 
-// listed are names in a sentence.
+// listed joins names for a sentence, with a count if there are many.
 func listed(names []string) string {
 	if n := len(names) - listing.Most; n > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:listing.Most], ", "), n)

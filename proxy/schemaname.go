@@ -12,14 +12,13 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// A client whose database name stands for a schema (package database) gets a session whose
-// search_path is that schema and nothing else, from its startup on: every RESET returns to
-// it. openSession calls inSchema and schemaThere. It keeps applications apart that do not
-// name each other's schemas, and is no security boundary: a client may name any schema.
+// A client whose database name maps to a schema (package database) gets a session with that schema as its only
+// search_path. Every RESET returns to it. openSession calls inSchema and schemaThere. This separates applications
+// that do not name each other's schemas. It is no security boundary, because a client may name any schema.
 
-// inSchema returns the startup parameters of a client whose database stands for a schema. A
-// search_path of the client's own is refused, unless it is that schema: its tables would be
-// looked for elsewhere, and several databases would share them. The error is for the client.
+// inSchema returns the startup parameters for a client whose database name maps to schema. It refuses a search_path
+// of the client's own that is another one: tables would be found elsewhere, and several databases would share them.
+// The error is for the client.
 func inSchema(params map[string]string, schema string) (map[string]string, error) {
 	name := settings.QuoteIdentifier(schema)
 	if own, given := params["search_path"]; given {
@@ -37,9 +36,8 @@ func inSchema(params map[string]string, schema string) (map[string]string, error
 	return made, nil
 }
 
-// ofOwnSchema is a text as it is read in the session: where the session's database is a
-// schema, what asks information_schema for public means that schema. Schema tools do that to
-// find the tables of their database.
+// ofOwnSchema returns the text for a session whose database is a schema: a query of information_schema for 'public'
+// means that schema. Schema tools send such queries to find the tables of their database.
 func (s *session) ofOwnSchema(sql []byte) (own []byte, changed bool) {
 	if s.inSchema == "" {
 		return sql, false
@@ -50,19 +48,19 @@ func (s *session) ofOwnSchema(sql []byte) (own []byte, changed bool) {
 	return s.srv.planner.InSchema(sql, s.inSchema)
 }
 
-// errPathOfStartup refuses a startup whose search_path is not that of its database.
+// errPathOfStartup refuses a startup whose search_path is not the schema of its database.
 func errPathOfStartup(schema string) *wire.Error {
 	return &wire.Error{Fatal: true, Code: retry.StateUnsupported, Message: "search_path of the startup is not that of the database",
 		Detail: "The database name stands for the schema \"" + schema + "\" (listen.databases), and the session begins with that search_path.",
 		Hint:   "Leave search_path out of the connection string. The session may SET it."}
 }
 
-// mostCatalogTries is how often a question about the catalog is asked, where a backend is
-// lost over it or has not seen the last change of the catalog (40001).
+// mostCatalogTries bounds how often a catalog query is repeated after a lost backend, or after a 40001 because the
+// backend has not seen the last catalog change.
 const mostCatalogTries = 10
 
-// schemaThere asks a backend whether a schema is there. An error is for the client. The
-// question is asked of each client anew: another process may have dropped the schema.
+// schemaThere queries a backend whether a schema exists. The query runs for each client, because another process may
+// have dropped the schema. An error is for the client.
 func (srv *Server) schemaThere(schema string) (there bool, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()
@@ -97,14 +95,13 @@ func (srv *Server) schemaThere(schema string) (there bool, err error) {
 	return false, errNoBackend(err)
 }
 
-// fromSchema is the rest of a query about a schema, n, whatever search_path is in force.
+// fromSchema returns the FROM and WHERE of a query about a schema, with alias n. It does not depend on search_path.
 func fromSchema(schema string) string {
 	return " FROM pg_catalog.pg_namespace n WHERE n.nspname = " + settings.QuoteLiteral(schema)
 }
 
-// askPlain asks the catalog by a backend that no session holds. On PostgreSQL the settings of
-// its last client go first, a statement_timeout for one; what DSQL lets a client set changes
-// nothing of the answer. It ends with ctx.
+// askPlain runs a catalog query on a backend that no session holds. On PostgreSQL it first resets the last client's
+// settings, such as statement_timeout. DSQL's settings do not affect the answer. The query ends with ctx.
 func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
 	resets := srv.cfg.Kind == Postgres && (b.unsure || b.applied != srv.interned.None())
 	if resets {
@@ -123,8 +120,7 @@ func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row f
 	return refusal, err
 }
 
-// toldBy is the error that the payload of an ErrorResponse tells, as it is passed on where
-// Sluice has sent the statement.
+// toldBy returns the error of an ErrorResponse's payload, for a client whose statement Sluice has replaced.
 func toldBy(refusal []byte) *wire.Error {
 	field := func(f byte) string { return string(retry.Field(refusal, f)) }
 	return &wire.Error{Code: field('C'), Message: field('M'), Detail: field('D'), Hint: field('H'),

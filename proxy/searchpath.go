@@ -8,24 +8,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The values of search_path, and what a session's is. Nothing here asks a server.
+// Values of search_path, and the search path of a session. Nothing here queries a server.
 //
-// A path decides which relation a name without a schema stands for, and so whether its
-// columns are mapped. Where the text of a value cannot be read for certain, the answer is
-// that nobody knows: the planner then refuses names that are mapped in any schema.
+// The search path decides which relation a name without a schema refers to, and so whether columns are mapped. If a
+// value cannot be parsed for certain, the path is unknown: the planner then refuses names that are mapped in any
+// schema.
 
-// ownSchema stands in a search path for the schema of the user's name.
+// ownSchema in a search path means the schema with the user's name.
 const ownSchema = "$user"
 
-// rawPath reads a search path as a server shows it: `"$user", public`. ok is false for what is
-// no list of names.
+// rawPath parses a search path as a server shows it: `"$user", public`. ok is false if it is no list of names.
 func rawPath(value string) (path []string, ok bool) {
 	return constantPath(settings.StartupSQL("search_path", value))
 }
 
-// constantPath reads a search path as a SET has it: a list of constants. ok is false for what
-// is none. Constants are what the planner writes of a SET, whatever the client wrote: names
-// are folded already, and "a, b" in one constant is one schema of that odd name.
+// constantPath parses a search path as in a SET: a list of string constants. ok is false for anything else. The
+// planner writes each SET in this form, with folded names; 'a, b' in one constant is one schema.
 func constantPath(sql string) (path []string, ok bool) {
 	path = []string{}
 	for rest := sql; ; {
@@ -34,7 +32,7 @@ func constantPath(sql string) (path []string, ok bool) {
 		if name, rest, ok = leadingConstant(rest); !ok {
 			return nil, false
 		}
-		if name != "" { // the empty name is no schema's
+		if name != "" { // "" is no schema
 			path = append(path, name)
 		}
 		rest = strings.TrimLeft(rest, " ")
@@ -48,9 +46,9 @@ func constantPath(sql string) (path []string, ok bool) {
 	}
 }
 
-// leadingConstant reads the string constant with which a text begins, as settings.QuoteLiteral
-// and the planner write them. rest is the text behind it. ok is false where the text begins
-// otherwise, or holds an escape of another kind than a doubled backslash.
+// leadingConstant parses the string constant at the start of a text, in the form of settings.QuoteLiteral and the
+// planner. rest is the text after it. ok is false for any other start, or for an escape other than a doubled
+// backslash.
 func leadingConstant(text string) (value, rest string, ok bool) {
 	escapes := strings.HasPrefix(text, "E'")
 	if escapes {
@@ -77,8 +75,8 @@ func leadingConstant(text string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// movesNames reports whether changes of settings may have names mean other relations. A
-// change without a name is one of anything.
+// movesNames reports whether changes of settings may make names refer to other relations. A change without a name may
+// be of any setting.
 func movesNames(changes []rewrite.Change) bool {
 	return slices.ContainsFunc(changes, func(c rewrite.Change) bool {
 		switch c.Name {
@@ -89,10 +87,9 @@ func movesNames(changes []rewrite.Change) bool {
 	})
 }
 
-// pathInForce is the search path that a client's settings say, or usual where they say none.
-// user is the role of the backends, which $user stands for as long as the client has not
-// taken another one. ok is false where they do not tell it. The last change that the
-// transaction has staged counts before what is in force.
+// pathInForce returns the search path of a client, or usual if the client has set none. user is the backends' role,
+// which $user means until the client sets another role. Staged changes count first. ok is false if the path is
+// unknown.
 func pathInForce(c *settings.Client, user string, usual []string) (path []string, ok bool) {
 	sql, ok := pathSetting(c)
 	if !ok {
@@ -118,9 +115,8 @@ func pathInForce(c *settings.Client, user string, usual []string) (path []string
 	return path, true
 }
 
-// pathSetting is the value of search_path as SQL; "" for the server's own. ok is false behind
-// a change of settings whose name or value nobody has read. A reset inside a transaction
-// returns to the client's startup value.
+// pathSetting returns the value of search_path as SQL, or "" for the server's default. ok is false after a change
+// with an unparsed name or value. A RESET in a transaction returns to the client's startup value.
 func pathSetting(c *settings.Client) (sql string, ok bool) {
 	for _, change := range slices.Backward(c.Staged.Changes) {
 		switch {

@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// currval and lastval return what the server's session has drawn: on a backend that serves several clients, a number of
-// another client. The server gets them only if all numbers of the backend are the session's own, or if the server
-// says that the session's transaction has drawn what is asked for. Else they fail as in a session that has drawn
-// nothing. Package sequence decides; this file asks the server.
+// currval and lastval return numbers of the server's session. On a shared backend these may be another client's. So
+// the server gets such a call only in two cases: all numbers of the backend are this session's, or the server
+// confirms that the current transaction has drawn the number. Otherwise the call fails as in a session that has drawn
+// none. Package sequence decides; this file queries the server.
 
-// askSequence decides whether a text may ask its backend for numbers drawn before; nil: it may. The error is
-// PostgreSQL's, with a hint: the session's next transaction has a backend of its own.
+// askSequence decides whether a text with currval or lastval may run on its backend; nil means yes. The error is
+// PostgreSQL's with a hint. The session's next transaction then gets a backend of its own.
 func (s *session) askSequence(plan *rewrite.Plan) error {
-	s.srv.watched.Store(true) // from now on others' numbers are discarded before a transaction
+	s.srv.watched.Store(true) // from now on numbers of other sessions are discarded before a transaction
 	if s.dedicated || s.sequences.Believes(s.id, &s.b.sequences) {
 		return nil
 	}
@@ -36,14 +36,13 @@ func (s *session) askSequence(plan *rewrite.Plan) error {
 		Hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
 }
 
-// revives reports whether a text may end a failed block, in whole or in part.
+// revives reports whether a text may end a failed block.
 func revives(plan *rewrite.Plan) bool {
 	return plan.Any(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control })
 }
 
-// sequencesAttached has the server discard the numbers of others at an idle backend, before a transaction of the
-// session. A server that refuses is asked again when its answer is old, and one that cannot now after a pause
-// (question.Sequences). The error is a lost backend.
+// sequencesAttached sends DISCARD SEQUENCES to an idle backend with numbers of other sessions, before a transaction.
+// A server that refuses gets it again after question.Age, one that fails after a pause. The error is a lost backend.
 func sequencesAttached(s *session) error {
 	pace := &s.srv.sequences
 	if !s.sequences.Others(s.id, &s.b.sequences) || !pace.Due(time.Now()) {
@@ -69,7 +68,7 @@ func sequencesAttached(s *session) error {
 	return nil
 }
 
-// discardHere records a DISCARD of the client that Sluice answers itself.
+// discardHere records a client's DISCARD that Sluice answers.
 func (s *session) discardHere() {
 	if s.b == nil {
 		s.sequences.Discard(sequence.Here, nil)
@@ -78,7 +77,7 @@ func (s *session) discardHere() {
 	s.sequences.Discard(sequence.Here, &s.b.sequences)
 }
 
-// sequencesRan records what a statement that the server has run says about the numbers that the session has drawn.
+// sequencesRan records which numbers a statement has drawn, after the server ran it.
 func sequencesRan(s *session, o *owed, st *rewrite.Statement, tag []byte) {
 	if h := &s.b.sequences.History; o.kind == wire.Query {
 		h.RanQuery(st, s.t.statement, tag)
@@ -95,9 +94,9 @@ func sequencesRan(s *session, o *owed, st *rewrite.Statement, tag []byte) {
 	s.sequences.Discard(place, &s.b.sequences)
 }
 
-// releasePinned gives up the backend that the session keeps, where the server cannot discard what the session has left
-// there. The session's next transaction is on another one, and the session does not end, as after losePin. The caller
-// moves the session.
+// releasePinned drops the session's own backend if the server cannot discard the state that the session left there.
+// Unlike losePin it does not end the session, whose next transaction gets another backend. The caller moves the
+// session's state.
 func (s *session) releasePinned() {
 	if s.pinned {
 		s.srv.pinned.Add(-1)
@@ -107,13 +106,13 @@ func (s *session) releasePinned() {
 	s.dropBackend(reservoir.Pinned)
 }
 
-// acquireForSequences dials a new backend, and keeps it, for a session that asked for its numbers
-// in vain. nil: there is none, and the session shares one again. Such a backend counts as a pin.
+// acquireForSequences dials a backend of its own for a session whose currval or lastval was refused. It counts as a
+// pin. nil means that none is available; the session then shares backends.
 func (s *session) acquireForSequences() *reservoir.Conn {
 	if !s.sequences.WantsOwn() || s.pinned || !s.srv.takePin() {
 		return nil
 	}
-	ctx, stop := s.wait(time.Time{}, lookInLineEvery) // whatever ends it is heeded by what comes next
+	ctx, stop := s.wait(time.Time{}, lookInLineEvery) // the next step handles what ended the wait
 	defer stop()
 	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: s.srv.cfg.Database})
 	if err != nil {
@@ -127,19 +126,19 @@ func (s *session) acquireForSequences() *reservoir.Conn {
 	return conn
 }
 
-// mayProve reports whether the server may be asked whose numbers it has: in a block on a lent backend, and not while a
-// writer has it.
+// mayProve reports whether the server can be queried about its numbers: in a block, on a backend that no writer
+// goroutine uses.
 func (s *session) mayProve() bool {
 	return s.b != nil && s.state != failed && !s.sequences.Owns(s.id, &s.b.sequences) && s.inBlock() && s.t.uplink == nil
 }
 
-// ownName names the statement and the portal of that question, and the portal of restoreInGroup. They are closed after
-// each use.
+// ownName names the statement and portal of provesOwnership's query, and the portal of restoreInGroup. They are
+// closed after each use.
 const ownName = "sluice_own"
 
-// provesOwnership asks the server whether the statements of the session's block have drawn all that the current text
-// asks for. The question is one round trip while no reply is owed; if it cannot be asked the answer is false. An error
-// is for the client if a conflict or a cancel has ended the block; else the backend is lost.
+// provesOwnership queries the server whether the block's statements have drawn all numbers that the current text
+// wants. It takes one round trip; if replies are pending the answer is false. An error is for the client if a
+// conflict or cancel has ended the block. Otherwise the backend is lost.
 func (s *session) provesOwnership() (bool, error) {
 	if s.t.asks == "" || !s.mayProve() || !s.t.owed.empty() {
 		return false, nil
@@ -151,7 +150,7 @@ func (s *session) provesOwnership() (bool, error) {
 	if err := s.flushUp(); err != nil {
 		return false, err
 	}
-	ask := wire.AppendNamed(nil, wire.Close, 'S', ownName) // one that failed may have left it
+	ask := wire.AppendNamed(nil, wire.Close, 'S', ownName) // an earlier query that failed may have left it
 	ask = wire.AppendParse(ask, ownName, sql, wire.NoOIDs)
 	ask = append(appendBindHead(ask, []byte(ownName), ownName, 6), 0, 0, 0, 0, 0, 0)
 	ask = append(append(wire.AppendHeader(ask, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
@@ -166,7 +165,7 @@ func (s *session) provesOwnership() (bool, error) {
 	switch {
 	case err != nil:
 		if s.tx.log != nil {
-			s.tx.log.Refuse(retry.Pinned) // the log knows nothing of the statement at hand
+			s.tx.log.Refuse(retry.Pinned) // the log does not have the current statement yet
 		}
 		return false, &lostError{err: err}
 	case refusal == nil:

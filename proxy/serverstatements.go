@@ -8,41 +8,41 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The statements that one backend holds under names of Sluice's.
+// The prepared statements that one backend holds under names of Sluice's own.
 
-// serverStatement is one statement that a backend holds under a name of ours. Clients of
-// every kind share it, save those of asParsed.
+// serverStatement is a prepared statement of a backend under a name of Sluice's own. All clients share it, except
+// those of asParsed.
 type serverStatement struct {
 	name  string
-	seq   uint64 // of those that the backend prepared
+	seq   uint64 // counts the backend's prepared statements
 	tmpl  *template
 	epoch uint64
 	elem  *list.Element
-	// desc is what it returns; nil until the server has described it. The server
-	// refuses to run it when it would return anything else.
+	// desc is the statement's description, or nil before the server has described it. The server refuses to run the
+	// statement if its result columns change.
 	desc *description
 }
 
-// serverStatements is what one backend holds, least recently bound evicted. It is as much
-// the session's as the backend is.
+// serverStatements are the prepared statements of one backend. The least recently bound is evicted first. Only the
+// session with the backend uses it.
 type serverStatements struct {
 	m    map[*template]*serverStatement
 	lru  *list.List
 	seq  uint64
-	cost int // of their texts and descriptions
-	long int // how many have texts that the catalog does not keep
-	// orphans are names whose Close was skipped by the server after an error.
+	cost int // bytes of the texts and descriptions
+	long int // number of texts too long for the catalog
+	// orphans are names whose Close the server skipped after an error.
 	orphans []string
 }
 
-// holdsOf reports whether there is a statement of t that was prepared in that epoch.
+// holdsOf reports whether the backend has a statement of t from that epoch.
 func (s *serverStatements) holdsOf(t *template, epoch uint64) bool {
 	st := s.find(t)
 	return st != nil && st.epoch == epoch
 }
 
-// holds reports whether a name is that of a statement of ours, orphans included. To a
-// client such a name is that of nothing.
+// holds reports whether name is that of a statement of Sluice's own, orphans included. Clients must not use these
+// names.
 func (s *serverStatements) holds(name string) bool {
 	for _, st := range s.m {
 		if st.name == name {
@@ -52,7 +52,7 @@ func (s *serverStatements) holds(name string) bool {
 	return slices.Contains(s.orphans, name)
 }
 
-// remove forgets st; the caller sends its Close where the server has it.
+// remove removes st. If the server has the statement, the caller sends a Close.
 func (s *serverStatements) remove(st *serverStatement) {
 	if s.m[st.tmpl] == st {
 		delete(s.m, st.tmpl)
@@ -64,9 +64,8 @@ func (s *serverStatements) remove(st *serverStatement) {
 	}
 }
 
-// forgetLong forgets the statements of long texts, when the backend is given back: no other client finds
-// them, and they are not to stay in memory when theirs has left. Their names are closed with the next
-// Parse.
+// forgetLong removes statements with long texts when the backend is returned. No other client can use them, and they
+// must not stay in memory. The next Parse closes their names.
 func (s *serverStatements) forgetLong() {
 	if s.long == 0 {
 		return
@@ -79,7 +78,7 @@ func (s *serverStatements) forgetLong() {
 	}
 }
 
-// describe gives st what the server said that it returns.
+// describe sets the description that the server gave for st.
 func (s *serverStatements) describe(st *serverStatement, d *description) {
 	if s.m[st.tmpl] == st {
 		s.cost += d.cost() - st.desc.cost()
@@ -87,8 +86,7 @@ func (s *serverStatements) describe(st *serverStatement, d *description) {
 	st.desc = d
 }
 
-// rename has st be the statement of another template, of the same text: nobody else finds
-// it.
+// rename moves st to another template of the same text. Look-ups of the old template no longer find st.
 func (s *serverStatements) rename(st *serverStatement, t *template) {
 	if st.tmpl != t {
 		delete(s.m, st.tmpl)
@@ -96,8 +94,8 @@ func (s *serverStatements) rename(st *serverStatement, t *template) {
 	}
 }
 
-// oldest returns the statement to evict once more than limit are held, or several that
-// cost more than most; else nil. The caller closes it.
+// oldest returns the statement to evict, or nil: there are more than limit, or several with more than most bytes. The
+// caller closes it.
 func (s *serverStatements) oldest(limit, most int) *serverStatement {
 	if len(s.m) <= limit && (len(s.m) < 2 || s.cost <= most) {
 		return nil
@@ -105,8 +103,8 @@ func (s *serverStatements) oldest(limit, most int) *serverStatement {
 	return s.lru.Back().Value.(*serverStatement)
 }
 
-// distrust has what was prepared after the first seq statements prepared anew before it is
-// used again: what they were parsed against was rolled back.
+// distrust marks statements after the first seq as outdated, so that they are prepared again before use. The schema
+// that they were parsed with was rolled back.
 func (s *serverStatements) distrust(seq uint64) {
 	if s.seq == seq {
 		return
@@ -118,7 +116,7 @@ func (s *serverStatements) distrust(seq uint64) {
 	}
 }
 
-// find returns the backend's statement for t and marks it used; nil when there is none.
+// find returns the backend's statement for t, or nil, and marks it as used.
 func (s *serverStatements) find(t *template) *serverStatement {
 	st := s.m[t]
 	if st != nil {
@@ -127,8 +125,8 @@ func (s *serverStatements) find(t *template) *serverStatement {
 	return st
 }
 
-// add registers a statement under a new name that was never used before on this backend:
-// the Close of an older one may still be skipped by the server. The caller sends its Parse.
+// add registers a statement under a name that this backend has never had: the server may still skip the Close of an
+// older one. The caller sends the Parse.
 func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
 	if s.m == nil {
 		s.m, s.lru = map[*template]*serverStatement{}, list.New()
@@ -144,7 +142,7 @@ func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
 	return st
 }
 
-// clear forgets everything: the server deallocated it all.
+// clear removes all statements, because the server has deallocated all.
 func (s *serverStatements) clear() {
 	s.m, s.lru, s.orphans, s.cost, s.long = nil, nil, nil, 0, 0
 }

@@ -10,13 +10,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A query that an older cluster refuses to lock goes out in two parts: a
-// companion that locks one table's rows, whose answers are for nobody, and the
-// query without its clause. In a simple Query both are one text; otherwise the
-// companion is bound and run in front of the client's Bind, with its values.
+// FOR UPDATE on a join, which an older cluster refuses, is sent as two queries. The companion locks one table's rows;
+// its answers are hidden. The other is the query without FOR UPDATE. In a simple Query both are one text. In the
+// extended protocol the companion runs before the client's Bind, with the same parameter values.
 
-// inForce is the template of the form in which the text goes to the server now. All who
-// have the text get the same one; one that is a split form already is its own.
+// inForce returns the template with the form that the server gets now. All users of the text share it. A template
+// that is a split form already is returned unchanged.
 func (t *template) inForce() *template {
 	split := t.plan.InSplit()
 	if split == nil || t.split != nil {
@@ -29,8 +28,7 @@ func (t *template) inForce() *template {
 	return made
 }
 
-// sent is the plan that an answer is about, and the split form if it was sent in one; nil
-// for an answer that is about no text.
+// sent returns the plan that a reply is about, and the split form if one was sent; nil if the reply is about no text.
 func (o *owed) sent() (*rewrite.Plan, *rewrite.Split) {
 	if o.tmpl != nil && o.split == nil {
 		return o.tmpl.plan, o.tmpl.split
@@ -38,8 +36,8 @@ func (o *owed) sent() (*rewrite.Plan, *rewrite.Split) {
 	return o.plan, o.split
 }
 
-// refusedForm is told of every error. When it refuses the form that a statement
-// was sent in, hint is for the client, and again says that there is another form.
+// refusedForm checks every error for a refusal of the form that was sent. hint is for the client. again reports that
+// another form can be sent.
 func (s *session) refusedForm(o *owed, made *answer.Error, payload []byte) (hint string, again bool) {
 	plan, split := o.sent()
 	if plan == nil {
@@ -58,27 +56,26 @@ func (s *session) refusedForm(o *owed, made *answer.Error, payload []byte) (hint
 	return hint, again
 }
 
-// askInTwo marks the answer to a simple Query that is sent in two parts, and returns what
-// is sent. The first tag in the answer is the companion's.
+// askInTwo marks the reply to a simple Query that is sent as two queries, and returns the frame to send. The first
+// tag of the answer is the companion's.
 func (s *session) askInTwo(o *owed, split *rewrite.Split) []byte {
 	o.split, s.t.masks, s.t.looks = split, true, true
 	o.reply = chained(&lockPart{}, o.reply)
 	return wire.AppendStrings(nil, wire.Query, split.Text())
 }
 
-// lock runs the companion of a statement in front of a Bind; params is that Bind behind its
-// names, and d what the server says of the statement. Its answers are for nobody; an error
-// of it is the client's, and has the server skip the Bind.
+// lock sends the companion of a statement before its Bind. params is that Bind after its names, d the statement's
+// description. The companion's answers are hidden. Its error goes to the client and makes the server skip the Bind.
 func (s *session) lock(tmpl *template, d *description, params []byte) {
 	values, ok := silent.PickParams(params, tmpl.split.Params)
 	if !ok {
-		return // the server will say what is wrong with them
+		return // the server will report the error
 	}
 	t := s.t
 	part := &lockPart{}
 	mark := func(o *owed) { o.swallow, o.reply, o.plan, o.split = true, part, tmpl.plan, tmpl.split }
 	seq := t.owed.seq
-	// The companion is prepared like a client's statement, and may be held already.
+	// The companion is prepared like a client's statement, perhaps already.
 	name := s.prepare(s.companion(tmpl, d), false).name
 	if t.owed.seq != seq {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
@@ -92,13 +89,12 @@ func (s *session) lock(tmpl *template, d *description, params []byte) {
 	t.masks, t.looks = true, true
 }
 
-// lockPortal is the companion's: the unnamed one may be the client's. It is closed at once,
-// since a name can be bound once only.
+// lockPortal is the companion's portal, because the unnamed portal may be the client's. It is closed at once, so that
+// its name can be bound again.
 const lockPortal = "sluice_lock"
 
-// companion is the template of the statement that locks. Its parameters have the types that
-// the server gave the query's: alone it might take others. Without a description they are
-// those that the client gave.
+// companion returns the template of the locking statement. Its parameters get the types that the server gave the
+// query's parameters; without a description, the client's types.
 func (s *session) companion(tmpl *template, d *description) *template {
 	oids := []byte(tmpl.oids)
 	if d != nil {
@@ -108,7 +104,7 @@ func (s *session) companion(tmpl *template, d *description) *template {
 	}
 	types := binary.BigEndian.AppendUint16(nil, uint16(len(tmpl.split.Params)))
 	for _, n := range tmpl.split.Params {
-		oid := uint32(0) // the server's to find out
+		oid := uint32(0) // the server infers the type
 		if at := 2 + 4*(n-1); at+4 <= len(oids) {
 			oid = binary.BigEndian.Uint32(oids[at:])
 		}
@@ -117,20 +113,20 @@ func (s *session) companion(tmpl *template, d *description) *template {
 	return s.srv.template(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, 0, 0, nil)
 }
 
-// lockPart is the answer to a companion, which is for nobody. In a simple Query the query's answer follows.
+// lockPart hides the answer to a companion. In a simple Query the query's answer follows.
 type lockPart struct {
 	asSent
 	over, described bool // described: the query's rows follow
 }
 
-// ofCompanion reports whether o is an entry of a companion's own.
+// ofCompanion reports whether o is a companion's pending reply.
 func (o *owed) ofCompanion() bool {
 	_, is := o.reply.(*lockPart)
 	return is
 }
 
-// frame drops the companion's part, which its tag ends. Another tag than that of a SELECT, or a second one in
-// front of the query's rows, means that the backend is out of step.
+// frame hides the companion's frames up to its tag. A tag other than SELECT, or a second tag before the query's rows,
+// means that the stream is out of step.
 func (l *lockPart) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	switch {
 	case l.over && (l.described || f.Type != wire.CommandComplete):

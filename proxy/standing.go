@@ -7,18 +7,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// How the session stands, as package block follows it: in the turn at hand by what was sent (outcome),
-// between two turns by what the transaction keeps (transaction.at), and of a BEGIN that is held back by
-// that. Whoever must know of what transaction a statement is, or of which modes, asks here.
+// Where the session is in its transaction, as package block follows it. In a turn, outcome has the state after what
+// was sent. Between two turns transaction.at has it, plus a deferred BEGIN. position returns the state, including the
+// transaction's modes.
 
-// standing is how the session stands where its backend has that status, and the turn has sent nothing.
+// standing returns the session's block for a backend with that status, if the turn has sent nothing.
 func (s *session) standing(status byte) block.Block {
 	at := s.tx.at
 	at.Ready(status)
 	return at.Turn().Usual(s.usualModes())
 }
 
-// usualModes are those of a transaction of which the client says nothing.
+// usualModes returns the modes of a transaction for which the client names none.
 func (s *session) usualModes() (m block.Modes) {
 	if s.t != nil && s.t.mode == readOnly {
 		m.Access = block.ReadOnly
@@ -26,7 +26,7 @@ func (s *session) usualModes() (m block.Modes) {
 	return m
 }
 
-// position is how the session stands for what is sent next.
+// position returns the state of the block for the next statement.
 func (s *session) position() block.Block {
 	switch {
 	case s.t != nil && s.t.outcome.Started():
@@ -43,22 +43,20 @@ func (s *session) position() block.Block {
 	return s.standing(s.status())
 }
 
-// keptToReading reports whether the server lets what is sent next write nothing: a BEGIN or SET TRANSACTION says
-// READ ONLY of the block that is open.
+// keptToReading reports whether the next statement is in a READ ONLY block, by its BEGIN or SET TRANSACTION.
 func (s *session) keptToReading() bool {
 	at := s.position()
 	return keepsToReading(&at)
 }
 
-// behindItsEnd reports whether an end of the transaction that was open in front of the turn, or that the
-// turn has begun first, was sent in the turn: what is sent next is of another.
+// behindItsEnd reports whether the turn's first transaction has ended in this turn, so that the next statement
+// belongs to another one.
 func (s *session) behindItsEnd() bool {
 	return s.t.outcome.Started() && s.t.outcome.Ends() > 0
 }
 
-// ofTransaction counts the statements of a text that is sent next, from its beginning, which are of the
-// transaction that was open in front of the turn, or that the turn has begun first: up to the one that ends
-// it. What nobody has read is of that transaction.
+// ofTransaction counts the first statements of a text that belong to the turn's first transaction, up to its COMMIT
+// or ROLLBACK. Unparsed text belongs to it whole.
 func (s *session) ofTransaction(plan *rewrite.Plan) uint16 {
 	switch {
 	case s.behindItsEnd():
