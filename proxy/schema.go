@@ -143,7 +143,7 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	t := s.t
 	t.desc = nil
 	if !whole || !o.done {
-		return // too long to keep: nobody is told from memory
+		return // too long to cache
 	}
 	d := &description{epoch: o.stmt.epoch, frames: append(bytes.Clone(t.capture), frame...)}
 	if have := o.tmpl.desc.Load(); have != nil && have.epoch == d.epoch && bytes.Equal(have.frames, d.frames) {

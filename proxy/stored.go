@@ -12,20 +12,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Cursors WITH HOLD, which outlive their transaction: their rows are in the memory of this process, and their session
-// needs no backend for them. PostgreSQL runs the query of such a cursor to its end when its transaction commits, and so
-// does Sluice (storing.go): outside of a block at once, in one in front of the COMMIT.
+// Cursors WITH HOLD, which outlive their transaction. Their rows are in Sluice's memory, so that the session needs no
+// backend for them. PostgreSQL runs the query of such a cursor to its end at COMMIT, and Sluice does too
+// (storing.go): outside a block at once, in a block before the COMMIT.
 //
-// This file answers what is asked of such a cursor from then on. It is no part of a transaction: neither a rollback nor
-// an attempt to run the transaction again moves it back, as in PostgreSQL. Its bytes count, for the session and for all
-// (cursor.stored_bytes). It goes with CLOSE, DISCARD ALL and the session.
+// This file answers FETCH, MOVE and CLOSE from then on. As in PostgreSQL, neither a rollback nor a replay moves such
+// a cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes). CLOSE,
+// DISCARD ALL and the end of the session remove it.
 
-// storedCursors are those of a session, by name.
+// storedCursors holds a session's stored cursors by name.
 type storedCursors struct {
 	stored map[string]*stored.Cursor
 }
 
-// dropStored closes one by its name, which may be nobody's.
+// dropStored removes the cursor of that name, if there is one.
 func (s *session) dropStored(name string) {
 	if x := s.stored[name]; x != nil {
 		x.Drop()
@@ -33,16 +33,16 @@ func (s *session) dropStored(name string) {
 	}
 }
 
-// dropAllStored closes all: for CLOSE ALL, DISCARD ALL and the end of the session. What they had of
-// the bounds others may have from now on.
+// dropAllStored removes all cursors: for CLOSE ALL, DISCARD ALL and the end of the session. It frees their share of
+// the limits.
 func (s *session) dropAllStored() {
 	for name := range s.stored {
 		s.dropStored(name)
 	}
 }
 
-// storedEnded ends a transaction: the cursors that it declared stay if it has committed, and go if it has not. The tag
-// of a COMMIT says so before the turn has ended: a failure after it in the group takes nothing back.
+// storedEnded ends a transaction: the cursors that it declared stay after a COMMIT, and are removed otherwise. It is
+// called at the COMMIT's tag: a later failure in the Sync group does not remove them.
 func storedEnded(s *session, committed bool) {
 	for name, x := range s.stored {
 		if x.Pending && !committed {
@@ -52,10 +52,9 @@ func storedEnded(s *session, committed bool) {
 	}
 }
 
-// useStored is FETCH, MOVE or CLOSE of such a cursor; describe has the rows described, which come in
-// formats. An error is for the client; with nil the frames are answered, or the rest is to be
-// skipped. Nothing of it is undone: a block that fails, or is rolled back, leaves the cursor where
-// it is, and a FETCH that has failed leaves it without use, as in PostgreSQL.
+// useStored answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; rows come in formats. An
+// error is for the client. With nil the answer was sent, or frames are skipped. As in PostgreSQL, a failed or rolled
+// back block does not move the cursor back, and a failed FETCH makes it unusable.
 func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) error {
 	x, err := s.reachStored(c.Name)
 	if x == nil || err != nil {
@@ -71,7 +70,7 @@ func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) er
 	case x.Failed:
 		return errPortalDone([]byte(c.Name))
 	case x.Rest && c.Elsewhere && !c.Backward:
-		return errFetchElsewhere // the rows in front are not here
+		return errFetchElsewhere // the rows in front are on the server
 	case !move && !x.Gives(formats):
 		return formatsRefused(x)
 	}
@@ -96,7 +95,7 @@ func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) er
 	return s.tellStored(append(frames, rows, wire.AppendCommand(nil, "FETCH "+strconv.Itoa(f.Len())))...)
 }
 
-// formatsRefused is the error of a FETCH that wants rows of a cursor in formats in which they cannot be had.
+// formatsRefused returns the error of a FETCH in formats that the cursor cannot give.
 func formatsRefused(x *stored.Cursor) error {
 	if x.Came != nil {
 		return errCursorFormats
@@ -104,9 +103,9 @@ func formatsRefused(x *stored.Cursor) error {
 	return errStoredFormats
 }
 
-// reachStored is a stored cursor as what went before in the turn has left it; nil with nil where
-// the rest is to be skipped. An error is for the client. A cursor of the transaction in progress
-// may have other rows if that is run again: from now on it is not.
+// reachStored returns a stored cursor after all earlier frames of the turn are answered. nil with a nil error means
+// that frames are skipped. An error is for the client. If the cursor's transaction is still open, that transaction is
+// no longer replayed: the cursor could get other rows.
 func (s *session) reachStored(name string) (*stored.Cursor, error) {
 	if s.status() == 'E' {
 		return nil, errAborted
@@ -128,8 +127,8 @@ func (s *session) reachStored(name string) (*stored.Cursor, error) {
 	return x, nil
 }
 
-// tellStored tells frames of a stored cursor. The cursor has moved, and does not move back: where the turn may be run
-// again, or fail with a conflict that takes its answers away, its client gets them now.
+// tellStored sends frames of a stored cursor. If the turn has sent something to the server, the client gets them at
+// once: a replay or a conflict would drop them, but the cursor does not move back.
 func (s *session) tellStored(frames ...[]byte) error {
 	if err := s.tell(frames...); err != nil || !s.t.touched {
 		return err
@@ -137,11 +136,11 @@ func (s *session) tellStored(frames ...[]byte) error {
 	return s.flushToClient()
 }
 
-// Statements about cursors that are stored by the extended protocol go the way of those about
-// others (cursorextended.go), which asks here for formats and descriptions.
+// In the extended protocol, statements about stored cursors take the same way as those about other cursors
+// (cursorextended.go), which calls this file for formats and descriptions.
 
-// mayBindFetch is what the server says of other cursors (inFormats): the error of a Bind that asks for the rows of a
-// stored cursor in so many formats; nil for any other, and where there is no such cursor.
+// mayBindFetch returns the error of a Bind with a wrong number of result formats for a stored cursor, as the server
+// does for other cursors (inFormats). It returns nil for any other Bind.
 func (s *session) mayBindFetch(name string, formats int) error {
 	x := s.stored[name]
 	if x == nil || formats <= 1 {
@@ -153,10 +152,10 @@ func (s *session) mayBindFetch(name string, formats int) error {
 	return nil
 }
 
-// What follows is for clients that take such a cursor for the portal that it is in PostgreSQL, as
-// psycopg does, which has it described by the protocol.
+// The functions below serve clients such as psycopg that use the protocol's Describe, Execute and Close on a cursor's
+// name, since a cursor is a portal in PostgreSQL.
 
-// closeStored is the protocol's Close of the portal that such a cursor is, in a failed block too.
+// closeStored answers a Close of the cursor's portal, even in a failed block.
 func (s *session) closeStored(name string) error {
 	if !s.t.owed.empty() {
 		if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
@@ -167,7 +166,7 @@ func (s *session) closeStored(name string) error {
 	return s.tellStored(wire.FrameCloseComplete)
 }
 
-// describeStored answers Describe of the portal that such a cursor is.
+// describeStored answers a Describe of the cursor's portal.
 func (s *session) describeStored(name string) error {
 	x, err := s.reachStored(name)
 	if x == nil || err != nil {
@@ -176,8 +175,8 @@ func (s *session) describeStored(name string) error {
 	return s.tell(x.Describe(nil))
 }
 
-// executeStored is Execute of the portal that such a cursor is; frame is the client's, whose last
-// four bytes are the limit on rows. The tag counts the rows of this Execute, as in PostgreSQL.
+// executeStored answers an Execute of the cursor's portal. The last four bytes of frame are the row limit. As in
+// PostgreSQL, the tag counts the rows of this Execute.
 func (s *session) executeStored(name string, frame []byte) error {
 	x, err := s.reachStored(name)
 	switch {
@@ -202,12 +201,12 @@ func (s *session) executeStored(name string, frame []byte) error {
 	return s.tellStored(rows, end)
 }
 
-// errStoredFormats refuses rows in the binary format. The cursor has not moved: its client may ask for text.
+// errStoredFormats refuses rows in binary format. The cursor has not moved: the client may use text.
 var errStoredFormats = &wire.Error{Code: retry.StateUnsupported, Message: "rows of this cursor cannot be had in the binary format",
 	Detail: "The rows of a cursor WITH HOLD are kept as text. Of numbers, booleans, texts, dates, times, bytea, uuid, json and jsonb there is a binary form, unless extra_float_digits was set below 1, or DateStyle was not ISO, or IntervalStyle not postgres.",
 	Hint:   "Ask for the text format, or cast the column."}
 
-// errStoredFull is the error of a cursor WITH HOLD whose rows are more than may be kept.
+// errStoredFull is the error of a cursor WITH HOLD whose rows exceed the limit.
 func errStoredFull(cfg Config) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "the rows of this cursor WITH HOLD are more than may be kept",
 		Detail: fmt.Sprintf("The cursors WITH HOLD of a session may have %d bytes, those of all sessions %d.", cfg.StoredBytes, cfg.StoredTotalBytes),

@@ -17,28 +17,29 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// How the rows of a cursor WITH HOLD come into memory: its portal is described and executed to its end by Sluice, and
-// what the server answers goes to the cursor (storedReply) instead of the client. The frames are in the log. When the
-// transaction is run again the cursor begins anew, and as nobody has seen its rows they may be others.
+// How the rows of a cursor WITH HOLD get into memory. Sluice describes and executes the cursor's portal to its end,
+// and storedReply passes the answer to the cursor instead of the client. The frames are in the log. A replay starts
+// the cursor again, and its rows may differ, because no client has seen them.
 //
-// Outside of a block a DECLARE does this itself (declareStored). In a block, and in a group of which it may be one
-// statement of several, it opens a portal as for any cursor, and what was not fetched is stored in front of the COMMIT
-// (storeRest) or of the end of the group (storeInGroup). As in PostgreSQL, where that fails the transaction is rolled
-// back, and the client gets the error of the query for its COMMIT (commitFailed). A cursor that scrolls cannot wait: a
-// portal does not go back.
+// Outside a block DECLARE stores the rows itself (declareStored). In a block, or in a group of several statements,
+// DECLARE opens a portal. The rows that were not fetched are stored before the COMMIT (storeRest) or before the end
+// of the group (storeInGroup). As in PostgreSQL, if that fails, the transaction is rolled back and the client gets
+// the query's error for its COMMIT (commitFailed). A SCROLL cursor is stored at DECLARE, because a portal does not
+// move back.
 //
-// Until its transaction has committed a stored cursor is pending. A rollback takes it away (storedEnded); so does the
-// Sync of a group that fails. One that was fetched from while it was pending keeps its transaction from being run
-// again, since other rows might come: its client has some of these.
+// A stored cursor is pending until its transaction has committed. A rollback removes it (storedEnded), and so does
+// the Sync of a failed group. A FETCH from a pending cursor forbids a replay of its transaction, because the client
+// has rows that might differ.
 //
-// Too many rows end the query at once where nothing else hangs on it. In front of a COMMIT they are read to the end for
-// nobody: the backend is wanted for the rollback, behind which the client is outside of a block, as PostgreSQL has it.
+// Too many rows end the query at once if nothing else depends on it. Before a COMMIT they are read to the end and
+// dropped, because the backend is needed for the ROLLBACK. After that the client is outside a block, as in
+// PostgreSQL.
 
-// What is asked of a cursor before its rows are in memory goes to the portal (cursor.go), and fails as
-// for any other cursor; a return to a savepoint takes the portal away, and with it the cursor.
+// A FETCH before the rows are in memory goes to the portal (cursor.go), as for any other cursor. ROLLBACK TO closes
+// that portal, and so removes the cursor.
 
-// declareStored stores a cursor and tells its client. As in PostgreSQL, where that fails the client
-// of a simple Query gets the error alone, and that of a group gets it behind the tag.
+// declareStored stores a cursor and answers its DECLARE. As in PostgreSQL, on a failure the client of a simple Query
+// gets only the error. The client of a group gets the error after the tag.
 func (s *session) declareStored(c *rewrite.Cursor, simple bool) error {
 	if simple {
 		if err := s.storeNow(c); err != nil || s.t.skip || s.t.settled {
@@ -52,9 +53,8 @@ func (s *session) declareStored(c *rewrite.Cursor, simple bool) error {
 	return s.storeNow(c)
 }
 
-// storeNow runs a cursor that was just declared, outside of a block, to its end. Its portal is
-// closed behind it: what the group asks of the cursor is answered from memory already. An error is
-// for the client; with nil the cursor is stored, or the rest is to be skipped.
+// storeNow executes a cursor that was just declared outside a block to its end, and closes its portal. Later FETCHes
+// of the group read from memory. An error is for the client. With nil the cursor is stored, or frames are skipped.
 func (s *session) storeNow(c *rewrite.Cursor) error {
 	x := stored.NewCursor(account.RowsOf{Client: &s.account}, c.NoScroll)
 	s.store(c.Name, x)
@@ -71,7 +71,7 @@ func (s *session) storeNow(c *rewrite.Cursor) error {
 	return s.closeCursor(c.Name)
 }
 
-// keepStored gives a cursor its name, under which it is found from now on (useStored), in the place of the portal.
+// keepStored registers a stored cursor under its name for useStored, in place of the portal.
 func (s *session) keepStored(name string, x *stored.Cursor) {
 	if s.stored == nil {
 		s.stored = map[string]*stored.Cursor{}
@@ -79,9 +79,9 @@ func (s *session) keepStored(name string, x *stored.Cursor) {
 	s.stored[name], s.tx.watched = x, true
 }
 
-// store has the server describe and run an open cursor to its end, for x. It needs the backend,
-// and what it sends is still owed. To the log these are a Describe and an Execute whose answers are
-// for nobody: neither is compared when the transaction is run again.
+// store makes the server describe an open cursor and execute it to its end, with the rows for x. It needs the
+// backend, and leaves its replies pending. The log records a Describe and an Execute whose answers a replay does not
+// compare.
 func (s *session) store(name string, x *stored.Cursor) {
 	p := s.portals[name]
 	run := &cursorRun{into: x}
@@ -104,14 +104,14 @@ func (s *session) store(name string, x *stored.Cursor) {
 	s.add(frame)
 }
 
-// storeRow takes a frame that is for a stored cursor. Of one that no buffer holds the rest follows by relayRest.
+// storeRow passes a frame to a stored cursor. For a frame longer than a buffer relayRest passes the rest.
 func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	x.Take(f.Type, f.Bytes, f.Total)
 	if s.t.restInto = nil; f.Cut() {
 		s.t.restInto = x
 	}
-	// Nobody wants the rest. A backend that cannot be given up (giveUp) is read to the end: it keeps what its session
-	// has there, or its statement may have committed. In front of a COMMIT the ROLLBACK needs it.
+	// Nobody needs the remaining rows. A backend that must not be dropped (giveUp) is read to the end: the session
+	// has state there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
 	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
@@ -120,8 +120,8 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	}
 }
 
-// holdsCursor reports whether the transaction, which may be that of a group outside of a block, has
-// a cursor WITH HOLD whose rows are not in memory. Portals of a transaction that has ended are gone.
+// holdsCursor reports whether the transaction, or the group outside a block, has a cursor WITH HOLD whose rows are
+// not in memory yet. The portals of an ended transaction are gone.
 func (s *session) holdsCursor() bool {
 	for _, p := range s.portals {
 		if p.cursor != nil && p.cursor.hold {
@@ -131,10 +131,9 @@ func (s *session) holdsCursor() bool {
 	return false
 }
 
-// storeRest is told of a text before it is sent. Where the block has a cursor WITH HOLD, its COMMIT
-// must stand alone, and what is left of the rows is stored in front of it. In a failed block COMMIT
-// rolls back, and so the cursors go. done: that has failed, the transaction is over, and the client
-// was told; or the rest is to be skipped. An error is for the client.
+// storeRest stores the remaining rows of cursors WITH HOLD before a COMMIT. That COMMIT must be the only statement of
+// its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that storing failed, the
+// transaction is over and the client has the error, or that frames are skipped. An error is for the client.
 func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
 	if len(s.portals) == 0 || s.status() == 'E' || !s.holdsCursor() {
 		return false, nil
@@ -147,7 +146,7 @@ func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
 		return false, errHoldInString
 	}
 	t := s.t
-	if !t.owed.empty() { // what went before in the group may fail
+	if !t.owed.empty() { // an earlier frame of the group may fail
 		if err := s.makeAnswer(); err != nil || t.skip || t.settled {
 			return true, err
 		}
@@ -164,9 +163,8 @@ func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
 	return false, nil
 }
 
-// storeInGroup stores the cursors of a group that ends outside of a block, in front of its Sync, or
-// of the Query or FunctionCall that ends it. Where that fails the server's error was told, or the
-// one that is returned is to be; the Sync undoes the group then.
+// storeInGroup stores the cursors of a group outside a block, before the Sync, Query or FunctionCall that ends it. On
+// a failure the client has the server's error, or gets the returned one. The Sync then rolls the group back.
 func (s *session) storeInGroup() error {
 	if len(s.portals) == 0 || s.inBlock() || !s.holdsCursor() {
 		return nil
@@ -178,10 +176,9 @@ func (s *session) storeInGroup() error {
 	return err
 }
 
-// storeAll stores the cursors WITH HOLD of the transaction, in the order in which they were
-// declared. Where that fails none is: a query has failed (then t.skip is set, and its error was
-// told), or there are too many rows (full). The error is makeAnswer's. The turn is not taken for
-// ended meanwhile: an error leaves the frame at hand, which the caller drops.
+// storeAll stores the cursors WITH HOLD of the transaction in the order of their DECLAREs, or none of them. If a
+// query fails, t.skip is set and the client has the error. full means too many rows. The error is makeAnswer's. The
+// turn does not count as ended meanwhile: after an error the current frame is unread, and the caller drops it.
 func (s *session) storeAll() (full bool, err error) {
 	if err := s.ensureBackend(); err != nil {
 		return false, err
@@ -214,9 +211,8 @@ func (s *session) storeAll() (full bool, err error) {
 	return full && err == nil && !t.skip, err
 }
 
-// writesFloats reports whether the server writes floats with all of their digits, by what the
-// session has set: it asks for fewer than PostgreSQL has by default (extra_float_digits below 1)
-// nowhere, and nothing has run that nobody has read. It is asked when all that was sent is answered.
+// writesFloats reports whether the server writes floats with all digits: the session has not set extra_float_digits
+// below 1, and no unparsed text has run. Call it when no reply is pending.
 func (s *session) writesFloats() bool {
 	const name = "extra_float_digits"
 	if s.b != nil && s.b.unsure || s.settings.Staged.MayHave(name) {
@@ -231,10 +227,10 @@ func (s *session) writesFloats() bool {
 	return true
 }
 
-// commitFailed ends the transaction of a COMMIT in front of which a cursor could not be stored: it is rolled back, by
-// the Sync that the server skips to and a ROLLBACK, whose answers nobody is told. Behind a COMMIT that fails no client
-// rolls back, and it stands outside of a block. It was told why, unless full says that it is still to be told. With nil
-// the turn is over, or the rest of it is to be skipped.
+// commitFailed rolls back a transaction whose COMMIT could not store a cursor. It sends the Sync that the server
+// skips to, and a ROLLBACK; their answers are hidden. No client sends a ROLLBACK after a failed COMMIT, so that the
+// session is outside a block then. full means that the client still needs the error. With nil the turn is over, or
+// its frames are skipped.
 func (s *session) commitFailed(full bool) error {
 	t := s.t
 	e := lost
@@ -249,7 +245,7 @@ func (s *session) commitFailed(full bool) error {
 		s.rollBack(s.b.exchange)
 	}
 	switch {
-	case s.state == failed: // the backend was given up
+	case s.state == failed: // the backend was dropped
 		e = endAnswered
 	case s.b != nil && s.keeps():
 		e = settledHeld

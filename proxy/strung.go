@@ -8,39 +8,37 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A string of several statements may hold some that Sluice answers. The server is
-// sent the string with a statement in the place of each that does nothing, so that
-// errors, blocks and the order of answers are the server's; what it answers there
-// is replaced.
+// A multi-statement query may contain statements that Sluice answers, such as "SET statement_timeout = 5; SELECT 1".
+// The server gets the text with a harmless statement in place of each of them. So errors, blocks and the order of
+// answers are the server's, and Sluice replaces the answers of its own statements.
 
-// strung says what becomes of each statement of such a string. It is made for one sending
-// of the string, as the session stands then, and stays with the entry that is owed and with
-// the log: a replay sends the same string.
+// strung says what happens to each statement of a multi-statement query. It is built once per query, from the
+// session's current state. The pending reply and the log refer to it, because a replay sends the same text.
 type strung struct {
-	plan   *rewrite.Plan // the client's
+	plan   *rewrite.Plan // of the client's text
 	places []place
 }
 
-// place is what becomes of one statement; the zero value goes to the server.
+// place says what happens to one statement. The zero value sends it to the server.
 type place struct {
-	here  bool                // answered here
-	err   *wire.Error         // answered here, with an error
-	sql   string              // what the server gets instead
-	tag   []byte              // what the client gets for that
-	set   rewrite.Change      // what that sets
-	begin bool                // a BEGIN that is sent as another
-	tx    rewrite.Transaction // what that says
-	only  bool                // that other says READ ONLY
-	warn  bool                // of a level that is taken for less, in front of the server's answer
-	told  *told               // what the client gets for the statement itself; nil for the server's
+	here  bool                // Sluice answers it
+	err   *wire.Error         // Sluice answers it, with this error
+	sql   string              // SQL that the server gets instead
+	tag   []byte              // tag for the client instead of the tag of sql
+	set   rewrite.Change      // setting that sql sets
+	begin bool                // a BEGIN that is sent with other modes
+	tx    rewrite.Transaction // these modes
+	only  bool                // tx says READ ONLY
+	warn  bool                // warn of a weaker isolation level before the server's answer
+	told  *told               // answer for the client instead of the server's; nil for the server's
 }
 
-// ours reports whether nothing of the statement itself reaches the server.
+// ours reports whether the server gets nothing of the statement.
 func (p *place) ours() bool { return p.here || p.err != nil }
 
-// substitute is what the server gets in the place: a query that fails where the answer is
-// an error, so that the server skips what follows; one that does nothing where the
-// statement is answered; or another statement.
+// substitute returns what the server gets instead of the statement. For an error it is a query that fails, so that
+// the server skips the rest. For a statement that Sluice answers it is a query without effect. Otherwise it is
+// another statement.
 func (p *place) substitute() rewrite.Substitute {
 	switch {
 	case p.err != nil:
@@ -51,15 +49,15 @@ func (p *place) substitute() rewrite.Substitute {
 	return rewrite.Substitute{SQL: p.sql, Tx: p.tx}
 }
 
-// locksOutside reports whether a text is a LOCK TABLE outside of a block, which PostgreSQL refuses.
+// locksOutside reports whether a text is a LOCK TABLE outside a block, which PostgreSQL refuses.
 func (s *session) locksOutside(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	return st != nil && st.Does == rewrite.ChecksTables && !s.inBlock() && !s.t.outcome.InBlock() && s.status() != 'E'
 }
 
-// stringLocally answers a string none of whose statements is for the server. done is false
-// for any other, and in a failed block. An error is that of the statement at which the
-// string stops, and is for the client; those before it are answered.
+// stringLocally answers a multi-statement query if Sluice answers all its statements. Otherwise, and in a failed
+// block, done is false. An error is that of the statement at which the query stops, for the client; the statements
+// before it are answered.
 func (s *session) stringLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if s.status() == 'E' {
 		return false, nil
@@ -79,10 +77,10 @@ func (s *session) stringLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	return true, s.ready()
 }
 
-// substituted is the plan of a string in which Sluice answers something, as the server gets
-// it. Any other plan it returns as it is. Behind frames of the extended protocol that no
-// Sync has ended, a single statement is such a string too: its answer needs a place in the
-// server's order. How the session stands is noted for a replay (restoreString).
+// substituted returns the plan of a multi-statement query as the server gets it, if Sluice answers some of its
+// statements. Any other plan is returned unchanged. After frames without a Sync it does so for a single statement
+// too, because the answer must come in the server's order. The session's state is recorded for a replay
+// (restoreString).
 func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	st := plan.Single()
 	if alone := st != nil && (len(st.Told) == 1 || st.Weakened); !alone && s.t.denied == nil && !s.t.only && !plan.Substitutable() &&

@@ -12,22 +12,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The answers to a string in which Sluice answers something (strung.go), and what is undone
-// before such a string is run again.
+// Answers to a multi-statement query of which Sluice answers some statements (strung.go), and what is undone before a
+// replay of the query.
 
-// strungReply is the answer to a string in which Sluice answers something: every frame is looked at.
+// strungReply is the reply to such a query. It inspects every frame.
 type strungReply struct {
 	*strung
 }
 
-// strings gives the entry of such a string its reply. d is nil for any other.
+// strings sets a strungReply on o, unless d is nil.
 func (s *session) strings(o *owed, d *strung) {
 	if d != nil {
 		o.reply, s.t.looks = chained(strungReply{strung: d}, o.reply), true
 	}
 }
 
-// at is the place that stands behind so many tags; nil for none.
+// at returns the place of the statement after that many tags, or nil.
 func (r strungReply) at(tags int) *place {
 	if tags >= len(r.places) {
 		return nil
@@ -35,8 +35,8 @@ func (r strungReply) at(tags int) *place {
 	return &r.places[tags]
 }
 
-// frame drops rows of what stands in for a statement, and has the statement done and answered here at the tag.
-// A tag where the server should have failed, or another one, means that the backend is out of step.
+// frame hides the rows of a statement's substitute. At the substitute's tag it carries the client's statement out and
+// answers it. A wrong tag, or a tag instead of an error, means that the stream is out of step.
 func (r strungReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	ends, n := f.Means == answer.CompletesOne, int(o.tags)
 	if ends {
@@ -59,15 +59,15 @@ func (r strungReply) frame(s *session, o *owed, f answer.Frame) (verdict, error)
 		return swallow, nil
 	case p.tag != nil && ends:
 		s.completed(o, f.Type, p.tag)
-		s.settings.Stage(p.set) // the backend has it, not the server's own
+		s.settings.Stage(p.set) // the backend has this value, not its default
 		s.t.statement++
 		return swallow, s.tellTagged(o, p.tag)
 	}
 	return undecided, nil
 }
 
-// fails has the client get the error of a statement that is answered with one: the server's is then that of
-// rewrite.Fault. In front of an error PostgreSQL describes the row of a set_config, before it makes it.
+// fails replaces the error of rewrite.Fault by the error of the client's statement. As in PostgreSQL, the row of a
+// failing set_config is described first.
 func (r strungReply) fails(_ *session, o *owed, payload []byte) *answer.Error {
 	p := r.at(int(o.tags))
 	if p == nil {
@@ -84,21 +84,21 @@ func (r strungReply) fails(_ *session, o *owed, payload []byte) *answer.Error {
 	return &e
 }
 
-// doStrung does a statement of a string, whose answer o is, at the tag of what stands in for it.
+// doStrung carries out a statement at the tag of its substitute; o is the query's reply.
 func (s *session) doStrung(o *owed, st *rewrite.Statement, several bool, typ byte) error {
 	if s.t.phase != live {
-		return s.synthesize(frameSet) // what it was is of no matter: see Log.Made
+		return s.synthesize(frameSet) // the log ignores the bytes: see Log.Made
 	}
 	s.ended(o, nil)
 	s.t.statement++
 	err := s.answerStrung(o, st, several)
-	if _, told := err.(*wire.Error); told { // divide foresees each
+	if _, told := err.(*wire.Error); told { // divide foresees every error
 		return s.desync(typ)
 	}
 	return err
 }
 
-// fits reports whether a tag with that first word is that of what the server got in the place; "" where no tag has come.
+// fits reports whether a tag with that first word is the one of the substitute; "" means that no tag came.
 func (p *place) fits(verb string) bool {
 	switch {
 	case p.err != nil: // the server should have failed
@@ -111,15 +111,15 @@ func (p *place) fits(verb string) bool {
 	return true
 }
 
-// answerStrung does a statement of a string, whose answer o is, in its place; several: others stand beside it.
-// A change of statement_timeout holds for the statements behind it.
+// answerStrung carries out a statement of the query and answers it. several means that the query has other
+// statements. A new statement_timeout counts for the statements after it.
 func (s *session) answerStrung(o *owed, st *rewrite.Statement, several bool) error {
 	timeout := s.settings.StatementTimeout()
 	frames, err := s.perform(st, true, several)
 	if err != nil {
 		return err
 	}
-	if s.settings.StatementTimeout() != timeout { // it holds from the next statement on
+	if s.settings.StatementTimeout() != timeout { // from the next statement on
 		s.t.deadline = time.Time{}
 		if s.settings.StatementTimeout() > 0 {
 			s.t.deadline = time.Now().Add(s.settings.StatementTimeout())
@@ -129,9 +129,8 @@ func (s *session) answerStrung(o *owed, st *rewrite.Statement, several bool) err
 	return s.tellTagged(o, frames...)
 }
 
-// restoreString undoes what the statements of a string did, before the string is run again:
-// its statements are done once more with the new answers. Without such a string there is
-// nothing to undo.
+// restoreString undoes what the query's statements did in the session before the query is sent again. The new answers
+// carry them out again. It does nothing if the turn has no such query.
 func (s *session) restoreString() {
 	was := s.t.atString
 	if was == nil {
@@ -145,16 +144,15 @@ func (s *session) restoreString() {
 	was.gone = nil
 }
 
-// localState is what statements that are answered here change, as it was. Of the named
-// statements the map is kept as it is, and those that are deleted from it are noted in
-// gone.
+// localState is a copy of the session's state that locally answered statements change. stmts is the session's own
+// map; names deleted from it are in gone.
 type localState struct {
 	settings *settings.Snapshot
 	stmts    map[string]*clientStatement
 	gone     []undo
 }
 
-// localState notes how the session stands in front of a string.
+// localState returns the session's state before a multi-statement query.
 func (s *session) localState() *localState {
 	return &localState{settings: s.settings.Snapshot(), stmts: s.stmts}
 }

@@ -9,19 +9,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// Texts as they are prepared: the template of a text, which all clients share, and its statement at the
-// backend, under a name of Sluice's own, once for all clients that the backend serves. Handlers of
-// frames call template; parseOnBackend and prepare send.
+// Prepared texts: the template of a text, shared by all clients, and the statement on each backend, under a name of
+// Sluice's own, shared by the clients of that backend. Handlers of frames call template. parseOnBackend and prepare
+// send.
 
-// maxCachedText bounds a text that the catalog keeps: longer ones seldom come again.
+// maxCachedText is the longest text in the catalog. Longer texts are seldom used twice.
 const maxCachedText = 64 << 10
 
-// template returns the shared template of a text under the settings in force, in the form
-// that goes to the server now. A text that the server would read otherwise than the planner
-// has a template of its own. The last one is remembered by the session: drivers prepare a
-// text again and again.
-//
-// An error is that of names.
+// template returns the shared template of a text under the current settings, in the form that the server gets now. A
+// text that the server would read differently gets a template of its own. The session caches its last template,
+// because drivers prepare the same text repeatedly. An error is that of names.
 func (s *session) template(sql, oids []byte) (*template, error) {
 	if err := s.unmapped(sql); err != nil {
 		return nil, err
@@ -44,13 +41,13 @@ func (s *session) template(sql, oids []byte) (*template, error) {
 		t = s.srv.template(&s.t.scratch, sql, oids, s.parsing(), names.ID(), plan.Choosable(s.planner()), plan)
 	}
 	if s.recent = t; len(t.sql) > maxCachedText {
-		s.recent = nil // nobody may hold it but for its name
+		s.recent = nil // only its name may hold a long text
 	}
 	return t.inForce(), nil
 }
 
-// templateBy is a template that is remembered, by what names stand for; nil where there is
-// none, or the schema must be read first.
+// templateBy returns a template from the cache, by the names that it was planned with. It returns nil if there is
+// none, or if the schema must be loaded first.
 func (s *session) templateBy(sql, oids []byte, names uint64, plan *rewrite.Plan) *template {
 	parsing := s.parsing()
 	t := s.recent
@@ -74,7 +71,7 @@ func (s *session) templateBy(sql, oids []byte, names uint64, plan *rewrite.Plan)
 	return t
 }
 
-// remembered finds a template, or nil; scratch is for the key.
+// remembered returns a template from the catalog, or nil. scratch is a buffer for the key.
 func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64) *template {
 	if !cacheable(sql, oids) {
 		return nil
@@ -84,9 +81,9 @@ func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing setting
 	return srv.catalog.find(key)
 }
 
-// template finds or makes a template. plan is that of the text by those names and the planner of
-// that number; nil where it is the same by any. scratch is for the key. A template that is not
-// cached is the caller's alone.
+// template returns a template from the catalog, or makes one. plan is the text's plan by these names and by the
+// planner with number by; nil if any planner gives the same. scratch is a buffer for the key. A template that is not
+// cached belongs to the caller alone.
 func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64, plan *rewrite.Plan) *template {
 	if t := srv.remembered(scratch, sql, oids, parsing, names, by); t != nil {
 		return t
@@ -97,21 +94,20 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.
 	t := srv.newTemplate(sql, oids, plan, parsing)
 	t.names, t.by = names, by
 	if !cacheable(sql, oids) || parsing.All&1 == 1 {
-		return t // too long, or of use to one transaction only
+		return t // too long, or useful to one transaction only
 	}
 	return srv.catalog.add(templateKey((*scratch)[:0], sql, oids, parsing, names, by), t)
 }
 
-// newTemplate makes a template, whose texts count from now on.
+// newTemplate makes a template and counts its memory.
 func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.Parsing) *template {
 	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql), inserts: rewrite.InsertsReturning(sql), tells: values.MayTellInstant(sql)}
 	return srv.texts.count(t, textCost(sql, oids))
 }
 
-// parseOnBackend sends a Parse under a new name of ours, and returns the statement; silent
-// keeps its answer from the client. The statement counts as held from now on: an error
-// takes it off again (skipped). Names whose Close was skipped are closed first, and the
-// statement that was bound least recently makes room.
+// parseOnBackend sends a Parse under a new name of Sluice's own, and returns the statement. silent hides the answer
+// from the client. The statement counts as prepared at once; an error removes it (skipped). Names whose Close was
+// skipped are closed first. The least recently bound statement is evicted if necessary.
 func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	s.t.unseen = false
 	p := &s.b.prepared
@@ -134,9 +130,8 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	return st
 }
 
-// closeOnBackend drops one of our statements from the backend. Nobody finds it from now on;
-// where an error has the server skip the Close, the name is an orphan, and is closed with
-// the next Parse.
+// closeOnBackend closes a statement of Sluice's own on the backend. If the server skips the Close because of an
+// error, the next Parse closes the name.
 func (s *session) closeOnBackend(st *serverStatement) {
 	s.b.prepared.remove(st)
 	o := s.t.owed.push(wire.Close)
@@ -144,9 +139,9 @@ func (s *session) closeOnBackend(st *serverStatement) {
 	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', st.name))
 }
 
-// prepare makes sure that the backend holds tmpl, as it is now: one of another epoch is
-// closed and prepared anew. describe asks for a description of a new one, whose answer is
-// still owed at the return. The Parse is for nobody, its error is the client's.
+// prepare makes sure that the backend has prepared tmpl in the current epoch. A statement of an older epoch is closed
+// and prepared again. describe also requests a description of a new one; that reply is pending on return. The client
+// does not get the ParseComplete, but gets an error.
 func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
 	if st := s.b.prepared.find(tmpl); st != nil {
 		if st.epoch == s.epoch() {
@@ -163,8 +158,8 @@ func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
 	return st
 }
 
-// describeSilently asks what a statement of the backend returns, for ourselves: the answer
-// goes to noteDescription alone.
+// describeSilently requests the description of a backend's statement for noteDescription. The client does not get the
+// answer.
 func (s *session) describeSilently(st *serverStatement) {
 	o := s.pushRun(wire.Describe, st.tmpl.plan)
 	o.swallow, o.apart, o.tmpl, o.stmt = true, s.apart(), st.tmpl, st

@@ -9,38 +9,36 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/account"
 )
 
-// Statement texts are what a client can make Sluice keep most of: by names, portals, logs,
-// and for others in the catalog. Whoever holds them, their bytes are counted while they are
-// in memory (texts), against prepared.total_bytes, and so are the descriptions of their
-// columns; the texts of one client's names count against prepared.bytes_per_client.
+// A client's SQL texts can take more of Sluice's memory than anything else: by prepared names, portals, logs and the
+// catalog. texts counts the bytes of all texts and descriptions in memory against prepared.total_bytes. The texts of
+// one client's names count against prepared.bytes_per_client.
 
-// templateCost is what a template takes besides its texts, rounded up.
+// templateCost is the memory of a template besides its texts, rounded up.
 const templateCost = 1 << 10
 
-// descriptionCost is what a description takes besides its frames, rounded up.
+// descriptionCost is the memory of a description besides its frames, rounded up.
 const descriptionCost = 128
 
-// Parts of prepared.total_bytes, one in so many: that the catalog may take, which saves a
-// round trip and no more, and that all backends together may take, by what they have
-// prepared.
+// Shares of prepared.total_bytes: the catalog, which only saves round trips, may use 1/rememberedShare. The
+// statements of all backends together may use 1/backendsShare.
 const (
 	rememberedShare = 8
 	backendsShare   = 2
 )
 
-// textCost is what it costs to keep a text: itself, its key in the catalog, and the plan.
+// textCost returns the memory of a text with its key in the catalog and its plan.
 func textCost(sql, oids []byte) int { return templateCost + 2*len(sql) + 2*len(oids) }
 
-// texts counts the bytes of the texts that are in memory. The zero value has no room.
+// texts counts the bytes of all texts in memory. The zero value has no room.
 type texts struct {
 	limit int64
 	used  atomic.Int64
 
-	mu   sync.Mutex // one at a time makes room
-	full time.Time  // when that was in vain, last
+	mu   sync.Mutex // held while room frees memory
+	full time.Time  // when room last failed
 }
 
-// count counts a template until nothing refers to it any more and its memory was freed.
+// count counts a template until the garbage collector has freed it.
 func (x *texts) count(t *template, cost int) *template {
 	t.cost = cost
 	x.used.Add(int64(cost))
@@ -48,25 +46,24 @@ func (x *texts) count(t *template, cost int) *template {
 	return t
 }
 
-// describe counts a description likewise.
+// describe counts a description in the same way.
 func (x *texts) describe(d *description) {
 	cost := int64(d.cost())
 	x.used.Add(cost)
 	runtime.AddCleanup(d, x.forget, cost)
 }
 
-// forget gives back what a text has cost.
+// forget subtracts the cost of a freed text.
 func (x *texts) forget(cost int64) { x.used.Add(-cost) }
 
-// For how long no room is made once that was in vain, since it costs a collection, and for
-// how long the counts of what was collected are waited for.
+// collectPause is how long room does not try again after it failed, because a try costs a garbage collection.
+// collectWait is how long it waits for the collection to reduce the count.
 const (
 	collectPause = time.Second
 	collectWait  = time.Second
 )
 
-// room reports whether more may be kept. Where there is none, what only the catalog holds is
-// let go, and what nobody holds is collected.
+// room reports whether another text fits. If not, it first clears the catalog and runs a garbage collection.
 func (x *texts) room(c *catalog) bool {
 	if x.used.Load() <= x.limit {
 		return true
@@ -90,10 +87,9 @@ func (x *texts) room(c *catalog) bool {
 	return true
 }
 
-// mayKeep is the error of a Parse for whose text there is no room: of the client's, when it
-// is to have a name, or of the process's. One that is short of memory refuses none of a
-// transaction that has begun, which needs it to come to its end; and a block may always be
-// ended.
+// mayKeep returns the error of a Parse whose text does not fit: into the client's limit, if the statement has a name,
+// or into the process's. If memory is short, a transaction that has begun is not refused, because it must be able to
+// end. A text that ends a block always fits.
 func (s *session) mayKeep(name []byte, t *template) error {
 	ends := s.inBlock() && s.endsFailed(t.plan) && t.cost <= 2*templateCost
 	if s.state == idle && s.srv.memory.Short() {
@@ -111,8 +107,7 @@ func (s *session) mayKeep(name []byte, t *template) error {
 	return nil
 }
 
-// mayDescribe is the error of a Describe for whose answer there is no room. have is the
-// answer that is kept already, nil for none.
+// mayDescribe returns the error of a Describe whose answer does not fit. have is the answer in the cache, or nil.
 func (s *session) mayDescribe(t *template, have *description) error {
 	switch full := s.account.Full(account.Texts, 1); {
 	case have != nil, s.endsFailed(t.plan):

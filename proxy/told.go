@@ -11,34 +11,31 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// SELECT set_config(...), which the server gets as a SET (rewrite.Statement.Told): the client is
-// answered with a row in the place of the tag, and the row is described to it. The same statement
-// about settings that Sluice keeps is answered as a SET of them is (perform).
+// SELECT set_config(...), which the server gets as a SET (rewrite.Statement.Told). The client gets a row and its
+// description instead of the tag. For settings that Sluice enforces, the statement is answered as their SET is
+// (perform).
 //
-// The value in the row is made here, from what the client gave and from how servers show such
-// values (settings.Told): a SET tells nothing of it. So what cannot be told surely is refused before
-// anything is sent, and a value that a server would refuse gets PostgreSQL's error.
+// Sluice writes the value in the row itself, from the client's value and the way in which servers show such values
+// (settings.Told), because a SET returns no value. A value that Sluice cannot show for certain is refused before
+// anything is sent. A value that a server would refuse gets PostgreSQL's error.
 //
-// The statement takes the server's way otherwise: it is in the log as a SET, its change is staged
-// with its tag, and an error of the server's is the client's. In a Query it is a place of a string
-// (strung.go), also when it is the only one; by the extended protocol its Execute and its Describe
-// say on their entries what the client gets (owed.reply).
+// Otherwise the statement is handled as a SET: the log has the SET, its tag stages the change, and the client gets an
+// error of the server. In a simple Query it is a place of a strung (strung.go), even as the only statement. In the
+// extended protocol the replies of Execute and Describe hold the answer (owed.reply).
 
-// told is what the client gets in the place of the server's answer. It stays with the log: what a
-// replay answers in a turn that has settled was made when the turn was live.
+// told is the answer that the client gets instead of the server's. The log refers to it: a replay of a settled turn
+// repeats the first answer.
 type told struct {
-	// frames are the row, and in a Query its description in front, with the tag or what stands
-	// for it; of a Describe the description alone. nil until they are made.
+	// frames are the row and the tag (or PortalSuspended), in a Query after the description; of a Describe only the
+	// description. nil until they are built.
 	frames []byte
-	// one: Execute with a limit of one row, behind which the portal is suspended, as PostgreSQL
-	// does where it has not looked for a second.
+	// one means an Execute with a limit of one row. As in PostgreSQL the portal is then suspended.
 	one bool
 	asSent
 }
 
-// asSet is the statement of a text that is sent as a SET and answered with a row; nil for any other.
-// One with several columns is sent as it is, where Sluice does not keep all of its settings: then
-// the answer is the server's own.
+// asSet returns the statement of a text that is sent as a SET and answered with a row, or nil. A set_config with
+// several columns is sent unchanged, unless Sluice enforces all its settings.
 func asSet(plan *rewrite.Plan) *rewrite.Statement {
 	if plan == nil {
 		return nil
@@ -49,8 +46,8 @@ func asSet(plan *rewrite.Plan) *rewrite.Statement {
 	return nil
 }
 
-// tellsNot is the error of such a statement whose row nobody here can make; nil for any other, and
-// where the setting is not the server's.
+// tellsNot returns the error of such a statement whose value Sluice cannot show, or nil. It is nil for settings that
+// Sluice answers.
 func (s *session) tellsNot(st *rewrite.Statement) *wire.Error {
 	if st == nil || len(st.Told) != 1 || s.answersSetting(st) {
 		return nil
@@ -59,9 +56,8 @@ func (s *session) tellsNot(st *rewrite.Statement) *wire.Error {
 	return err
 }
 
-// answersInPlace prepares the Execute of a portal some of whose answer is Sluice's: a warning that
-// goes in front, a row in the place of the tag. An error, for the client, is that of a statement
-// which the server must not see.
+// answersInPlace prepares the Execute of a portal whose answer is partly Sluice's: a warning before the answer, or a
+// row instead of the tag. An error is for the client; the server must not get the statement.
 func (s *session) answersInPlace(name []byte, p *portal) error {
 	st := p.plan.Single()
 	switch {
@@ -77,12 +73,12 @@ func (s *session) answersInPlace(name []byte, p *portal) error {
 	if err := s.tellsNot(st); err != nil {
 		return err
 	}
-	p.done = true // there is one row, and none to be had again
+	p.done = true // the portal has one row, and gives it once
 	s.keepPortal(name, *p)
 	return nil
 }
 
-// limited notes the limit on rows of the Execute that is answered so; nil stays nil.
+// limited records the row limit of the Execute. A nil d stays nil.
 func (d *told) limited(rows uint32) *told {
 	if d != nil {
 		d.one = rows == 1
@@ -90,7 +86,7 @@ func (d *told) limited(rows uint32) *told {
 	return d
 }
 
-// tells has an entry, an Execute or Describe, answered so where its plan is such a statement.
+// tells sets a told as reply on an Execute or Describe of such a statement.
 func (o *owed) tells(plan *rewrite.Plan) {
 	st := asSet(plan)
 	if st == nil || o.kind != wire.Describe && o.kind != wire.Execute {
@@ -102,13 +98,13 @@ func (o *owed) tells(plan *rewrite.Plan) {
 	}
 }
 
-// told is what the client gets in the place of the answer to o, if that is of such a statement; else nil.
+// told returns the reply of o if it is a told, or nil.
 func (o *owed) told() *told {
 	d, _ := o.reply.(*told)
 	return d
 }
 
-// frame has the server's answer replaced where it ends, and hides the warning that a SET LOCAL causes.
+// frame replaces the last frame of the server's answer, and hides the warning of a SET LOCAL outside a block.
 func (d *told) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	switch {
 	case f.Means == answer.Describes, f.Means == answer.Completes:
@@ -119,9 +115,8 @@ func (d *told) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	return undecided, nil
 }
 
-// answer is sent in the place of f, which ends the server's answer. What is remembered of the statement is
-// what its clients get: a row, where the server says NoData. To a SET the server has no other answer than
-// the tag. Another frame means that it is out of step.
+// answer sends the client its frames instead of f, the last frame of the server's answer. The cached description has
+// the client's row, although the server says NoData. A tag other than SET means that the stream is out of step.
 func (d *told) answer(s *session, o *owed, f answer.Frame) error {
 	switch {
 	case f.Means == answer.Describes:
@@ -129,7 +124,7 @@ func (d *told) answer(s *session, o *owed, f answer.Frame) error {
 	case f.Verb() != "SET":
 		return s.desync(f.Type)
 	default:
-		st := asSet(o.plan) // nil in a turn that is run again
+		st := asSet(o.plan) // nil in a settled turn of a replay
 		s.completed(o, f.Type, f.Bytes)
 		if st != nil {
 			d.frames = s.toldRow(st)
@@ -148,15 +143,14 @@ func (d *told) answer(s *session, o *owed, f answer.Frame) error {
 	return s.synthesize(d.frames)
 }
 
-// toldRow is the row of such a statement, whose value was found to be known (tellsNot).
+// toldRow returns the row of such a statement. tellsNot has checked the value.
 func (s *session) toldRow(st *rewrite.Statement) []byte {
 	value, _ := settings.Told(st.Told[0].Name, st.Told[0].Value)
 	return result.Row(value)
 }
 
-// toldInString is the answer to such a statement in a string, at the server's tag: in a Query the
-// row is described in front of it. The log counts it among the answers that were made up, and an
-// attempt that comes by here again, in a turn that has settled, makes up the same.
+// toldInString answers such a statement of a multi-statement query at the server's tag, with the description before
+// the row. The log counts it among Sluice's own answers. A replay of a settled turn repeats the first answer.
 func (s *session) toldInString(o *owed, st *rewrite.Statement, d *told) error {
 	s.completed(o, wire.CommandComplete, frameSet)
 	s.t.statement++
@@ -168,7 +162,7 @@ func (s *session) toldInString(o *owed, st *rewrite.Statement, d *told) error {
 	return s.tellTagged(o, row, tag)
 }
 
-// describeFailed describes the row of such a statement, answered here, whose error follows.
+// describeFailed sends the description of such a statement's row before its error.
 func (s *session) describeFailed(st *rewrite.Statement) error {
 	if st.Told == nil {
 		return nil
@@ -176,9 +170,8 @@ func (s *session) describeFailed(st *rewrite.Statement) error {
 	return s.tell(result.ConfigColumns(st))
 }
 
-// warnsOfLocal reports a warning about SET LOCAL outside of a block, where the client has sent none:
-// set_config warns of nothing, and the value that it sets for the transaction is gone with the
-// statement, there as here.
+// warnsOfLocal reports whether a notice is the warning about SET LOCAL outside a block. The client sent a set_config,
+// which gives no warning in PostgreSQL; its value ends with the statement in both cases.
 func warnsOfLocal(frame []byte) bool {
 	return string(retry.Field(frame[wire.HeaderLen:], 'C')) == warnNoTransaction.Code
 }

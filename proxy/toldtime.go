@@ -20,55 +20,52 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// The time of a transaction. A transaction that is run again has a later one, and a client that
-// was told the first may compare: with what it is told next, and with what it finds stored.
+// The time of a transaction, now(). A replay has a later time than the first attempt, and a client that got the first
+// time may compare it with later answers and stored rows.
 //
-// So the time that was told is the time of the transaction wherever its time shows. An INSERT
-// whose columns are filled with the time is given the value that the client has seen of such a
-// column (values.Given), when it is run again and when it comes later. Of an answer that is the
-// time alone (SELECT now()) nothing is run again. Where something else reads the clock, the time is
-// not kept: the replay answers otherwise and is refused. Behind a return to a savepoint that has
-// kept it, a statement that reads the clock otherwise is refused.
+// So Sluice writes the client's time into the SQL wherever the replay would show another. An INSERT with columns that
+// default to now() gets the value that the client has seen (values.Given), in the replay and in later statements. A
+// statement that returns only the time, such as SELECT now(), is not sent again. If anything else reads the clock,
+// the answers differ and the replay is refused. After a ROLLBACK TO that has preserved the time, such a statement is
+// refused.
 //
-// Where the answers do not have the time itself, the server may have been asked for it (askedtime.go).
+// If no answer has the time itself, Sluice may have queried it (askedtime.go).
 //
-// Of a string of several statements each is given the time by itself, and each that tells it is looked at: the
-// answers to a string are kept one by one (keptAnswer).
+// In a multi-statement query each statement gets the time by itself, and each answer is recorded by itself
+// (keptAnswer).
 //
-// A value is never read by Sluice, and goes back in the form in which it came. Two columns have the
-// same value if they are of one type and have one default (schema.Column.Time), under settings that
-// say the same of times. Of a column that has the time itself the server makes the values of all others,
-// by their defaults.
+// Sluice never parses a value and sends it in the format in which it came. Two columns have the same value if they
+// have the same type and default (schema.Column.Time), under the same settings for times. From a column with the time
+// itself the server derives the values of all others by their defaults.
 
-// toldTime is the time of a transaction as its client was told it: the values of columns.
+// toldTime is the time of a transaction as its client has seen it, in values of columns.
 type toldTime struct {
 	values map[timeKey]timeValue
-	// instant is the time itself, where a column has it; without bytes: none does. It makes the value
-	// of any other (values.AtTime).
+	// instant is the time itself, as a timestamptz; empty if no column has shown it. Any other value can be derived
+	// from it (values.AtTime).
 	instant timeValue
-	// ofParts: it is that of parts that are committed. What reads the clock in a function, a view or DDL
-	// has the time of its own part then, and is not refused.
+	// ofParts means that the time is that of parts which have committed. A clock read in a function, view or DDL then
+	// has its own part's time, and is not refused.
 	ofParts bool
 }
 
-// timeKey tells values of one time apart: by the column's Time, and what the settings are that
-// such a value depends on.
+// timeKey identifies a value of one time: by the column's Time and by the settings that the value depends on.
 type timeKey struct{ kind, under string }
 
-// timeValue is a value in a format of the protocol.
+// timeValue is a value in a format of the protocol: 0 text, 1 binary.
 type timeValue struct {
 	format uint16
 	bytes  []byte
-	torn   bool // there were several
-	// instant: it is a timestamptz.
+	torn   bool // values contradicted each other
+	// instant means that the value is a timestamptz.
 	instant bool
 }
 
-// timeSettings are those that a value of the time may depend on. All are reported by the server.
+// timeSettings are the settings that a time's text depends on. The server reports all of them.
 var timeSettings = []string{"timezone", "datestyle", "intervalstyle"}
 
-// timesUnder is what reports say of timeSettings; "" where they say nothing, as a server may that knows
-// less of them: then nothing is known of a time but the instant.
+// timesUnder returns the values of timeSettings in r as a key. It returns "" if one is missing; then only the instant
+// is known.
 func timesUnder(r *settings.Reports) string {
 	if r == nil {
 		return ""
@@ -84,11 +81,11 @@ func timesUnder(r *settings.Reports) string {
 	return string(under)
 }
 
-// isoTime is a time, as text that a server reads alike whatever its DateStyle is.
+// isoTime matches a time whose text a server reads alike under any DateStyle.
 var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d(:\d\d){0,2})?)?( BC)?$`)
 
-// toldOf gathers the time that the client was told in a transaction, discarded parts included;
-// tells is false where it was told none. Values that contradict each other are not used.
+// toldOf collects the time that the client was sent in the transaction, discarded parts included. tells is false if
+// it was sent none. Values that contradict each other are dropped.
 func (s *session) toldOf(now *schema.Schema) (of *toldTime, tells bool) {
 	of = &toldTime{values: map[timeKey]timeValue{}}
 	asked := s.tx.asked.instant
@@ -116,8 +113,8 @@ func (s *session) toldOf(now *schema.Schema) (of *toldTime, tells bool) {
 	return of, tells
 }
 
-// noteAnswer takes in the time that the answer to a statement of a logged text has. It reports whether that tells
-// the time.
+// noteAnswer adds the time in the answer to one statement of a logged text. It reports whether that answer shows the
+// time.
 func (of *toldTime) noteAnswer(s *session, f *retry.Frame[logEntry], sql string, kept *keptAnswer, now *schema.Schema) (tells bool) {
 	formats, under := s.formatsOf(f), timesUnder(kept.reports)
 	tells = of.noteFirst(s, sql, kept, formats)
@@ -139,8 +136,7 @@ func (of *toldTime) noteAnswer(s *session, f *retry.Frame[logEntry], sql string,
 	return tells
 }
 
-// noteFirst takes in the time itself, where the first row of a statement's answer is kept and has it. It
-// reports whether that is so.
+// noteFirst adds the time itself if the recorded first row of an answer has it, and reports whether it does.
 func (of *toldTime) noteFirst(s *session, sql string, k *keptAnswer, formats func(column int) uint16) (tells bool) {
 	row := wire.First(k.rows)
 	if row == nil || !k.first && !k.whole {
@@ -156,7 +152,7 @@ func (of *toldTime) noteFirst(s *session, sql string, k *keptAnswer, formats fun
 	return tells
 }
 
-// formatsOf are the formats of the columns of a logged Query's or Bind's answer.
+// formatsOf returns the result formats of a logged Query or Bind by column.
 func (s *session) formatsOf(f *retry.Frame[logEntry]) func(column int) uint16 {
 	if f.Type == wire.Bind {
 		if p, ok := wire.ParseParams(s.payload(f)); ok {
@@ -166,7 +162,7 @@ func (s *session) formatsOf(f *retry.Frame[logEntry]) func(column int) uint16 {
 	return func(int) uint16 { return 0 }
 }
 
-// note takes a value in. One in a form that says something else under other settings is of no use.
+// note adds a value. A text that depends on DateStyle is ignored.
 func (of *toldTime) note(key timeKey, v timeValue) {
 	if key.kind == "" || key.under == "" || v.bytes == nil || v.format == 0 && !isoTime.Match(v.bytes) {
 		return
@@ -177,8 +173,7 @@ func (of *toldTime) note(key timeKey, v timeValue) {
 	of.values[key] = of.values[key].and(v)
 }
 
-// and is a value that was told twice. That in text is kept, which can be written anywhere. Two that
-// are not the same are nobody's time: of these nothing is left.
+// and merges two values of one time. It prefers text, which can be written anywhere. Values that differ give neither.
 func (v timeValue) and(w timeValue) timeValue {
 	switch {
 	case v.bytes == nil && !v.torn:
@@ -191,7 +186,7 @@ func (v timeValue) and(w timeValue) timeValue {
 	return w
 }
 
-// knows reports whether the value of a column of that Time is known, by any settings.
+// knows reports whether the value of a column with that Time is known under some settings.
 func (of *toldTime) knows(kind string) bool {
 	if of.instant.bytes != nil {
 		return true
@@ -204,15 +199,15 @@ func (of *toldTime) knows(kind string) bool {
 	return false
 }
 
-// atInstant is a text with the time itself in it, where that is known and the text names it; "" for its
-// own. ok becomes false where the time cannot be written.
+// atInstant returns the text with now() replaced by the known time, or "" if nothing is replaced. ok becomes false if
+// the time cannot be written.
 func (of *toldTime) atInstant(p *rewrite.Planner, sql string, ok *bool, write func(timeValue) string) string {
 	if of.instant.bytes == nil {
 		return ""
 	}
 	text := ""
 	return values.AtInstant(p, sql, func() string {
-		if text == "" { // once: an expression and the one that it is grouped by stay the same
+		if text == "" { // once, so that an expression and its GROUP BY stay equal
 			text = write(of.instant)
 			*ok = *ok && text != ""
 		}
@@ -220,8 +215,8 @@ func (of *toldTime) atInstant(p *rewrite.Planner, sql string, ok *bool, write fu
 	})
 }
 
-// written has write write the values of columns that are filled with the time, by settings; ok
-// becomes false where one that is known (knows) is not known by these, or cannot be written.
+// written returns a function that writes the value of a column with a given Time, under the settings under. ok
+// becomes false if the value is unknown under these settings, or cannot be written.
 func (of *toldTime) written(under string, ok *bool, write func(timeValue) string) func(kind string) string {
 	return func(kind string) (text string) {
 		if v := of.values[timeKey{kind, under}]; v.bytes != nil {
@@ -239,12 +234,12 @@ func (of *toldTime) written(under string, ok *bool, write func(timeValue) string
 	}
 }
 
-// loggedFrames are the frames of the transaction's log, the turn in progress included, and those of its
-// discarded parts.
+// loggedFrames iterates over the frames of the transaction's log, the turn in progress included, and over those of
+// its discarded parts.
 func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
 	return func(yield func(*retry.Frame[logEntry]) bool) {
 		own := s.tx.log
-		defer func() { s.tx.log = own }() // clientText reads the log's bytes
+		defer func() { s.tx.log = own }() // clientText reads the log in s.tx.log
 		for _, l := range append([]*retry.Log[logEntry]{own}, s.tx.parts...) {
 			s.tx.log = l
 			for turn := range l.Turns() + 1 {
@@ -259,10 +254,10 @@ func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
 	}
 }
 
-// atTime is a text as it is sent where the transaction has a time that was told: with that time in its statements,
-// or as it is (""). value writes a value. An error is for the client: a statement reads the clock otherwise.
+// atTime returns the text with the time that the client was sent, or "" if nothing changes. value writes a value. An
+// error is for the client: a statement reads the clock in a way that cannot be replaced.
 //
-// Of a text of several statements the first own ones are of the transaction: behind its end another time counts.
+// Only the first own statements belong to the transaction. After its end another time counts.
 func (s *session) atTime(sql []byte, own int, names *schema.Names, value func(timeValue) string) (text string, err error) {
 	pieces := s.srv.planner.Pieces(string(sql))
 	for i, piece := range pieces[:min(own, len(pieces))] {
@@ -280,8 +275,8 @@ func (s *session) atTime(sql []byte, own int, names *schema.Names, value func(ti
 	return text, nil
 }
 
-// pieceAtTime is atTime for one statement; ok is false where that reads the clock otherwise, or the time
-// cannot be written for it under the settings in force.
+// pieceAtTime does what atTime does for one statement. ok is false if the statement reads the clock otherwise, or if
+// the time cannot be written under the current settings.
 func (s *session) pieceAtTime(sql string, names *schema.Names, value func(timeValue) string) (text string, ok bool) {
 	of := s.timed()
 	ok = true
@@ -302,7 +297,7 @@ func (s *session) pieceAtTime(sql string, names *schema.Names, value func(timeVa
 	return text, ok
 }
 
-// timesUnder are the settings that a statement which is sent next sees; "" where they are not known.
+// timesUnder returns the key of the timeSettings for the next statement, or "" if they are unknown.
 func (s *session) timesUnder() string {
 	q := &s.t.owed
 	if s.b == nil || !q.empty() && slices.ContainsFunc(q.items[q.head:], func(o owed) bool { return o.plan != nil && !keepsTimes(o.plan) }) {
@@ -311,7 +306,7 @@ func (s *session) timesUnder() string {
 	return timesUnder(s.b.reported)
 }
 
-// keepsTimes reports whether a plan, which may be nil, leaves the settings as they are.
+// keepsTimes reports whether a plan, which may be nil, changes no setting.
 func keepsTimes(plan *rewrite.Plan) bool {
 	return plan == nil || plan.Kind <= rewrite.Read || plan.Kind == rewrite.Write
 }
@@ -322,8 +317,8 @@ func (s *session) refuseTime() error {
 	return errToldTime
 }
 
-// timed is the time that the transaction of what is sent next has had before a return, or in a part that is
-// committed; nil: it has its own. In a block that has failed nothing reads the clock.
+// timed returns the earlier time that the next statement must show: from before a ROLLBACK TO, or of a committed
+// part. nil means the transaction's own time. In a failed block nothing reads the clock.
 func (s *session) timed() *toldTime {
 	if s.tx.timed == nil && s.t.nested.timed == nil || s.behindItsEnd() {
 		return nil
@@ -337,14 +332,13 @@ func (s *session) timed() *toldTime {
 	return nil
 }
 
-// hasToldTime reports whether there is such a time.
+// hasToldTime reports whether timed returns a time.
 func (s *session) hasToldTime() bool { return s.timed() != nil }
 
-// queryAtTime gives a simple Query the time that its transaction has, and returns the text that q has
-// then. The client is told nothing of that: what its statement answers is what it would answer. An error
-// is for the client.
+// queryAtTime writes the time of timed into a simple Query, and returns the text that q then has. The answer is what
+// the client's text would give. An error is for the client.
 func (s *session) queryAtTime(q *simple, sql []byte) ([]byte, error) {
-	if !s.hasToldTime() || needsNoNames(q.plan) || s.doesEarly(q.plan.Single()) { // whose nested turns come here too
+	if !s.hasToldTime() || needsNoNames(q.plan) || s.doesEarly(q.plan.Single()) { // its nested turns come here too
 		return sql, nil
 	}
 	made, err := s.atTime(sql, int(s.ofTransaction(q.plan)), s.mapped.planned, writtenInText)
@@ -357,8 +351,8 @@ func (s *session) queryAtTime(q *simple, sql []byte) ([]byte, error) {
 	return []byte(made), err
 }
 
-// writtenInText writes a value as a constant, or, of the time itself in its binary format, as the expression that
-// is the same microsecond; "" for any other in a binary format.
+// writtenInText writes a value as an SQL constant. A binary timestamptz becomes an expression of the same
+// microsecond. For other binary values it returns "".
 func writtenInText(v timeValue) string {
 	switch {
 	case v.format == 0:
@@ -369,15 +363,14 @@ func writtenInText(v timeValue) string {
 	return ""
 }
 
-// writtenIn writes values as parameters behind those of a Bind.
+// writtenIn writes values as further parameters of a Bind.
 func writtenIn(p *wire.Params) func(timeValue) string {
 	return func(v timeValue) string { return "$" + strconv.Itoa(p.AddIn(v.format, v.bytes)) }
 }
 
-// bindAtTime is queryAtTime for a Bind, of which st is the statement at the backend: what it returns
-// takes its place. As of onBackend, no statement and no error mean that the server has refused the text.
-// The time goes behind the client's parameters, in the format in which it came, into a statement of its
-// own: the client's was found to return what it was told before, and this one returns the same.
+// bindAtTime writes the time of timed into a Bind. st is the statement on the backend; the result replaces it. As for
+// onBackend, nil without an error means that the server has refused the text. The time becomes a further parameter,
+// in its own format, of a new statement. That statement returns the same columns as the client's.
 func (s *session) bindAtTime(b *binding, st *serverStatement) (*serverStatement, error) {
 	if !s.hasToldTime() || needsNoNames(b.cs.tmpl.plan) {
 		return st, nil
@@ -404,7 +397,7 @@ func (s *session) bindAtTime(b *binding, st *serverStatement) (*serverStatement,
 	return s.onBackend(b.cs)
 }
 
-// errToldTime refuses a statement that would tell a second time of one transaction.
+// errToldTime refuses a statement that would show a second time of one transaction.
 var errToldTime = &wire.Error{Code: retry.StateUnsupported, Message: "cannot read the clock in this transaction any more",
 	Detail: "The client was told its time before it returned to a savepoint, and the server has begun it anew since.",
 	Hint:   "Have the application make its times, or do not have them returned in a transaction with savepoints."}

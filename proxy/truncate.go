@@ -8,19 +8,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// TRUNCATE, for which a DELETE was sent (rewrite.Truncation). The client is sent the tag of its own
-// statement (retag.go): how many rows there were it was not told, and a replay may find another number.
+// TRUNCATE, which the server gets as a DELETE (rewrite.Truncation). The client gets the tag TRUNCATE TABLE
+// (retag.go). It never sees the number of rows, which may differ in a replay.
 //
-// Whether the tables may be truncated the statement asks itself, in the snapshot that it deletes
-// in: nothing is remembered of a catalog that another process may have changed, and nothing has to
-// be asked in front of it, so that it stands in blocks, strings and pipelines as any other does. Its
-// error has the reason in it, and becomes PostgreSQL's own here.
+// The DELETE itself checks, in its own snapshot, whether the tables may be truncated. So Sluice caches nothing of a
+// catalog that others may change, and sends no query first. It works in blocks, multi-statement queries and
+// pipelines. An error of the check contains the reason, and becomes PostgreSQL's error here.
 //
-// Where it is more than a transaction may change, and batches are allowed, chunks.go deletes them,
-// table by table: those that refer to others of the statement first.
+// If a transaction cannot delete that many rows and batches are allowed, chunks.go deletes them table by table.
+// Tables that refer to others of the statement come first.
 
-// truncateRefused is what the client is told of an error about a DELETE that stands for its
-// TRUNCATE; nil for one that it is told as it is.
+// truncateRefused returns the error that replaces an error of the DELETE for the client; nil keeps it.
 func truncateRefused(st *rewrite.Statement, payload []byte) *wire.Error {
 	r := st.Truncation.TruncationRefusal(string(retry.Field(payload, 'C')), string(retry.Field(payload, 'M')))
 	if r == nil {
@@ -29,8 +27,8 @@ func truncateRefused(st *rewrite.Statement, payload []byte) *wire.Error {
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// limitsTruncate reports whether an error says that a TRUNCATE, alone in its text, changes too
-// much for one transaction.
+// limitsTruncate reports whether a TRUNCATE that is alone in its text failed because it changes too many rows for one
+// transaction.
 func limitsTruncate(plan *rewrite.Plan, payload []byte) bool {
 	if plan == nil || plan.Single() == nil || plan.Single().Truncation == nil {
 		return false
@@ -38,8 +36,8 @@ func limitsTruncate(plan *rewrite.Plan, payload []byte) bool {
 	return rewrite.LimitsSize(string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
 }
 
-// hintOfTruncate is the hint for such an error; "" for any other. st may be nil. Within a block, and
-// beside other statements, no batch may commit.
+// hintOfTruncate returns the hint for such an error, or "". st may be nil. In a block, and next to other statements,
+// no batch may commit.
 func hintOfTruncate(plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
 	case st == nil || st.Truncation == nil || !rewrite.LimitsSize(string(retry.Field(payload, 'C')), retry.Field(payload, 'M')):
@@ -50,8 +48,8 @@ func hintOfTruncate(plan *rewrite.Plan, st *rewrite.Statement, payload []byte) s
 	return "Set " + rewrite.TruncateKey + " to batches: a TRUNCATE that is sent alone outside of a transaction is then carried out in several. Or DELETE at most 3,000 rows at a time."
 }
 
-// told is what the client is sent behind the last batch. More than one was no transaction, which
-// a TRUNCATE is to whoever wrote it, so that its client is warned. A DELETE tells its rows.
+// told returns the frames after the last batch. For a TRUNCATE in more than one transaction they include a warning. A
+// DELETE returns its row count.
 func (c *chunks) told() []byte {
 	if c.form.Truncation() == nil {
 		return wire.AppendCommand(nil, fmt.Sprintf("DELETE %d", c.deleted))
@@ -65,16 +63,16 @@ func (c *chunks) told() []byte {
 	return append(frames, wire.AppendCommand(nil, rewrite.TruncateTag)...)
 }
 
-// order is the tables of the statement in an order in which they can be emptied: one whose rows
-// refer to another's in front of that. A table that refers to itself would have to be emptied in
-// the order of its rows, unless those that refer go with the others.
+// order returns the tables in an order in which they can be emptied: a table that refers to another comes before it.
+// It fails if tables refer to each other in a circle. It also fails if a table refers to itself, unless ON DELETE
+// removes those references.
 func (c *chunks) order() ([]*rewrite.Chunked, error) {
 	each := c.form.Each()
 	if c.form.Truncation() == nil {
 		return each, nil
 	}
-	refers := make([][]int, len(each)) // by the place of the table that refers
-	waits := make([]int, len(each))    // for so many that refer to it
+	refers := make([][]int, len(each)) // indexed by the referring table
+	waits := make([]int, len(each))    // number of tables that refer to this one
 	circle := false
 	err := c.s.askWhole(wire.AppendStrings(nil, wire.Query, c.form.Truncation().References()), func(row []byte) {
 		var from, to int

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The settings that a text is parsed under, as a key of templates (settings.Parsing). A
-// transaction that has changed such a setting has keys of its own, which are odd and never
-// used again: its templates are nobody else's, and are not cached.
+// The settings that a text is parsed under, as part of the template's key (settings.Parsing). A transaction that has
+// changed such a setting gets keys of its own. These are odd and never used again, so that its templates are neither
+// shared nor cached.
 
-// parsingAfter is what the transaction's next texts are parsed under, once it has changed
-// settings; constants are those of them that constants are read by. Each call makes a new key.
+// parsingAfter returns a new key for the transaction's next texts, after it changed settings. constants names the
+// changed settings that affect constants.
 func (s *session) parsingAfter(constants parse.Readers) settings.Parsing {
 	p, n := s.parsing(), s.srv.txParsings.Add(1)<<1|1
 	p.All = n
@@ -21,8 +21,8 @@ func (s *session) parsingAfter(constants parse.Readers) settings.Parsing {
 	return p
 }
 
-// rereads returns which of the settings that constants are read by may be changed. A change without
-// a name is one of anything.
+// rereads returns which settings that affect constants may have changed. A change without a name may be of any
+// setting.
 func rereads(changes []rewrite.Change) (by parse.Readers) {
 	for i := range changes {
 		c := &changes[i]
@@ -34,11 +34,11 @@ func rereads(changes []rewrite.Change) (by parse.Readers) {
 	return by
 }
 
-// allReaders are all settings that constants are read by.
+// allReaders are all settings that affect constants.
 var allReaders = parse.ReadersOf(settings.ConstantSettings...)
 
-// parsing is the hash of the settings under which the session's next Parse runs. A
-// transaction that changed one of them has a hash of its own, up to its end.
+// parsing returns the key of the settings for the session's next Parse. A transaction that has changed one has a key
+// of its own until its end.
 func (s *session) parsing() settings.Parsing {
 	if s.txParsing.All != 0 {
 		return s.txParsing
@@ -46,8 +46,8 @@ func (s *session) parsing() settings.Parsing {
 	return s.settings.InForce.Parsing
 }
 
-// noteParsing notes that a statement, which is about to be sent, changes how later ones are parsed. A function that it
-// calls may do so unseen: then a key of the transaction's own is used until the server's reports tell (settleParsing).
+// noteParsing records that a statement about to be sent changes how later ones are parsed. A function that it calls
+// may do so unseen. The transaction then has a key of its own until the server's reports decide (settleParsing).
 func (s *session) noteParsing(plan *rewrite.Plan) {
 	s.changesSchema(plan)
 	s.noteLeft(plan)
@@ -72,15 +72,15 @@ func (s *session) noteParsing(plan *rewrite.Plan) {
 			constants = allReaders
 		}
 		s.txParsing = s.parsingAfter(constants)
-	case calls && !s.t.guessed: // up to the next report nobody knows
+	case calls && !s.t.guessed: // unknown until the next report
 		s.t.guessed, s.t.txParsingWas = true, s.txParsing
 		s.txParsing = s.parsingAfter(allReaders)
 	}
 }
 
-// settleParsing compares what the backend reports in a block with what it reported before the turn: a function may have
-// changed how later statements are parsed. A guess that no report confirms is taken back. Where the text itself told of
-// changes, there is nothing to find out.
+// settleParsing compares the backend's reports in a block with those before the turn, because a function may have
+// changed how SQL is parsed. A guess that no report confirms is undone. If the text itself changed settings, nothing
+// is left to find out.
 func (s *session) settleParsing() {
 	t := s.t
 	if t.parsingChanged || t.reported == s.b.reported && !t.guessed {
