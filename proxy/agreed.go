@@ -14,9 +14,9 @@ import (
 // client was sent. bind and describeStatement call it, rebind in a replay. schema.go has the epochs. constants.go has
 // statements whose constants depend on settings such as DateStyle.
 
-// asNow makes a statement whose Parse was answered from the cache mean what the current schema says, before it is
-// described. If the client has no answer to the Parse yet, the server prepares the statement again. Later, Sluice
-// cannot tell whether the schema changed before or after the Parse, and a changed statement is refused.
+// asNow gives a statement the meaning that its text has by the current schema, before it is described, if its Parse was
+// answered from the cache. If the client has no answer to the Parse yet, the server prepares the statement again.
+// Later, Sluice cannot tell whether the schema changed before or after the Parse, and a changed statement is refused.
 func (s *session) asNow(cs *clientStatement) {
 	switch {
 	case cs.since == 0:

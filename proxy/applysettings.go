@@ -84,8 +84,7 @@ func soundAfter(err error) bool { return stops(err) || isRefusal(err) || err == 
 // is for the client if the backend was lost. e is the session's event.
 func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
-	// After a cancel, a timeout, a cut, or an unreadable schema the backend is usable, unless its answer is pending
-	// (broken).
+	// After a cancel, a timeout, a cut or an unreadable schema the backend is usable, if its answer is complete.
 	case s.b != nil && soundAfter(err):
 		s.heeded(err)
 		if s.keeps() && !inBlock && !s.b.broken() {

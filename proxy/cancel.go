@@ -126,8 +126,8 @@ func (s *session) nothingRuns() {
 	s.heeded(errCanceled)
 }
 
-// answeredSoFar marks a turn as not cancellable while it waits for its client and owes no answer. It clears a cancel of
-// what was already answered, and drops new ones. The caller calls again when the client continues.
+// answeredSoFar makes a turn not cancellable while it waits for its client and owes no answer. Earlier cancels are
+// cleared, new ones dropped. The caller calls again when the client continues.
 func (s *session) answeredSoFar() (again func()) {
 	if s.tick.Load()&1 == 0 {
 		return func() {}
@@ -345,8 +345,7 @@ func (s *session) forgetStops() {
 
 // giveUp ends a turn whose statement the server does not stop: it discards the backend and sends the client e. It does
 // so only if the statement cannot have committed: it reads, or its transaction has sent no COMMIT. Otherwise, or if the
-// session keeps its backend, it returns nil and the turn continues. If the client has half a row, the turn ends after
-// that row.
+// session keeps its backend, it returns nil and the turn goes on. After half a row, it ends the turn behind that row.
 func (s *session) giveUp(e *wire.Error) error {
 	t := s.t
 	readable := s.b.src.Raw.Peek() == rawconn.Readable

@@ -19,18 +19,18 @@ import (
 // each kind of statement, runs batches, and ends the turn. Such a statement must be alone and outside a block. perform
 // (local.go) calls alterTable; for a portal it waits for the Sync, since the group may have no other statement.
 
-// errAlteredAlone is the error of a frame other than Sync after the Execute of such a statement.
+// errAlteredAlone refuses another frame in the group of DDL that Sluice carries out in steps.
 func errAlteredAlone(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: result.AlteredTag(st) + " cannot be carried out together with other statements",
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
 }
 
-// altersHere reports whether Sluice may now carry out the statement, alone or between the parts of a block.
+// altersHere reports whether Sluice may now carry out DDL in steps, alone or between the parts of a block.
 func altersHere(s *session, st *rewrite.Statement) bool {
 	return s.altersAlone() || s.altersOutside(st)
 }
 
-// queryAltering runs a Query of such a statement that is alone. Between the parts of a block, inParts has run it.
+// queryAltering runs a Query of DDL in steps, if it is alone. Between the parts of a block, inParts has run it.
 func queryAltering(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !s.altersAlone() {
 		return false, nil
@@ -38,13 +38,13 @@ func queryAltering(s *session, plan *rewrite.Plan, sql []byte) (done bool, err e
 	return queryHere(s, plan, sql)
 }
 
-// executeAltering defers the statement to the Sync, which shows that its group has no other.
+// executeAltering defers DDL in steps to the Sync, which shows that the group has no other statement.
 func executeAltering(s *session, st *rewrite.Statement, _ string) error {
 	s.t.altering = st
 	return nil
 }
 
-// altersAlone reports whether such a statement may run now: on DSQL, outside a block, with no frame sent before it.
+// altersAlone reports whether DDL in steps may run now: on DSQL, outside a block, with no frame sent before it.
 func (s *session) altersAlone() bool {
 	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.executesAlone()
 }

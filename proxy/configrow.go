@@ -23,9 +23,9 @@ import (
 // them. A failed transaction takes them back. All values are checked before one is set, by the table of displayed
 // values (settings.Told). Settings outside that table are refused, as for a single set_config.
 
-// setsSeveral reports whether Sluice now carries out such a statement. If frames of the turn have been sent, the server
-// gets the statement, and refuses it. Roles, and settings that no server accepts, get better errors as single
-// statements. Choices are handled earlier (choices.go).
+// setsSeveral reports whether Sluice now carries out SELECT set_config(...), set_config(...). If frames of the turn
+// have been sent, the server gets the statement, and refuses it. Roles, and settings that no server accepts, get better
+// errors as single statements. Choices are handled earlier (choices.go).
 func (s *session) setsSeveral(st *rewrite.Statement) bool {
 	if len(st.Told) < 2 || s.srv.cfg.Kind != DSQL || s.dedicated || s.t.touched {
 		return false
@@ -90,8 +90,8 @@ func (s *session) setCarried(c *rewrite.Change, shown string) error {
 	return nil
 }
 
-// errSeveralLate refuses the statement in a pipeline of which frames have been sent: a request of Sluice would end the
-// pipeline's transaction.
+// errSeveralLate refuses several set_config in a pipeline whose frames were partly sent: a request of Sluice would end
+// the pipeline's transaction.
 var errSeveralLate = &wire.Error{Code: retry.StateUnsupported, Message: "several settings cannot be set in one row behind other statements of a pipeline",
 	Hint: "Send the statement in front of them, or one SELECT set_config(...) for each setting."}
 
@@ -100,7 +100,7 @@ var errSeveralLate = &wire.Error{Code: retry.StateUnsupported, Message: "several
 var errSeveralLocal = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction several settings are set for the transaction by the last statement of a pipeline only",
 	Hint: "Begin with BEGIN, or send a Sync behind the statement."}
 
-// bindsHere reports whether a statement with parameters as values is carried out.
+// bindsHere reports whether Sluice carries out set_config with parameters as values.
 func bindsHere(s *session, _ *rewrite.Statement) bool { return !s.t.ended }
 
 // bindValues turns set_config with parameters into a statement of constants, at its Bind, and reads the whole Bind.

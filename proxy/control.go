@@ -64,8 +64,8 @@ func (s *session) chains(st *rewrite.Statement) bool {
 	return !st.Tx.Chain || s.unserved != nil && s.srv.cfg.Kind != DSQL
 }
 
-// chainsInFailed reports whether a text begins with AND CHAIN in a failed block on DSQL, which supports AND NO CHAIN
-// only. The cluster's 25P02 would not say why the block stays open.
+// chainsInFailed reports whether a text begins with COMMIT or ROLLBACK AND CHAIN in a failed block on DSQL, which
+// refuses AND CHAIN. The cluster's error 25P02 would not give that reason.
 func (s *session) chainsInFailed(plan *rewrite.Plan) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && s.status() == 'E' && len(plan.Statements) > 0 && plan.Statements[0].Tx.Chain
 }
@@ -78,8 +78,8 @@ func (s *session) errInFailed(plan *rewrite.Plan) *wire.Error {
 	return errAborted
 }
 
-// errReturnFailed returns the error of ROLLBACK TO in a block that failed on Sluice's side. A block without a backend
-// has no savepoint (3B001); those of a lost backend are unknown (25P02). Emulated savepoints are handled elsewhere.
+// errReturnFailed returns the error of ROLLBACK TO in a block that failed on Sluice's side: there is no savepoint
+// (3B001), or the savepoints were on a lost backend (25P02). Emulated savepoints are handled elsewhere.
 func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 	if s.unserved == nil {
 		return errAborted
@@ -263,7 +263,7 @@ var (
 	frameRollback = wire.AppendCommand(nil, "ROLLBACK")
 )
 
-// endsFailed reports whether a failed block accepts the statement. As in PostgreSQL those are COMMIT, ROLLBACK and
+// endsFailed reports whether a failed block accepts the statement, as PostgreSQL's accepts COMMIT, ROLLBACK and
 // ROLLBACK TO. If the block failed on Sluice's side, AND CHAIN must also be possible (chains).
 func (s *session) endsFailed(plan *rewrite.Plan) bool {
 	st := plan.Single()

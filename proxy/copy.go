@@ -144,7 +144,7 @@ func errNotData(typ byte) *wire.Error {
 	return &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ)}
 }
 
-// errNotInStep ends the session of a client that has sent such a frame, after the error errNotData.
+// errNotInStep ends the session of a client that has sent a frame not allowed during COPY, after errNotData.
 var errNotInStep = &wire.Error{Fatal: true, Code: "08P01", Message: "terminating connection because protocol synchronization was lost"}
 
 // notData sends e, the error of a frame that is not allowed during COPY, and ends the session. PostgreSQL ends it too,

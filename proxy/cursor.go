@@ -153,8 +153,7 @@ func (s *session) bindCursor(name string, c *cursor) error {
 	return s.bindOnBackend(&binding{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
 }
 
-// queryTemplate returns the template of a cursor's query. It refuses queries that Sluice cannot run as one portal
-// alone.
+// queryTemplate returns the template of a cursor's query. It refuses a query that needs more than one portal.
 func (s *session) queryTemplate(c *rewrite.Cursor, oids []byte) (*template, error) {
 	tmpl, err := s.template([]byte(c.Query), oids)
 	if err == nil {
@@ -190,8 +189,8 @@ func (s *session) openCursor(c *rewrite.Cursor) (portal, error) {
 }
 
 // fetchElsewhere returns the error of a FETCH or MOVE that does not go forward. In PostgreSQL the failed portal stays
-// unusable even after a return to a savepoint. Here the server's portal has not failed, so that Sluice refuses such a
-// return.
+// unusable even after a return to a savepoint. Here the server's portal has not failed, so that Sluice refuses to
+// return to an earlier savepoint.
 func (s *session) fetchElsewhere(c *rewrite.Cursor, p portal) error {
 	if err := s.ensureBackend(); err != nil {
 		return err

@@ -139,8 +139,8 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 }
 
 // describeLocal describes a statement or portal that Sluice answers, with result formats. Sluice describes the rows of
-// a stored cursor, the server those of another. FETCH from an unknown cursor returns no rows, as in PostgreSQL, where
-// only its Execute fails.
+// a stored cursor, the server the rows of another. FETCH from an unknown cursor returns no rows, as in PostgreSQL,
+// where only its Execute fails.
 func (s *session) describeLocal(plan *rewrite.Plan, formats []byte) error {
 	c := plan.Single().Cursor
 	if c != nil && c.Verb == rewrite.FetchCursor && s.stored[c.Name] != nil {

@@ -245,8 +245,8 @@ func (d *division) ask(st *rewrite.Statement) place {
 	return place{}
 }
 
-// deallocates decides for DEALLOCATE of one name. Sluice has the names prepared by the protocol, the server those of
-// PREPARE. Names that Sluice itself uses on the server do not exist for the client.
+// deallocates decides for DEALLOCATE of one name. Sluice has the names prepared by the protocol, and the server has the
+// names of PREPARE. Names that Sluice itself uses on the server do not exist for the client.
 func (d *division) deallocates(st *rewrite.Statement) place {
 	s, name := d.s, st.Deallocate
 	switch {
