@@ -55,11 +55,10 @@ func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
 	return clientStatement{tmpl: tmpl, cost: int32(tmpl.cost + known.cost()), columns: int32(known.cost()), epoch: s.epoch(), known: known, since: since}
 }
 
-// onBackend returns the backend's statement for cs, and prepares it if needed. If its description now differs from the
-// client's, the error is errPlanChanged and nothing runs. onBackend may send frames and await answers, and may replace
-// the backend. On success alone it updates the template and epoch of cs.
-//
-// A nil statement without an error means that the server refused the text, and the client has the error.
+// onBackend returns the backend's statement for cs, and prepares it if needed. If its columns now differ from the
+// columns that the client was sent, the error is errPlanChanged and nothing runs. onBackend may send frames and await
+// answers, and may replace the backend. On success alone it updates the template and epoch of cs. If the server refuses
+// the text, the client has the error, and onBackend returns neither a statement nor an error.
 func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	p := s.parsing()
 	if cs.tmpl.parsing != p && (cs.tmpl.readOtherwise(p) || s.misled(cs.tmpl) && s.parsedBefore(cs) != nil) {

@@ -164,8 +164,7 @@ func (s *session) describeDeclared(cs *clientStatement) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// Earlier frames of the group may cause a replay, which does not repeat Sluice's own Describe. Then it is sent
-	// again.
+	// A replay because of earlier frames of the group does not repeat Sluice's own Describe. Send it again then.
 	for attempts := -1; attempts != s.tx.attempts.Count(); {
 		attempts = s.tx.attempts.Count()
 		st, err := s.onBackend(cs)

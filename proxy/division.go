@@ -58,7 +58,7 @@ type division struct {
 	ends   uint32
 	// folds counts the SET TRANSACTION statements whose modes were moved into an earlier BEGIN.
 	folds int
-	// prepares is set if statements may have been prepared in SQL (PREPARE).
+	// prepares is set if clients may have used PREPARE in SQL.
 	prepares bool
 	prepared bool // by a statement of this query
 	// gone lists statements that were deallocated. everything is set after DEALLOCATE ALL.
