@@ -5,26 +5,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// application_name where Sluice holds it for each session, and the server never sees the client's. A function, or a
-// set_config with arguments that Sluice cannot compute, sets the name at the backend, which reports it.
-// replyReady calls heedName at each ReadyForQuery: the reported name becomes the session's. A RESET inside
-// a function changes nothing at the backend, so the backend reports nothing.
+// This file handles application_name, which Sluice stores for each session: the server never gets the client's value. A
+// function may still set the name at the backend, which reports it. At each ReadyForQuery, replyReady calls heedName,
+// which makes the reported name the session's. A RESET inside a function changes nothing at the backend.
 
 const appName = "application_name"
 
-// names are the application names that functions have set in a transaction. The zero value has none.
+// names are the application names that functions have set in the current transaction.
 type names struct {
-	seen  *string // the last one that the backend has reported inside the block; nil for none
-	lasts *string // the one that the transaction has left at the backend, and that becomes the session's; nil for none
+	seen  *string // the last name that the backend reported in the block; nil: none
+	lasts *string // the name that the transaction left at the backend, and that becomes the session's; nil: none
 }
 
-// namesItself reports whether the server's application_name may become the session's.
+// namesItself reports whether a name that the server reports may become the session's.
 func (s *session) namesItself() bool {
 	return s.srv.cfg.Kind == Postgres && !s.dedicated && s.srv.treat.Of(appName) == settings.Kept
 }
 
-// heedName compares the name that the backend reports in a block with the one in front of it. In a block
-// that has failed nothing of it holds: the settings say so.
+// heedName makes a name that the backend reports within a block the session's. A failed block has no effect, since its
+// settings are dropped.
 func (s *session) heedName() {
 	b, n := s.b, &s.tx.names
 	if b.status != 'T' || b.reported == b.idle && n.seen == nil || !s.namesItself() {
@@ -33,27 +32,27 @@ func (s *session) heedName() {
 	was, _ := b.idle.Get(appName)
 	is, _ := b.reported.Get(appName)
 	switch {
-	case is == was && n.seen != nil: // a function, or a return to a savepoint, has taken it back
+	case is == was && n.seen != nil: // a function or ROLLBACK TO SAVEPOINT has restored the name
 		if s.settings.Shown(appName) == *n.seen {
 			s.settings.KeepStartup(appName, true)
 		}
 		n.seen = nil
 	case is != was && (n.seen == nil || *n.seen != is):
-		s.settings.Keep(appName, is, true) // the server has taken it
+		s.settings.Keep(appName, is, true) // a function has set the name
 		n.seen = &is
 	}
 }
 
-// commitName is told of a COMMIT, in front of endKept or what stands for it: whether the client has set another
-// name behind what the block's functions have set is known until then.
+// commitName must be called at a COMMIT before endKept. It forgets the name that the block's functions set, if that is
+// still the session's name.
 func (s *session) commitName() {
 	if n := &s.tx.names; n.seen != nil && *n.seen == s.settings.Shown(appName) {
 		n.seen = nil
 	}
 }
 
-// believeName notes that a transaction has ended, and has left a name at the backend. It returns the
-// change that this was there. Of the client's own SET behind the function's, the former holds.
+// believeName records that a transaction left the name value at the backend, and returns the change that sets it. If
+// the client's own SET came after the function's, the function's name still wins.
 func (s *session) believeName(value string) rewrite.Change {
 	if n := &s.tx.names; n.seen == nil || *n.seen != value {
 		n.lasts = &value
@@ -61,8 +60,8 @@ func (s *session) believeName(value string) rewrite.Change {
 	return rewrite.Change{Action: rewrite.Set, Name: appName, SQL: settings.QuoteLiteral(value), Text: value}
 }
 
-// endKept ends a transaction for what Sluice has answered, and makes the name that it has left at its
-// backend the session's. settleSettings goes in front.
+// endKept ends the transaction for settings that Sluice stores. A name that it left at the backend becomes the
+// session's. settleSettings must be called before.
 func (s *session) endKept(failed bool) {
 	lasts := s.tx.names.lasts
 	s.settings.EndKept(failed)

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A text that reads literals alone waits for no reading of the schema, neither here nor on its backend
-// (fitBackend): clients look with such texts whether a server is there. In a transaction, and in a pipeline of other
-// texts, the schema is read in front of the first text, since nobody can be asked when a later one needs it.
+// This file plans texts that read only literals, such as SELECT 1, without waiting for the schema. Clients use such
+// texts to check whether a server is up. In a transaction or a pipeline the schema is read before the first text, since
+// it cannot be read later.
 
-// namesNothing plans a Query that reads literals alone, outside of a transaction, where the schema is to be read. It
-// returns nil for any other text, and where the schema is known.
+// namesNothing plans a simple Query that reads only literals, outside a transaction, while the schema must be read. For
+// all other texts, or if the schema is known, it returns nil.
 func (s *session) namesNothing(sql []byte) *rewrite.Plan {
 	s.mapped.nothing = false
 	if !s.srv.keeper.on || s.srv.schemaDue() == "" || !namesNothing.Match(sql) || s.status() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
@@ -27,14 +27,14 @@ func (s *session) namesNothing(sql []byte) *rewrite.Plan {
 	return plan
 }
 
-// namesNothing matches the texts by which clients look whether a server is there.
+// namesNothing matches texts by which clients check whether a server is up, such as "select now()".
 var namesNothing = func() *regexp.Regexp {
 	const value = `(-?\d+|'[^'\\]*'|true|null|now\(\)|version\(\)|current_timestamp)( as \w+)?`
 	return regexp.MustCompile(`(?i)^\s*select ` + value + `(, ?` + value + `)*\s*;?\s*$`)
 }()
 
-// namesNothingParsed is the template of a Parse as namesNothing plans a Query; nil for any other. The rest of its
-// request must have come with it, and be about this statement.
+// namesNothingParsed does for a Parse what namesNothing does for a Query. The rest of the request, up to the Sync, must
+// have arrived and must use only this statement.
 func (s *session) namesNothingParsed(name, sql, oids []byte) *template {
 	if r := s.reading(); r != 0 && r.Misleads(sql) {
 		return nil
@@ -50,7 +50,7 @@ func (s *session) namesNothingParsed(name, sql, oids []byte) *template {
 	return s.srv.template(&s.t.scratch, sql, oids, s.parsing(), 0, plan.Choosable(s.planner()), plan).inForce()
 }
 
-// parsedTemplate is the template of a Parse. The error is that of template.
+// parsedTemplate returns the template for a Parse. The error is that of template.
 func (s *session) parsedTemplate(name, sql, oids []byte) (*template, error) {
 	if t := s.namesNothingParsed(name, sql, oids); t != nil {
 		return t, nil
@@ -58,8 +58,8 @@ func (s *session) parsedTemplate(name, sql, oids []byte) (*template, error) {
 	return s.template(sql, oids)
 }
 
-// namesNothingBound reports whether a statement, which is bound or described next, reads literals alone, as
-// namesNothingParsed has it. No schema makes another plan of it.
+// namesNothingBound reports whether a statement that is about to be bound or described reads only literals. The schema
+// cannot change its plan.
 func (s *session) namesNothingBound(cs *clientStatement) bool {
 	t := cs.tmpl
 	if !s.srv.keeper.on || s.schemaDue() == "" || s.outchosen(t) || t.plan.Kind != rewrite.Read || t.plan.Text != "" || s.status() != 'I' || s.inBlock() || !namesNothing.MatchString(t.sql) ||
@@ -70,7 +70,7 @@ func (s *session) namesNothingBound(cs *clientStatement) bool {
 	return true
 }
 
-// restIsOf reports whether all frames up to the client's Sync have come, and are about statements that is takes.
+// restIsOf reports whether all frames up to the client's Sync have arrived, and use only statements that is accepts.
 func (s *session) restIsOf(is func(name []byte) bool) bool {
 	rest := s.client.Peek(s.client.Buffered())
 	for {

@@ -9,35 +9,35 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// A nested turn runs a Query of Sluice's own, or a part of a client's, within the client's turn. It has a log,
-// replays, timeouts and errors like a turn of the client. The client's turn has sent nothing before, and goes on
-// behind it.
+// This file runs nested turns: a Query of Sluice's own, or a part of a client's, within the client's turn. A nested
+// turn has a log, replays, timeouts and errors like any turn. The client's turn must not have sent anything before, and
+// continues afterwards.
 //
-// The nested turn finds the session in the state between two turns. The outer turn looks at the state, its backend
-// and its block again afterwards.
+// A nested turn finds the session in the state between two turns. The outer turn must read the session's state, backend
+// and block again afterwards.
 
-// nested is how a nested turn differs from a turn of the client, whose value is the zero value.
+// nested describes how a nested turn differs from a client's turn, for which it is zero.
 type nested struct {
 	// on: the turn is nested. Its ReadyForQuery is not for the client.
 	on bool
-	// own takes the answer, and lets news for the client through; nil: all of the answer is the client's.
+	// own reads the answer and passes only news to the client; nil: the client gets the whole answer.
 	own *silent.Answer
-	// outside: the statement is no part of the client's block (parts.go).
+	// outside: the statement does not belong to the client's block (parts.go).
 	outside bool
 	// optsOut: the client's text has the comment that turns replay off.
 	optsOut bool
-	// done lists the earlier parts of the client's text that are committed, if no block is around; nil for none.
+	// done lists earlier parts of the client's text that are committed outside a block; nil: none.
 	done *listing.Statements
 	// shift is the number of characters of the client's text before this part.
 	shift int
-	// asksTime: the statement is a COMMIT, and the server is asked for the time of its transaction first.
+	// asksTime: the statement is a COMMIT, before which the server is asked for its transaction's time.
 	asksTime bool
-	// timed is the time of the client's text, if the turn is no block; nil: its own.
+	// timed is the time that the client's text has outside a block; nil: the server's.
 	timed *toldTime
 }
 
-// withoutReady returns what the client gets of the end of a turn: the last ReadyForQuery is that of the outer
-// turn. b must be the last span of a settled turn, so that a frame of that type at its end is whole.
+// withoutReady removes a nested turn's ReadyForQuery from the end of its output. b must be the last span of a settled
+// turn, so that a frame of that type at its end is complete.
 func (n *nested) withoutReady(b []byte) []byte {
 	if at := len(b) - wire.HeaderLen - 1; n.on && at >= 0 && bytes.HasPrefix(b[at:], frameReadyHead) {
 		return b[:at]
@@ -48,8 +48,8 @@ func (n *nested) withoutReady(b []byte) []byte {
 // frameReadyHead is a ReadyForQuery without its status.
 var frameReadyHead = wire.AppendReady(nil, 'I')[:wire.HeaderLen]
 
-// runNested runs a turn within the current one, which must have sent its backend nothing. step handles its frames.
-// An error ends the session. If the server's error is its cause, the client gets that error of a silent turn too.
+// runNested runs a turn within the current one, which must not have sent anything to its backend. step handles its
+// frames. An error ends the session. If a server's error caused it, the client gets that error even from a silent turn.
 func (s *session) runNested(how nested, step func() error) (feature.Result, error) {
 	if err := s.flushToClient(); err != nil {
 		return feature.Result{}, err
@@ -62,7 +62,7 @@ func (s *session) runNested(how nested, step func() error) (feature.Result, erro
 	if !how.outside {
 		s.t.mode = outer.mode
 	}
-	if how.own != nil { // the client's statement waits for it, and its time runs
+	if how.own != nil { // the client's statement waits, so its timeout applies
 		s.t.clock = outer.clock
 	}
 	err := s.turn(step)
@@ -70,34 +70,34 @@ func (s *session) runNested(how nested, step func() error) (feature.Result, erro
 	ended := s.t.ended
 	s.t.free()
 	s.t = outer
-	var said *wire.Error // by the server, or in its place
+	var said *wire.Error // an error of the server, or its replacement
 	if how.own != nil {
 		said, end.Err = how.own.Told(), how.own.Outcome()
 	}
 	if end.Err != nil && said == nil && err == nil {
 		s.srv.log.Error("backend answered otherwise than asked", append(s.logAttrs(), "asked", how.own.Asked(), "said", how.own.Said())...)
 	}
-	if err == nil && s.pinLost && said == nil { // the client was told why
+	if err == nil && s.pinLost && said == nil { // otherwise the client already has the reason
 		err = s.pinGone()
 	}
 	if err != nil && said != nil {
-		s.passSpan(said.Append(nil)) // a write error shows again at the next write
+		s.passSpan(said.Append(nil)) // the next write reports a write error again
 	}
-	if err == errCut && end.Failed && ended { // as cutShort: the client has its answer, and then the end
+	if err == errCut && end.Failed && ended { // as in cutShort: the client gets its answer first
 		s.t.errorTold = true
 		s.ready()
 	}
 	return end, err
 }
 
-// command runs a silent COMMIT, BEGIN or the like with the expected answer want. The statement timeout of the
-// client begins with it.
+// command runs a COMMIT, BEGIN or the like, whose answer the client does not get. want is the expected answer. The
+// client's statement timeout starts again.
 func (s *session) command(sql string, want silent.Want) (feature.Result, error) {
 	s.startClock()
 	return s.nest(sql, nested{own: silent.New(want), outside: true})
 }
 
-// ask is the client's simple Query of a text that Sluice sends in its name.
+// ask handles a text as if the client had sent it as a simple Query.
 func (s *session) ask(sql string) error {
 	q := simple{frame: wire.AppendStrings(nil, wire.Query, sql), plan: unread}
 	q.total = len(q.frame)
@@ -108,8 +108,8 @@ func (s *session) ask(sql string) error {
 	return s.runQuery(&q)
 }
 
-// failBlock has the block that the client is in fail, where it does not know of an error. An error
-// ends the session.
+// failBlock makes the client's block fail at the server, after an error that the server does not know. The error of
+// failBlock ends the session.
 func (s *session) failBlock() error {
 	end, err := s.runNested(nested{own: silent.New(silent.Refused)}, func() error {
 		s.t.ended = true
@@ -121,5 +121,5 @@ func (s *session) failBlock() error {
 	return err
 }
 
-// errNotFailed ends the session of a client that must not go on in its block.
+// errNotFailed ends the session if the block could not be made to fail, since the client must not continue in it.
 var errNotFailed = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not have the transaction fail, in which Sluice has met an error"}

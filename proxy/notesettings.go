@@ -2,16 +2,15 @@ package proxy
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
-// Settings as the statements of a client change them, from a statement's tag to the end of
-// its transaction. settle, or replyReady before it, ends the transaction.
+// This file records how a client's statements change settings, from a statement's tag to the end of its transaction.
+// settle or replyReady ends the transaction.
 
-// settingsRan records what a statement that has succeeded did to the session's settings, and to those that its
-// transaction has staged. Of an unknown statement the tag shows it. A COMMIT that has rolled back has the tag of a
-// ROLLBACK.
+// settingsRan records what a successful statement did to the session's settings and to those that its transaction has
+// staged. For an unknown statement the tag decides. A COMMIT that rolled back has the tag ROLLBACK.
 func settingsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
 	switch string(tag) {
 	case "COMMIT", "PREPARE TRANSACTION":
-		if !s.tx.job.Ends() { // else the job says what becomes of the transaction
+		if !s.tx.job.Ends() { // else the index job's result decides
 			s.keepsSettings()
 		}
 		return
@@ -38,7 +37,7 @@ func settingsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
 	}
 	for _, c := range st.Changes {
 		s.settings.Stage(c)
-		if c.Action == rewrite.DiscardAll { // it commits at once
+		if c.Action == rewrite.DiscardAll { // DISCARD ALL commits at once
 			s.commitSettings()
 		}
 	}
@@ -47,15 +46,14 @@ func settingsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
 	}
 }
 
-// keepsSettings makes what a transaction that is committed has set the session's own.
+// keepsSettings makes the settings of a committed transaction the session's own.
 func (s *session) keepsSettings() {
 	s.commitSettings()
 	s.commitName()
 	s.settings.EndKept(false)
 }
 
-// commitSettings makes what the transaction has staged the session's own, and returns it.
-// The backend, if there is one, has these settings in force by now.
+// commitSettings makes the staged settings the session's own and returns their changes. The backend already has them.
 func (s *session) commitSettings() (done []rewrite.Change) {
 	done, unseen := s.settings.Commit()
 	if s.b != nil && unseen {
@@ -67,9 +65,9 @@ func (s *session) commitSettings() (done []rewrite.Change) {
 	return done
 }
 
-// settleSettings ends the transaction at a ReadyForQuery that says so: what was staged since the last COMMIT or
-// ROLLBACK was a transaction of its own. failed says that an error was told. The backend is still there: its reports
-// are believed. A second call in the same turn finds nothing staged.
+// settleSettings ends the transaction at a ReadyForQuery: what was staged since the last COMMIT or ROLLBACK was an
+// implicit transaction. failed: an error was sent to the client. The session must still have its backend, whose
+// reported parameters are used. A second call in the same turn does nothing.
 func (s *session) settleSettings(failed bool) {
 	var done []rewrite.Change
 	if failed {

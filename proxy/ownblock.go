@@ -10,22 +10,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A block that Sluice opens around what a client writes outside of one, under an advisory lock.
-// Only in a block is FOR KEY SHARE known to conflict with the deletion of the lock's row.
+// This file opens a block of Sluice's own around a write that a client with an advisory lock sends outside a block.
+// Only in a block does FOR KEY SHARE surely conflict with the deletion of the lock's row.
 //
 //	begin    fenced sends BEGIN in front of the turn's first fence: a frame of the log, for nobody
 //	end      endOwn sends COMMIT behind the server's ReadyForQuery, or ROLLBACK behind an error
 //	answer   the client gets the ReadyForQuery of that end, whose status is 'I'
 //
-// For the client there is no block: session.inBlock reports false, and statements that open or end
-// one are refused behind its begin (underLock). The block is part of the turn: a conflict at its
-// COMMIT has the turn run again, and a loss in front of that COMMIT has undone everything.
+// The client sees no block: session.inBlock reports false, and statements that open or end a block are refused in the
+// turn (underLock). A conflict at the block's COMMIT causes a replay of the turn. If the backend is lost before that
+// COMMIT, nothing was applied.
 //
-// PostgreSQL sends the last tag of a simple Query behind the commit. So that tag is withheld until
-// the COMMIT has succeeded, whoever has made it. Tags of a Sync group come in front of the commit there too.
+// PostgreSQL sends the last tag of a simple Query after the commit. That tag is therefore withheld until the COMMIT has
+// succeeded. The tags of a Sync group precede the commit in PostgreSQL too.
 
-// ownBlock is such a block of the turn at hand. The zero value is none. A new attempt of the turn
-// begins with the zero value, and sends the frames of the log that set it.
+// ownBlock is the state of Sluice's own block in the current turn; zero: none. A replay starts with zero and sets it by
+// sending the log's frames.
 type ownBlock struct {
 	// on: its BEGIN was sent. open: the server has run it, and the block has not ended since.
 	on, open bool
@@ -33,20 +33,20 @@ type ownBlock struct {
 	tag []byte
 }
 
-// The ends of such a block, by whether it has failed.
+// Plans of the statements that begin and end Sluice's own block.
 var (
 	ownCommit   = endPlan(rewrite.Commit)
 	ownRollback = endPlan(rewrite.Rollback)
 	ownBegin    = endPlan(rewrite.Begin)
 )
 
-// endPlan is the plan of a statement about transactions that has nothing but its verb.
+// endPlan returns the plan of a transaction control statement that consists of verb alone.
 func endPlan(verb rewrite.Verb) *rewrite.Plan {
 	return &rewrite.Plan{Kind: rewrite.Control, Statements: []rewrite.Statement{{Kind: rewrite.Control, Tx: rewrite.Transaction{Verb: verb}}}}
 }
 
-// withholds reports whether the tag that ended the newest statement of o stays here until the block
-// is committed: it is the last of a simple Query. The tag is copied.
+// withholds reports whether a tag must wait for the COMMIT, because it ends the last statement of a simple Query. It
+// then copies the tag.
 func (b *ownBlock) withholds(o *owed, statement int, tag []byte) bool {
 	if !b.on || o.kind != wire.Query || o.plan == nil || statement < len(o.plan.Statements) {
 		return false
@@ -55,7 +55,7 @@ func (b *ownBlock) withholds(o *owed, statement int, tag []byte) bool {
 	return true
 }
 
-// withheld is what becomes of such a tag: v, unless it stays here.
+// withheld returns swallow if the tag must wait for the COMMIT, else v.
 func (b *ownBlock) withheld(o *owed, statement int, tag []byte, v verdict) verdict {
 	if b.withholds(o, statement, tag) {
 		return swallow
@@ -63,8 +63,8 @@ func (b *ownBlock) withheld(o *owed, statement int, tag []byte, v verdict) verdi
 	return v
 }
 
-// tellTagged sends the client the answer to a statement that Sluice has made, in the place of the server's
-// tag to o, which t.statement counts already. The last of frames is the statement's tag.
+// tellTagged sends the client Sluice's own answer to a statement, in the place of the server's tag for o. t.statement
+// already counts the statement. The last of frames is its tag.
 func (s *session) tellTagged(o *owed, frames ...[]byte) error {
 	rows, tag := frames[:len(frames)-1], frames[len(frames)-1]
 	if s.t.ownTx.withholds(o, s.t.statement, tag) {
@@ -73,20 +73,20 @@ func (s *session) tellTagged(o *owed, frames ...[]byte) error {
 	return s.synthesize(slices.Concat(frames...))
 }
 
-// undoesOwn reports whether nothing is owed but the answer to such a block's ROLLBACK. The client has the
-// error that the block fails with, and the loss of the backend rolls back as well.
+// undoesOwn reports whether only the ROLLBACK of Sluice's own block is unanswered. The client has the block's error,
+// and if the backend is lost the block is rolled back too.
 func (t *turn) undoesOwn() bool {
 	return t.errorTold && t.owed.len() == 1 && t.owed.first().plan == ownRollback
 }
 
-// openOwn sends the BEGIN of such a block, in front of a fence. The backend is lent.
+// openOwn sends the BEGIN of Sluice's own block, before a fence. The backend is lent.
 func (s *session) openOwn(begin *template) {
 	s.sendOwn(begin, logEntry{plan: ownBegin, silent: true, own: opensOwn{expectBegin}})
 	s.t.ownTx.on = true
 	s.t.outcome.Execute(ownBegin, false)
 }
 
-// opensOwn is the answer to the Execute of such a BEGIN.
+// opensOwn handles the answer to the Execute of that BEGIN.
 type opensOwn struct{ *expected }
 
 func (r opensOwn) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
@@ -101,13 +101,14 @@ func (r opensOwn) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	return v, err
 }
 
-// endsOwn reports whether a ReadyForQuery of that status leaves such a block to end; abortAttempt ends failed ones.
+// endsOwn reports whether Sluice's own block must be ended after a ReadyForQuery with status. abortAttempt ends failed
+// blocks.
 func (s *session) endsOwn(status byte) bool {
 	return s.t.ownTx.open && s.t.phase == live && status != 'I'
 }
 
-// endOwn is told of such a ReadyForQuery, and sends the end of the block: the turn goes on. A replay
-// that has answered less than its client was sent commits nothing.
+// endOwn sends COMMIT, or ROLLBACK for status 'E', after the ReadyForQuery of Sluice's own block. The turn continues. A
+// replay that answered less than the client has received commits nothing.
 func (s *session) endOwn(status byte) error {
 	t := s.t
 	t.owed.pop()
@@ -130,9 +131,9 @@ func (s *session) endOwn(status byte) error {
 	return s.flushUp()
 }
 
-// ownEnd is the answer to such an end. Its tag sends the client the tag that waited for a COMMIT. Any other
-// tag than the one asked for leaves the outcome unknown: the backend is out of step. So does a ReadyForQuery
-// that leaves the block open. Else that frame is the client's.
+// ownEnd handles the answer to the COMMIT or ROLLBACK of Sluice's own block. Its tag releases the withheld tag, and its
+// ReadyForQuery goes to the client. Any other tag, or a ReadyForQuery within a block, means that the backend is out of
+// step, and the outcome is unknown.
 type ownEnd struct{ asSent }
 
 func (ownEnd) frame(s *session, o *owed, f answer.Frame) (verdict, error) {

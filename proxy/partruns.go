@@ -9,42 +9,42 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Texts that are run in nested turns, where transactions are committed in parts
-// (parts.go): statements outside of their block (runOutside), and strings in groups (runGroups).
+// This file runs texts in nested turns when transactions are committed in parts (parts.go). runOutside runs a statement
+// outside its block, runGroups a multi-statement query in groups.
 
-// stepsOutside reports whether a statement of a block is run outside of it: one that takes
-// several transactions, and one whose job is awaited, unless nothing is beside it so far.
+// stepsOutside reports whether a statement of a block must run outside the block. That is so if it takes several
+// transactions, or if its index job is awaited while the block contains anything else.
 func (s *session) stepsOutside(st *rewrite.Statement) bool {
 	p := s.parts
 	return !s.staysWhole() && (st.Alters() && !(st.Numbered != nil && st.Numbered.MayStay()) ||
 		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.Empty()))
 }
 
-// holdsBegin reports a BEGIN that is held back also where it comes by the extended protocol, so
-// that what stands behind it in its group may still be run outside of the block, and the modes of
-// a SET TRANSACTION may go into it: JDBC puts BEGIN in front of the first statement.
+// holdsBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol. The next
+// statement may then run outside the block, and SET TRANSACTION may change the BEGIN. JDBC sends BEGIN in the first
+// statement's group.
 func (s *session) holdsBegin(st *rewrite.Statement) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.DeferrableBegin()
 }
 
-// beginsHere reports whether such a BEGIN is held back as things stand.
+// beginsHere reports whether such a BEGIN is delayed in the session's current state.
 func beginsHere(s *session, st *rewrite.Statement) bool {
 	return s.holdsBegin(st) && s.state == idle && !s.t.touched
 }
 
-// altersOutside is stepsOutside for a portal: it is run at the Sync, with nothing else in its
-// group but the BEGIN in front of it.
+// altersOutside reports whether a portal's statement must run outside its block, as by stepsOutside. It runs at the
+// Sync, and its group may have only the BEGIN before it.
 func (s *session) altersOutside(st *rewrite.Statement) bool {
 	return s.commitsParts() && !s.t.touched && s.inBlock() && s.stepsOutside(st)
 }
 
-// isOutside reports whether a text is such a statement, and so no part of the block.
+// isOutside reports whether a text is a single statement that must run outside its block.
 func (s *session) isOutside(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	return st != nil && st.Alters() && s.altersOutside(st)
 }
 
-// syncOutside is the Sync behind such a portal.
+// syncOutside runs such a portal's statement at the Sync.
 func (s *session) syncOutside(st *rewrite.Statement) error {
 	closing := s.t.closing
 	text, _ := st.Altered()
@@ -59,14 +59,14 @@ func (s *session) syncOutside(st *rewrite.Statement) error {
 	})
 }
 
-// runOutside runs a statement of a block outside of it: what the block holds is committed, the statement, of that
-// text, is run as if no block were open, and the block goes on. The turn is over then. run does it.
+// runOutside commits the open part, runs st as if no block were open by calling run, and begins the block again. Then
+// the turn is over. sql is the text of st.
 func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feature.Result, error)) error {
 	p := s.parts
 	if err := s.mayLeave(); err != nil {
 		return err
 	}
-	// What it drops itself is committed at once too: DROP COLUMN among several commands, for one.
+	// The statement's own DROP is committed early too, such as a DROP COLUMN among several commands of ALTER TABLE.
 	if st.Demand().Drops && p.how != rewrite.CommitDrops {
 		var own listing.Statements
 		own.Add(sql)
@@ -111,14 +111,14 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feat
 	return s.ready()
 }
 
-// runGroups runs a string in groups, until one fails or the client has it stopped. The turn is over then. A comment
-// between two groups goes with neither, but one that turns replay off counts for all.
+// runGroups runs a multi-statement query in groups until one fails or the client cancels. Then the turn is over.
+// Comments between groups are dropped, but one that turns replay off applies to all groups.
 func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) error {
 	if err := s.mayCut(plan, sql, groups); err != nil {
 		return err
 	}
 	how := nested{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut([]byte(sql)), shift: s.t.shift}
-	var done listing.Statements // of the transactions that no block was around
+	var done listing.Statements // groups committed outside a block
 	begins := true
 	for i, g := range groups {
 		first := &plan.Statements[g[0]]
@@ -145,7 +145,7 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 			s.t.errorTold = true
 			return s.stopGroups(&done)
 		}
-		if first.Tx.Verb == rewrite.Begin { // in PostgreSQL the block has what the string has done before
+		if first.Tx.Verb == rewrite.Begin { // in PostgreSQL the block includes the query's earlier statements
 			s.parts.stays.Join(done)
 			done = listing.Statements{}
 			s.takesTime(how.timed)
@@ -168,7 +168,7 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 	return s.ready()
 }
 
-// stopGroups ends the turn of a string at a group that has failed.
+// stopGroups ends the turn of a multi-statement query after a group has failed.
 func (s *session) stopGroups(done *listing.Statements) error {
 	if !done.Empty() && !s.inBlock() {
 		if err := s.tell(warnStays(done).AppendNotice(nil, "WARNING")); err != nil {
@@ -178,13 +178,13 @@ func (s *session) stopGroups(done *listing.Statements) error {
 	return s.ready()
 }
 
-// extent is where a group of a string begins and ends, in bytes.
+// extent returns where group i begins and ends in the text, in bytes.
 func extent(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
 	return plan.Statements[groups[i][0]].Start, plan.Statements[groups[i][1]-1].End
 }
 
-// mayCut refuses a string, before anything of it runs, that would lose by being cut what its client counts on: where
-// no block is open, a string is a transaction. Within a block makeRoom says so, of what the whole block holds.
+// mayCut refuses a multi-statement query whose client relies on one transaction, such as after SET LOCAL, before any of
+// it runs. In a block makeRoom decides instead, by what the whole block contains.
 func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error {
 	at, local := s.position(), false
 	for i, g := range groups {
@@ -215,7 +215,7 @@ func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error 
 	return nil
 }
 
-// nest runs a text as a nested turn.
+// nest runs a text in a nested turn.
 func (s *session) nest(sql string, how nested) (feature.Result, error) {
 	return s.runNested(how, func() error { return s.ask(sql) })
 }

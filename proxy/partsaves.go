@@ -10,27 +10,24 @@ import (
 
 // Savepoints of a transaction that is committed in parts (parts.go).
 //
-// A savepoint ends with its part: nothing undoes what is committed. To release it is to say that
-// what stands behind it shall stay, which it does, and releases all that were set since, as in
-// PostgreSQL; a return to it is refused.
+// A savepoint ends with its part, since a commit cannot be undone. RELEASE of such a savepoint succeeds, and releases
+// all later savepoints, as in PostgreSQL. ROLLBACK TO is refused.
 //
-// One behind which nothing was run when its part is committed is set again at the beginning of
-// the next part: a return to it is a return to the same state. So goes what tools do within a
-// migration: SAVEPOINT, an INSERT in front of which Sluice commits the DDL before it, 23505,
-// ROLLBACK TO.
+// If nothing ran after a savepoint before its part was committed, the next part sets it again. ROLLBACK TO then reaches
+// the same state. Migration tools need this: they send SAVEPOINT, then an INSERT before which Sluice commits earlier
+// DDL, and ROLLBACK TO after 23505.
 
-// mostNames bounds the savepoints of earlier parts whose names are known.
+// mostNames limits the remembered names of savepoints of earlier parts.
 const mostNames = 100
 
-// keepNames takes the savepoints of a part that is committed. The oldest are forgotten first.
+// keepNames adds the savepoints of a part that is committed. Above the limit it forgets the oldest.
 func (p *parts) keepNames(names []string) {
 	p.savepoints = append(p.savepoints, names...)
 	p.savepoints = slices.Clone(p.savepoints[max(0, len(p.savepoints)-mostNames):])
 }
 
-// freshNames are the savepoints of the part that is open behind which nothing was run, in their
-// order, which are the last that were set. What Sluice answers itself counts as well: a setting, a
-// cursor.
+// freshNames returns the open part's latest savepoints after which nothing ran, in order. Statements that Sluice
+// answers, such as SET or DECLARE, count as having run.
 func (s *session) freshNames() []string {
 	l := s.tx.log
 	if !l.Replayable() {
@@ -47,8 +44,8 @@ func (s *session) freshNames() []string {
 	return l.Names()[i:]
 }
 
-// carryNames sets savepoints again, at the beginning of the part that was just begun, and takes them
-// off those that nobody can return to. One that cannot be set stays among these.
+// carryNames sets savepoints again at the beginning of a new part, and removes them from the savepoints of earlier
+// parts. If one cannot be set, it remains among these.
 func (s *session) carryNames(fresh []string) error {
 	p := s.parts
 	for _, name := range fresh {
@@ -59,14 +56,14 @@ func (s *session) carryNames(fresh []string) error {
 		if set.Err != nil {
 			return nil
 		}
-		if i := newest(p.savepoints, name); i >= 0 { // else it was forgotten
+		if i := newest(p.savepoints, name); i >= 0 { // otherwise the limit has removed it
 			p.savepoints = slices.Delete(p.savepoints, i, i+1)
 		}
 	}
 	return nil
 }
 
-// newest is the index of the last savepoint of that name, or -1.
+// newest returns the index of the last savepoint with the name, or -1.
 func newest(names []string, name string) int {
 	for i, n := range slices.Backward(names) {
 		if n == name {
@@ -76,8 +73,8 @@ func newest(names []string, name string) int {
 	return -1
 }
 
-// releasedBefore answers RELEASE of a savepoint of a part that is committed, and refuses a
-// return to one. done is false for any other name.
+// releasedBefore answers RELEASE of a savepoint of a committed part, and refuses ROLLBACK TO such a savepoint. done is
+// false for other names.
 func (s *session) releasedBefore(verb rewrite.Verb, name string) (done bool, err error) {
 	if s.parts == nil {
 		return false, nil
@@ -90,7 +87,7 @@ func (s *session) releasedBefore(verb rewrite.Verb, name string) (done bool, err
 		return true, errNoReturn(name, "What the transaction did before is committed ("+rewrite.InTransactionsKey+"): "+s.parts.stays.String()+".")
 	}
 	s.parts.savepoints = s.parts.savepoints[:i]
-	if s.tx.log.Savepoints() > 0 { // those were set since
+	if s.tx.log.Savepoints() > 0 { // these are later savepoints
 		s.tx.log.Release(0)
 		s.tx.marks = nil
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// The time of a transaction that is committed in parts (parts.go). PostgreSQL has one now() in a transaction, and
-// each part is a transaction of the server's, with its own.
+// This file gives a transaction that is committed in parts (parts.go) one time. In PostgreSQL, now() does not change in
+// a transaction. At the server each part is a transaction with a time of its own.
 //
-// So the parts behind the first that reads the clock get that one's time, in the way that toldtime.go describes.
-// The server is asked for it with that part's COMMIT; a replay of the part asks again. Where it is not known,
-// later parts that read the clock are refused. What a function, a view or the default of a column that is added
-// reads is its own part's time. A string without a block has the time at which its first group begins.
+// Later parts get the time of the first part that read the clock, as toldtime.go describes. Sluice asks the server for
+// that time at the part's COMMIT; a replay of the part asks again. If the time is unknown, later parts that read the
+// clock are refused. Functions, views and defaults of added columns read the time of their own part. A multi-statement
+// query outside a block has the time at which its first group begins.
 
-// commitTimed commits the part that is open. Where that has read the clock, parts.timed is its time.
+// commitTimed commits the open part. If that part read the clock, parts.timed is set to its time.
 func (s *session) commitTimed() (feature.Result, error) {
 	p := s.parts
 	if s.tx.timed != nil {
@@ -36,8 +36,7 @@ func (s *session) commitTimed() (feature.Result, error) {
 	return end, err
 }
 
-// partReadsClock reports whether the part that is open has read the clock, or may have, where nobody has noted what
-// it has run.
+// partReadsClock reports whether the open part has read the clock, or may have because its log is incomplete.
 func (s *session) partReadsClock() bool {
 	switch {
 	case !s.srv.keeper.on, s.b == nil && s.tx.log == nil:
@@ -56,7 +55,7 @@ func (s *session) partReadsClock() bool {
 	return false
 }
 
-// forgetAsked is told that the transaction is run again, and has another time.
+// forgetAsked drops the transaction's time, because a replay has another.
 func (s *session) forgetAsked() {
 	s.tx.asked = askedTime{}
 	if s.t.nested.asksTime {
@@ -64,7 +63,7 @@ func (s *session) forgetAsked() {
 	}
 }
 
-// partAtTime is queryAtTime for a text in front of which a part was committed, or may have been.
+// partAtTime calls queryAtTime if transactions may be committed in parts, else returns sql.
 func (s *session) partAtTime(q *simple, sql []byte) ([]byte, error) {
 	if !s.commitsParts() {
 		return sql, nil
@@ -72,19 +71,19 @@ func (s *session) partAtTime(q *simple, sql []byte) ([]byte, error) {
 	return s.queryAtTime(q, sql)
 }
 
-// takesTime gives a block that a multi-statement query has begun the time of the statements in front of it.
+// takesTime sets the time of a block that a multi-statement query has begun to that of the query's earlier statements.
 func (s *session) takesTime(timed *toldTime) {
 	if timed != nil && s.inBlock() {
 		s.parts.timed, s.tx.timed = timed, timed
 	}
 }
 
-// askInstant is the time in microseconds since 2000, which is its binary format.
+// askInstant selects the transaction's time in microseconds since 2000, as in the binary format.
 const askInstant = "SELECT ((extract(epoch FROM pg_catalog.now()) - 946684800) * 1000000)::bigint"
 
-// timeOfGroups asks the server for the one time that the groups of a multi-statement query share up to the end of their
-// transaction. It returns nil in a block, and where fewer than two groups may store or return the time. An
-// error is for the client, or the session's end.
+// timeOfGroups asks the server for the time that a multi-statement query's groups share up to the end of their
+// transaction. It returns nil in a block, and if fewer than two groups may store or return the time. The error is for
+// the client, or ends the session.
 func (s *session) timeOfGroups(plan *rewrite.Plan, groups [][2]int) (*toldTime, error) {
 	if s.inBlock() || !s.srv.keeper.on {
 		return nil, nil
@@ -95,7 +94,7 @@ func (s *session) timeOfGroups(plan *rewrite.Plan, groups [][2]int) (*toldTime, 
 		if endsBlock(st.Tx.Verb) {
 			break
 		}
-		if st.Tx.Verb == rewrite.Begin || !st.Demand().DDL { // what comes behind the string may read it too
+		if st.Tx.Verb == rewrite.Begin || !st.Demand().DDL { // statements after the query may read the time too
 			readers++
 		}
 	}
@@ -110,7 +109,7 @@ func (s *session) timeOfGroups(plan *rewrite.Plan, groups [][2]int) (*toldTime, 
 		return nil, err
 	}
 	of := &toldTime{ofParts: true}
-	for row := range asked.Answer.Rows() { // one column: their number, and the length of the first
+	for row := range asked.Answer.Rows() { // a DataRow's payload: column count (2 bytes), length (4), value
 		if n, err := strconv.ParseInt(string(row[min(6, len(row)):]), 10, 64); err == nil {
 			of.instant = timeValue{format: 1, bytes: binary.BigEndian.AppendUint64(nil, uint64(n)), instant: true}
 		}

@@ -7,11 +7,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What a client is told of a transaction that is committed in parts (parts.go): warnings, errors,
-// and the statements in them.
+// This file has the warnings and errors that a client gets about a transaction committed in parts (parts.go).
 
-// partly is what the client is told in the place of a conflict, where a part of its transaction
-// is committed: to send the whole again would apply that part twice. nil for any other error.
+// partly returns the error that replaces a conflict if a part of the transaction is committed. To send the whole
+// transaction again would apply that part twice. For any other error it returns nil.
 func (s *session) partly(class retry.Class, payload []byte) []byte {
 	if class != retry.Conflict {
 		return nil
@@ -22,8 +21,8 @@ func (s *session) partly(class retry.Class, payload []byte) []byte {
 	return nil
 }
 
-// doneBefore are the statements that are committed of what the client would send again: those of its
-// transaction, or in front of the statement at hand in a string that is none any more.
+// doneBefore returns the committed statements that the client would send again. They are earlier parts of its
+// transaction, or earlier groups of a multi-statement query outside a block.
 func (s *session) doneBefore() *listing.Statements {
 	switch {
 	case s.partlyDone():
@@ -34,7 +33,7 @@ func (s *session) doneBefore() *listing.Statements {
 	return &listing.Statements{}
 }
 
-// retryHint is what a conflict that is told says to do; nothing where errPartly says it.
+// retryHint returns the hint for a conflict, or "" if errPartly has its own.
 func (s *session) retryHint() string {
 	if s.doneBefore().Empty() {
 		return retry.Hint
@@ -42,7 +41,7 @@ func (s *session) retryHint() string {
 	return ""
 }
 
-// partlyRefused is partly for an error of Sluice's own.
+// partlyRefused is like partly for an error of Sluice's own, which it returns if no replacement is needed.
 func (s *session) partlyRefused(e *wire.Error) *wire.Error {
 	if e.Code != retry.StateConflict {
 		return e
@@ -53,28 +52,27 @@ func (s *session) partlyRefused(e *wire.Error) *wire.Error {
 	return e
 }
 
-// warnPart is told with each early commit.
+// warnPart is the warning for an early commit.
 func warnPart(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction",
 		Detail: "Committed: " + l.String() + ".", Hint: rewrite.InTransactionsKey + " says so. A ROLLBACK does not take that part back."}
 }
 
-// warnStays is told with a ROLLBACK, and where a string has stopped.
+// warnStays is the warning at a ROLLBACK, or at the failure of a multi-statement query, about what remains committed.
 func warnStays(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
 }
 
-// codePartly stands for that of a conflict (40001) where a part of what the client would send again is
-// committed.
+// codePartly replaces a conflict's SQLSTATE 40001 if a part of the transaction is committed.
 const codePartly = "25000"
 
-// errPartly is told in the place of a conflict.
+// errPartly replaces a conflict after an early commit.
 func errPartly(conflict *wire.Error, l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: codePartly, Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
 		Detail: "Committed: " + l.String() + ".", Hint: "Do not send the whole transaction again: go on behind what is committed."}
 }
 
-// errDropsEarly refuses to commit a DROP that its client has not committed.
+// errDropsEarly refuses the early commit of a DROP.
 func errDropsEarly(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the transaction drops what holds rows, and would be committed before its end",
 		Detail: "It holds: " + l.String() + ".", Hint: rewrite.DropsHint}

@@ -10,34 +10,32 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Whether anybody still waits for a turn's answer. The session's own goroutine looks while
-// its backend is long about an answer (attend), and lookOut while the session waits for
-// something else; nobody reads the client meanwhile.
+// This file finds out whether a client still waits for its turn's answer. The session's goroutine looks while its
+// backend takes long (attend), and lookOut while the session waits for something else. The client is not read otherwise
+// meanwhile.
 
-// presence is how a client stands that is not read from, since its turn waits.
+// presence is the state of a client that is not being read, because its turn waits.
 type presence uint8
 
 const (
-	// here: it may wait for its answer, also with its half of the stream closed; or
-	// it has sent more that is to be run.
+	// here: the client may be waiting for its answer. It may have closed its half of the stream, or sent more frames.
 	here presence = iota
-	// leaving: Terminate is the next that it sent.
+	// leaving: the next frame it sent is Terminate.
 	leaving
-	// gone: its connection is broken.
+	// gone: the connection is broken.
 	gone
 )
 
-// presence looks, without waiting, at what the client has sent and at its socket. It reads
-// ahead, and therefore is not for places that are about to read the client. clientBroken is
-// remembered: a socket tells of its failure once.
+// presence checks, without waiting, what the client has sent and the state of its socket. It reads ahead, and must not
+// be called by code that is about to read the client. clientBroken is remembered, since a socket reports a failure
+// once.
 //
-// A client that is gone and one that closed only its half of the stream look alike at
-// first; the second gets its answer, as from PostgreSQL. Only a write tells them apart: see
-// probe.
+// A closed connection looks like one whose client closed only its sending half. Such a client must get its answer, as
+// in PostgreSQL. Only a write tells them apart: see probe.
 func (s *session) presence() presence {
 	c := &s.client
 	eof := c.Raw.Ended()
-	// In the middle of a frame no bytes can be told from a Terminate.
+	// Within a frame, data bytes could look like a Terminate.
 	for !s.t.midClient {
 		if c.Buffered() > 0 {
 			if first, some := c.Terminates(); first {
@@ -59,8 +57,7 @@ func (s *session) presence() presence {
 		}
 	}
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
-	// The end of a client that is in the middle of a frame, for which the backend has no room,
-	// stands behind bytes that nobody can take.
+	// While a client is in the middle of a frame that the backend does not take, its end of stream is behind unread bytes.
 	if eof || s.t.longMidFrame() {
 		s.clientBroken = s.clientBroken || s.probe() != nil
 	}
@@ -70,8 +67,8 @@ func (s *session) presence() presence {
 	return here
 }
 
-// hasLeft is presence between two steps of a statement, of which the next would be for nobody. A client that
-// has closed its half is probed; if it is gone, its socket answers in a moment, which is waited for.
+// hasLeft reports whether the client has left, between two steps of a statement. A client that has closed its half is
+// probed, and hasLeft waits a moment for the answer of its socket.
 func (s *session) hasLeft() bool {
 	before := s.probed
 	if s.presence() != here {
@@ -84,8 +81,7 @@ func (s *session) hasLeft() bool {
 	return s.presence() != here
 }
 
-// longMidFrame reports, every midFrameProbeEvery, that the client has been in the middle of
-// a frame for as long.
+// longMidFrame reports, once every midFrameProbeEvery, that the client has been in the middle of a frame for that long.
 func (t *turn) longMidFrame() bool {
 	switch {
 	case !t.midClient:
@@ -99,10 +95,9 @@ func (t *turn) longMidFrame() bool {
 	return false
 }
 
-// readAhead reads what the client has sent already behind what is unread, which stays where
-// it is: slices of the frame at hand stay valid. Of the deadlines that others set to wake
-// the session the cut's is kept; a drain has nothing to say to a turn. No bytes and no error
-// says that there is nothing, or no room.
+// readAhead reads more of what the client has sent, without moving unread bytes, so that slices of the current frame
+// remain valid. It resets the read deadline, except the one that cuts the session. 0 and nil mean that nothing has
+// arrived, or that there is no room.
 func (s *session) readAhead() (n int, err error) {
 	c := &s.client
 	if !c.MayExtend() {
@@ -121,7 +116,7 @@ func (s *session) readAhead() (n int, err error) {
 		c.Conn.SetReadDeadline(time.Time{})
 		return c.Extend()
 	}
-	// As in backend.poll: bytes may wait inside TLS where the socket shows none.
+	// As in backend.poll, TLS may hold bytes that the socket does not show.
 	c.Conn.SetReadDeadline(time.Unix(1, 0))
 	n, err = c.Extend()
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.Raw.Peek() != rawconn.Quiet {
@@ -131,13 +126,12 @@ func (s *session) readAhead() (n int, err error) {
 	return n, err
 }
 
-// frameProbe says nothing new, and may stand between any two frames: integer_datetimes has
-// one value in every server.
+// frameProbe may be sent between any two frames and changes nothing for the client: integer_datetimes is "on" in every
+// server.
 var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetimes", "on")
 
-// probe writes to a client that may have gone. One that waits for its answer takes it; the
-// socket of one that is gone answers with a reset, which shows at the next look. Nothing
-// else tells them apart.
+// probe writes to a client that may have gone. If its socket is closed, the host answers with a reset, which the next
+// look sees.
 func (s *session) probe() error {
 	t := s.t
 	if t.rest > 0 || t.torn || time.Since(s.probed) < probeEvery {
@@ -150,23 +144,21 @@ func (s *session) probe() error {
 	return s.flushDown()
 }
 
-// How often a client is probed: one that has closed its half, and one that is in the middle
-// of a frame.
+// Intervals between probes of a client that has closed its half, and of one in the middle of a frame.
 const (
 	probeEvery         = sweepEvery / 2
 	midFrameProbeEvery = 4 * sweepEvery
-	// probeAnswer is for how long the answer to a probe is waited for: a few round trips within a region.
+	// probeAnswer is the wait for a probe's answer: a few round trips within a region.
 	probeAnswer = 20 * time.Millisecond
 )
 
-// lasts reports whether what was sent may be committed without another frame of the client's: by the server,
-// or by the COMMIT of a block of Sluice's own, which Sluice sends behind the turn's end.
+// lasts reports whether the turn may commit without another frame of the client. The server may commit, or Sluice's own
+// block, whose COMMIT Sluice sends at the end of the turn.
 func (t *turn) lasts() bool { return t.outcome.MayCommit() || t.ended && t.ownTx.on }
 
-// attend looks for the client of a turn that waits long for its backend; pump calls it when
-// a read was woken. The backend of one that is gone, or has said goodbye, is not kept
-// waiting for: unless the turn may commit, which the goodbye of a client does not undo, and
-// which has its grace. The error ends the session, which stops the backend.
+// attend checks on the client while its turn waits long for the backend. pump calls it when a read was woken. If the
+// client is gone or has sent Terminate, attend returns an error that ends the session and stops the backend. After
+// Terminate, a turn that may commit continues for Config.CommitGrace.
 func (s *session) attend() error {
 	t := s.t
 	if s.b == nil || t.settled {
@@ -186,7 +178,7 @@ func (s *session) attend() error {
 			return errClientLeft
 		}
 	}
-	if time.Since(s.probed) < lookEvery { // the answer comes soon
+	if time.Since(s.probed) < lookEvery { // the probe's answer comes soon
 		s.alarmBy(time.Now().Add(lookEvery))
 	}
 	return nil

@@ -12,35 +12,32 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Whether texts that look like reads are reads, by the database. sendQuery, bindOnBackend and others ask it for each
-// such text (judged), a replay of a lost read asks anew (stillReads).
+// This file asks the database whether texts that look like reads only read. sendQuery, bindOnBackend and others ask for
+// each of these texts (judged). A replay of a read after a loss asks again (stillReads).
 
-// A session that loses its state with its backend has it asked only where the answer decides
-// whether the text is run at all, in a READ ONLY transaction: elsewhere it says no more than
-// whether a lost read is run again, and such a session ends with the backend.
+// A pinned session asks only in a READ ONLY transaction, where the answer decides whether the text runs. Elsewhere the
+// answer only decides about a replay, and a pinned session ends with its backend anyway.
 
-// A text alone hardly ever shows that it only reads: a view, an attribute, an operator or a cast may run a function
-// that writes. A database in which no function of a user's that may write can be reached in such a way shows it for all
-// texts: PostgreSQL holds functions that are not VOLATILE to reading. purity remembers what a database answered to
-// that.
+// A text alone rarely shows that it only reads: a view, an operator or a cast may call a function that writes.
+// PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
+// ways, all texts that look like reads only read. purity stores the database's answer to that question.
 type purity struct {
 	pace question.Pace
-	// answer is 1 + the epoch of the schema that it is of, doubled, and 1 more when
-	// nothing may write; 0 for none. at is when it was asked for, in Unix nanoseconds.
+	// answer is 0 for none. Otherwise it is twice 1 + the schema's epoch, plus 1 if nothing may write. at is when the
+	// question was asked, in Unix nanoseconds.
 	answer atomic.Uint64
 	at     atomic.Int64
 }
 
-// purityAge is how long an answer holds. Schema changes that are seen here, or told by
-// OC001, end it at once; where the server tells nobody, it takes so long.
+// purityAge is how long an answer is valid. A schema change that Sluice sees, or learns by OC001, ends it at once.
+// Other changes may go unnoticed for this long.
 const purityAge = time.Minute
 
-// mostPurityAge is how long an answer holds where faults come in place of the next one.
+// mostPurityAge is how long an answer is used if newer questions fail.
 const mostPurityAge = 2 * purityAge
 
-// fault says that a question has failed, and returns the pause in front of the next. An answer that
-// there is holds on, unless it would be too old by then. changed: the server has said that the schema
-// is another one, so that the answer is not of this one.
+// fault records a failed question and returns the pause before the next. The old answer remains until it is too old.
+// changed: the server has reported another schema, so that the old answer is dropped.
 func (p *purity) fault(now time.Time, changed bool) (pause time.Duration) {
 	pause = p.pace.Failed(now)
 	if changed || now.Add(pause).Sub(time.Unix(0, p.at.Load())) > mostPurityAge {
@@ -49,11 +46,10 @@ func (p *purity) fault(now time.Time, changed bool) (pause time.Duration) {
 	return pause
 }
 
-// isPure asks for functions that may write, and run where nobody calls them by name: because something else is made of
-// them (a view, a policy, an operator, a cast, an aggregate, a domain), because of an attribute's name (a row or
-// anything is their first argument), or in the place of a builtin of the same name. Functions of triggers and of
-// defaults run with a write only. A foreign table may stand for anything. The second column says that some function
-// asks for what a session drew of sequences.
+// isPure selects whether no user's VOLATILE function can run without being called by name. A view, policy, operator,
+// cast, aggregate or domain may use it. It may act as an attribute (its first argument is a row or of any type), or
+// replace a builtin function. Functions of triggers and defaults run only with a write. A foreign table may do
+// anything. The second column tells whether a function uses currval or lastval.
 const isPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolatile = 'v' AND (` +
 	`EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid` +
 	` AND d.classid NOT IN ('pg_catalog.pg_trigger'::pg_catalog.regclass, 'pg_catalog.pg_event_trigger'::pg_catalog.regclass, 'pg_catalog.pg_attrdef'::pg_catalog.regclass))` +
@@ -65,14 +61,14 @@ const isPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolatile = '
 // builtins are the schemas of the server's own functions.
 const builtins = `('pg_catalog', 'information_schema', 'sys')`
 
-// askPure is the whole question.
+// askPure is the complete query.
 const askPure = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname NOT IN ` + builtins +
 	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + isPure
 
-// judged is the plan of a text that the session runs next, on a backend that is lent: what may write, although it looks
-// like a read, is a write. In a block nothing is committed before the COMMIT: there it is one where a return to a
-// savepoint must undo it. The database is asked only where nothing of a group has been sent: the question would commit
-// it. A backend that is lost over it is replaced. An error is for the client, or the session's end.
+// judged returns the plan of a text that the session runs next on its backend. If the text looks like a read but may
+// write, the plan is a write. In a block, which commits later, that is needed only for emulated savepoints. The
+// database is not asked within a group, since the question would commit the group. A backend that is lost meanwhile is
+// replaced. The error is for the client, or ends the session.
 func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	switch {
 	case plan.AsWrite() == plan:
@@ -102,16 +98,15 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	return plan, nil
 }
 
-// stillReads asks the backend, which is idle, anew whether what ran as a read was one:
-// others may have made a function since the schema was asked. It goes by this answer alone: a fault in
-// its place leaves the text a write. Errors are those of asking.
+// stillReads asks the idle backend again whether texts that look like reads only read, since functions may have
+// changed. If the question fails, the answer is no. Errors are those of asking.
 func (s *session) stillReads() (reads bool, err error) {
 	answered, err := s.askReads(true)
 	return err == nil && answered && s.srv.reads(), err
 }
 
-// askReads asks the backend, which is idle, whether reads only read, unless that is known; anew: even then.
-// answered says that the database has answered. Errors are those of asking.
+// askReads asks the idle backend whether texts that look like reads only read, if that is unknown or anew is set.
+// answered means that the database has answered. Errors are those of asking.
 func (s *session) askReads(anew bool) (answered bool, err error) {
 	err = s.asking(func(b *backend) (err error) {
 		answered, err = s.srv.askPurity(b, anew, s.t.deadline, s.stopped)
@@ -120,18 +115,17 @@ func (s *session) askReads(anew bool) (answered bool, err error) {
 	return answered, err
 }
 
-// reads reports whether texts that look like reads are, as far as is known.
+// reads reports whether texts that look like reads are known to only read.
 func (srv *Server) reads() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// purityKnown reports whether there is an answer for the schema as it is.
+// purityKnown reports whether there is an answer for the current schema.
 func (srv *Server) purityKnown() bool {
 	return srv.purity.answer.Load()>>1 == srv.catalog.epoch.Load()+1
 }
 
-// purityDue reports whether the answer of askPurity is not known, or old, and no fault has come in
-// its place a moment ago.
+// purityDue reports whether askPurity must ask: the answer is unknown or old, and the last question did not just fail.
 func (srv *Server) purityDue(now time.Time) bool {
 	p := &srv.purity
 	if srv.purityKnown() {
@@ -140,15 +134,14 @@ func (srv *Server) purityDue(now time.Time) bool {
 	return !p.pace.Rests(now)
 }
 
-// mostPurityTries is how often a question is asked during which the schema changes. While four clients make and drop
+// mostPurityTries limits repetitions of a question during which the schema changes. While four clients create and drop
 // tables all the time, ten tries failed twice in 300 reads.
 const mostPurityTries = 32
 
-// askPurity asks an idle backend whether a text that looks like a read may write, unless the answer is known; anew:
-// even then. An error is stop's, which may be nil, or says that the backend was lost. An answer is of the epoch at
-// which the question was asked: a change of the schema meanwhile makes the answer worthless. While one session asks,
-// others go by the answer that is known. Behind a fault (question.Purity) the answer before holds on for a while.
-// answered says that the database has answered.
+// askPurity asks an idle backend whether a text that looks like a read may write, if that is unknown or anew is set.
+// The error is that of stop, which may be nil, or a lost backend. The answer is dropped if the schema changed while
+// asking. Other sessions use the known answer meanwhile. After a fault (question.Purity) it remains valid for a while.
+// answered means that the database has answered.
 func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (answered bool, err error) {
 	p := &srv.purity
 	if now := time.Now(); !anew && (!srv.purityDue(now) || srv.purityKnown() && !p.pace.Claim(now)) {
@@ -156,7 +149,7 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	}
 	pure, asks, refusal, epoch, changed := "", "", []byte(nil), uint64(0), false
 	asked := time.Now()
-	for range mostPurityTries { // the first may be told that the schema has changed, or find it changed
+	for range mostPurityTries { // the first try may meet a schema change
 		epoch = srv.catalog.epoch.Load()
 		question.Asked(func() (string, error) {
 			refusal, err = b.exchangeAll(srv.ownQuestion(askPure), func(row []byte) {
@@ -195,8 +188,8 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	return true, nil
 }
 
-// ownQuestion is the Query of a question, which is outside of a transaction. What a client has set on a
-// cluster changes nothing of the answers there: it cannot set a timeout, nor make operators.
+// ownQuestion returns the Query of a question that Sluice asks outside a transaction. On PostgreSQL it is protected
+// from the client's settings. On a cluster clients can set no timeout and create no operators.
 func (srv *Server) ownQuestion(sql string) []byte {
 	if srv.cfg.Kind == Postgres {
 		sql = question.OnPostgres + sql
@@ -204,13 +197,12 @@ func (srv *Server) ownQuestion(sql string) []byte {
 	return wire.AppendStrings(nil, wire.Query, sql)
 }
 
-// faultOf is the fault that a server's error is for a question of Sluice's own.
+// faultOf classifies the server's error for a question of Sluice's own.
 func faultOf(refusal []byte) question.Fault {
 	return question.Classify(string(retry.Field(refusal, 'C')))
 }
 
-// refusedBy is the error of a server that has answered a question of Sluice's own with it; of none,
-// that of a server which has answered with something else than was asked for.
+// refusedBy returns the server's error for a question of Sluice's own, or errNoAnswer if refusal is nil.
 func refusedBy(refusal []byte) error {
 	if refusal == nil {
 		return errNoAnswer
@@ -218,5 +210,5 @@ func refusedBy(refusal []byte) error {
 	return &refusedError{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M'))}
 }
 
-// errNoAnswer says that a server did not answer what it was asked.
+// errNoAnswer means that the server's answer did not fit the question.
 var errNoAnswer = errors.New("the server answered something else than it was asked")

@@ -11,12 +11,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A RESET that a function or a DO block runs puts the server's own values in force, where the client
-// has values of its startup: no text shows it. noteCallers marks the turn, replyReady asks
-// mayBeReset, and settlePutBack finds what was reset and puts it back in front of the turn's
-// ReadyForQuery. Inside the function, and in what the turn runs behind it, the server's values hold.
+// This file restores startup values of settings. A RESET inside a function or a DO block puts the server's own values
+// in force. noteCallers marks the turn, replyReady calls mayBeReset, and settlePutBack finds and restores the settings
+// before the turn's ReadyForQuery. Until then the server's values are in force.
 
-// noteCallers is told of a plan that is about to be sent.
+// noteCallers marks the turn if a plan that is about to be sent may reset settings unseen.
 func (s *session) noteCallers(plan *rewrite.Plan) {
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {
@@ -26,16 +25,15 @@ func (s *session) noteCallers(plan *rewrite.Plan) {
 	}
 }
 
-// noteResets notes that what is about to be sent may reset settings that the startup has given.
+// noteResets marks the turn because the next statement may reset settings of the startup.
 func (s *session) noteResets() {
 	if s.srv.cfg.Kind == Postgres && !s.dedicated && len(s.settings.Startup.SQL) > 0 {
 		s.t.resets, s.tx.resets = true, true
 	}
 }
 
-// mayBeReset reports whether settings of the startup may not be in force any more behind the turn,
-// whose ReadyForQuery has come. What the server reports shows most of it. Outside of a block a
-// backend that goes back has all its settings reset.
+// mayBeReset reports whether settings of the startup may have been reset, after the turn's ReadyForQuery. Parameters
+// that the server reports show most cases. If the backend returns to the reservoir, its settings are reset anyway.
 func (s *session) mayBeReset() bool {
 	t, b := s.t, s.b
 	if s.dedicated || t.phase != live || s.tx.job.Open() || t.chunks != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
@@ -54,9 +52,9 @@ func (s *session) mayBeReset() bool {
 	return false
 }
 
-// resetNames are those settings of the startup that are not as any SET of this session has left them. Of
-// one that was put back in the block that has ended, the value alone tells, and of one that the server
-// does not list, that it has none. refusal is the server's.
+// resetNames returns the startup's settings whose values come from no SET of this session. For a setting restored in
+// the block that has ended, it compares values. For one that pg_settings lacks, it checks for an empty value. refusal
+// is the server's error.
 func (s *session) resetNames() (names []string, refusal []byte, err error) {
 	if !s.leaveBackend(exchangeTimeout) || !s.outlastsCancel() {
 		return nil, nil, errDeadPath
@@ -77,7 +75,7 @@ func (s *session) resetNames() (names []string, refusal []byte, err error) {
 		}
 	}
 	refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), row)
-	if err == nil && refusal != nil && s.b.status == 'I' { // mostly a timeout of the client's
+	if err == nil && refusal != nil && s.b.status == 'I' { // usually because of the client's statement_timeout
 		names = nil
 		query = "BEGIN; SET LOCAL statement_timeout TO 0; " + query + "; COMMIT"
 		if refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), row); err == nil && s.b.status != 'I' {
@@ -87,8 +85,8 @@ func (s *session) resetNames() (names []string, refusal []byte, err error) {
 	return names, refusal, err
 }
 
-// unlistedNames are those settings of the startup, in order, that pg_settings may lack, the role and those with a dot in
-// their names, where they have a value by all that the session has SET.
+// unlistedNames returns, sorted, the startup's settings that have a value but may not be in pg_settings: role, and
+// names with a dot.
 func (s *session) unlistedNames() (names []string) {
 	for name := range s.settings.Startup.SQL {
 		value := s.settings.InForce.Shown[name]
@@ -103,7 +101,7 @@ func (s *session) unlistedNames() (names []string) {
 	return names
 }
 
-// arrayOf writes texts as an array.
+// arrayOf returns an SQL expression for an array of the texts.
 func arrayOf(texts []string) string {
 	var all []string
 	for _, text := range texts {
@@ -112,14 +110,14 @@ func arrayOf(texts []string) string {
 	return "ARRAY[" + strings.Join(all, ", ") + "]::pg_catalog.text[]"
 }
 
-// settlePutBack ends a turn behind whose ReadyForQuery, which was kept from the client, settings of
-// the startup may not be in force: they are put back, in a block for its rest. The client gets a
-// ReadyForQuery of Sluice's own. A backend that is lost meanwhile is found lost by what comes next.
+// settlePutBack ends a turn that may have reset settings of the startup, after the server's ReadyForQuery, which the
+// client does not get. It restores the settings, in a block for its rest, and sends a ReadyForQuery of Sluice's own. If
+// the backend is lost meanwhile, the next statement finds that out.
 func (s *session) settlePutBack() error {
 	t, b := s.t, s.b
 	t.putsBack = false
 	was := b.status
-	s.stopWaiting() // a cancel is for what the client has sent
+	s.stopWaiting() // a cancel must not hit Sluice's own statements
 	if was == 'T' && s.t.logs && s.tx.log != nil {
 		s.tx.log.Refuse(retry.Pinned) // the log has no ReadyForQuery of this turn
 	}
@@ -129,7 +127,7 @@ func (s *session) settlePutBack() error {
 	}
 	status := was
 	switch {
-	case err != nil: // an answer that comes late must not be anybody's
+	case err != nil: // the connection must not be used again, since the answer may come late
 		b.suspect = true
 		b.conn.Net.Close()
 	case was == 'T' && b.status == 'E':
@@ -152,8 +150,8 @@ func (s *session) settlePutBack() error {
 	return s.passSpan(wire.AppendReady(s.appendName(nil, status), status))
 }
 
-// putBackInBlock puts the startup values of settings in force for the rest of the block: whether what
-// has reset them did so for longer, shows at the block's end.
+// putBackInBlock restores startup values by SET LOCAL for the rest of the block. The end of the block shows whether the
+// reset was to last longer.
 func (s *session) putBackInBlock(names []string) (refusal []byte, err error) {
 	var sets []rewrite.Change
 	var sql strings.Builder
@@ -178,16 +176,15 @@ func (s *session) putBackInBlock(names []string) (refusal []byte, err error) {
 	return nil, nil
 }
 
-// adoptResets makes resets that a committed transaction has left the client's own. Its backend gets
-// the startup values with what comes next. Where nobody knows what was reset, the session ends behind
-// its turn, and nobody else gets the backend.
+// adoptResets makes resets that a committed transaction has left the client's own. The backend gets the startup values
+// before the next statement. If the resets are unknown, the session ends after the turn, and no other gets its backend.
 func (s *session) adoptResets(names []string, known bool) {
 	b := s.b
 	if !known {
 		b.suspect, s.pinLost = true, true
 		return
 	}
-	if b.applied == nil { // DISCARD ALL went by
+	if b.applied == nil { // DISCARD ALL ran
 		return
 	}
 	var resets []rewrite.Change
