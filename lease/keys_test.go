@@ -141,14 +141,15 @@ func TestMigrationIsFinishedByAnyCommand(t *testing.T) {
 				for shard := range cfg.Shards {
 					s.take(t, shard, 12)
 				}
+				ctx, cancel := context.WithCancel(t.Context())
 				operator, front := through(t, cfg, func(write int) fault {
 					s.take(t, write%3, []int{-5, 3}[write%2])
 					if write == at {
+						time.AfterFunc(200*time.Millisecond, cancel)
 						return kind
 					}
 					return passes
 				})
-				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				_, err := operator.Migrate(ctx)
 				cancel()
 				front.Close() // the write under way, and what its plan does, has come to its end

@@ -43,7 +43,7 @@ var refusals = []struct {
 // the region.
 func TestCauseOfAFailedCall(t *testing.T) {
 	t.Parallel()
-	hang := make(chan struct{})
+	hang, arrived := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.Trim(r.URL.Path, "/")
 		for _, refusal := range refusals {
@@ -56,6 +56,7 @@ func TestCauseOfAFailedCall(t *testing.T) {
 		}
 		switch path {
 		case "hang":
+			arrived <- struct{}{}
 			<-hang
 		case "cut":
 			panic(http.ErrAbortHandler)
@@ -73,17 +74,24 @@ func TestCauseOfAFailedCall(t *testing.T) {
 	check := func(table *Table, name, cause, code string) {
 		t.Helper()
 		defer table.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
-		calls := map[string]func() error{
-			"read": func() error { _, err := table.Look(ctx, 0); return err },
-			"write": func() error {
+		calls := map[string]func(ctx context.Context) error{
+			"read": func(ctx context.Context) error { _, err := table.Look(ctx, 0); return err },
+			"write": func(ctx context.Context) error {
 				_, _, err := table.Change(ctx, Change{Owner: "o", New: "n"})
 				return err
 			},
 		}
 		for kind, try := range calls {
-			e, ok := errors.AsType[*TableError](try())
+			ctx := newExpiring(t)
+			go func() {
+				select {
+				case <-arrived:
+					ctx.end()
+				case <-ctx.Done():
+				}
+			}()
+			e, ok := errors.AsType[*TableError](try(ctx))
+			ctx.end()
 			if !ok || e.Cause != cause || e.Code != code || e.Table != "leases" || e.Region != "us-east-1" {
 				t.Errorf("%s of %s: %+v; want cause %s, code %s", kind, name, e, cause, code)
 				continue
