@@ -72,7 +72,7 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feat
 		own.Add(sql)
 		return errDropsEarly(&own)
 	}
-	lists := p.listed(s.srv.reads())
+	lists := p.listed(s.srv.purity.readLast())
 	left, err := s.leaveBlock()
 	if err != nil {
 		return err

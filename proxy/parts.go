@@ -180,7 +180,6 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	if !s.commitsParts() || s.t.outside || s.state == failed && !beginsOrEnds(plan) { // outside: the statement is Sluice's own
 		return nil
 	}
-	p.lists = p.listed(s.srv.reads()) // the server may have answered whether reads are reads; DDL invalidates that answer
 	at := s.position()
 	if st := plan.Single(); st != nil && runs {
 		if err := s.comesToParts(st, &at); err != nil {
@@ -269,7 +268,7 @@ func (p *parts) takes(want rewrite.Demand, sql string, mayWrite bool) {
 }
 
 // listed returns the open part's statements that may have changed something. If reads is set, statements that look like
-// reads have changed nothing (Server.reads).
+// reads have changed nothing (purity.readLast).
 func (p *parts) listed(reads bool) listing.Statements {
 	if reads {
 		return p.lists.WithoutReads()
@@ -298,7 +297,7 @@ func (s *session) staysWhole() bool {
 func (s *session) mayLeave() error {
 	switch p := s.parts; {
 	case p.open.Drops && p.how != rewrite.CommitDrops:
-		lists := p.listed(s.srv.reads())
+		lists := p.listed(s.srv.purity.readLast())
 		return errDropsEarly(&lists)
 	case p.open.Local:
 		return errLocalInParts
@@ -315,7 +314,7 @@ func (s *session) commitPart() error {
 	if err := s.mayLeave(); err != nil {
 		return err
 	}
-	lists, fresh := s.parts.listed(s.srv.reads()), s.freshNames()
+	lists, fresh := s.parts.listed(s.srv.purity.readLast()), s.freshNames()
 	left, err := s.leaveBlock()
 	if err == nil {
 		err = s.beginAnew()
@@ -343,13 +342,10 @@ func (s *session) leaveBlock() (feature.Result, error) {
 	p.by = s.choices()
 	left, err := s.commitTimed()
 	if err == nil && s.b != nil && s.b.status != 'I' { // the COMMIT was skipped
-		var ended feature.Result
-		if ended, err = s.command("ROLLBACK", silent.Rollback); err == nil && ended.Err != nil {
-			err = errNotBegun(ended.Err)
-		}
+		_, err = s.command("ROLLBACK", silent.Rollback) // if it fails, so does beginAnew
 	}
 	if err == nil && left.Err == nil {
-		p.stays.Join(p.listed(s.srv.reads()))
+		p.stays.Join(p.listed(s.srv.purity.readLast()))
 	}
 	p.open, p.lists, p.optedOut = rewrite.Demand{}, listing.Statements{}, optedOut
 	return left, err

@@ -120,6 +120,9 @@ func (srv *Server) reads() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
+// readLast reports what the last answer says, though the schema may have changed: a block's own DDL has changed it.
+func (p *purity) readLast() bool { return p.answer.Load()&1 == 1 }
+
 // purityKnown reports whether there is an answer for the current schema.
 func (srv *Server) purityKnown() bool {
 	return srv.purity.answer.Load()>>1 == srv.catalog.epoch.Load()+1
