@@ -212,7 +212,7 @@ func (s *session) restoreInGroup() error {
 			}
 		}
 		frames := wire.AppendParse(nil, "", setText(c), wire.NoOIDs) // clients' statements never use the unnamed one there
-		frames = append(appendBindHead(frames, []byte(ownName), "", 6), 0, 0, 0, 0, 0, 0)
+		frames = append(wire.AppendBindHead(frames, []byte(ownName), "", 6), 0, 0, 0, 0, 0, 0)
 		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
 		s.add(wire.AppendNamed(frames, wire.Close, 'P', ownName))
 		s.settings.Stage(c)

@@ -54,7 +54,7 @@ func (s *session) askTime(sql string) {
 	st := s.prepare(s.srv.template(&s.t.scratch, []byte(askText), wire.NoOIDs, s.parsing(), noNames.ID(), 0, plan), false)
 	a.sent, s.t.fenced = true, true
 	s.t.owed.push(wire.Bind).swallow = true
-	s.t.scratch = append(appendBindHead(s.t.scratch[:0], []byte(askPortal), st.name, len(askBound)), askBound...)
+	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(askPortal), st.name, len(askBound)), askBound...)
 	s.add(s.t.scratch)
 	o := s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, asksTime{expectSelect}

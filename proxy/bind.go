@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -332,7 +331,7 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt, o.swallow, o.apart = b.cs.tmpl, b.cs, b.cursor != nil, s.apart()
-	t.scratch = appendBindHead(t.scratch[:0], b.portal, st.name, params)
+	t.scratch = wire.AppendBindHead(t.scratch[:0], b.portal, st.name, params)
 	if b.whole && t.logs {
 		s.tx.log.Write(b.rest)
 	}
@@ -404,15 +403,4 @@ func checkBind(rest []byte, n int, statement []byte) error {
 	}
 	m.Bytes(2 * m.Uint16())
 	return m.End()
-}
-
-// appendBindHead appends a Bind's head with the given statement name. n is the length of the part after the names,
-// which the caller appends or forwards.
-func appendBindHead(dst, portalName []byte, statement string, n int) []byte {
-	dst = append(dst, wire.Bind)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(4+len(portalName)+1+len(statement)+1+n))
-	dst = append(dst, portalName...)
-	dst = append(dst, 0)
-	dst = append(dst, statement...)
-	return append(dst, 0)
 }

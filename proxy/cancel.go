@@ -304,7 +304,7 @@ func (s *session) woken() error {
 	switch {
 	case s.cutOff.Load():
 		return errCut
-	case t.chunks != nil:
+	case t.batches != nil:
 		s.putOffStop(now)
 	case s.allAnswered():
 		s.forgetStops()

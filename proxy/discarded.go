@@ -261,7 +261,7 @@ func (s *session) takeSnapshot() error {
 	s.add(appendBindNothing(nil, name))
 	o := s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, expectSelect
-	s.add(appendExecuteAll)
+	s.add(wire.FrameExecuteAll)
 	if err := s.settleOwed(); err != nil || s.t.attemptOver() || s.t.uplink == nil {
 		return err
 	}

@@ -94,8 +94,8 @@
 //	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            featuresession.go, packages feature, copyin and copyrows,
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
-//	            handlers.go, local.go, localexecute.go, package result, told.go, configrow.go, schemaddl.go, carried.go, alteration.go,
-//	            commands.go, guarded.go, package constraint, indexwait.go, chunks.go, truncate.go, retag.go,
+//	            handlers.go, local.go, localexecute.go, package result, told.go, configrow.go, databaseddl.go, ownserver.go, package ddl,
+//	            package constraint, indexwait.go, largedelete.go, package batch, truncate.go, retag.go,
 //	            control.go, readonly.go, strung.go, division.go, strungreply.go, parts.go, partruns.go, parttime.go, parttold.go, partsaves.go, nested.go
 //	statements  prepared.go, templates.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go

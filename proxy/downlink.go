@@ -315,7 +315,7 @@ func (s *session) hasNews() bool {
 // gathers reports whether the first pending reply may be replaced or dropped instead of passed.
 func (s *session) gathers() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.Open() || s.t.chunks != nil || s.t.ownTx.on
+	return q.empty() || q.first().swallow || q.first().reply != nil || s.tx.job.Open() || s.t.batches != nil || s.t.ownTx.on
 }
 
 // relayed sends the span that relay has left, up to the read position. If the turn has settled, the backend is first
@@ -334,11 +334,11 @@ func (s *session) relayed(span int) error {
 			return err
 		}
 		return s.settleJob()
-	case t.settled && t.chunks != nil:
+	case t.settled && t.batches != nil:
 		if err := s.passSpan(data); err != nil {
 			return err
 		}
-		return s.settleChunks()
+		return s.settleBatches()
 	case t.settled && t.putsBack:
 		if err := s.passSpan(data); err != nil {
 			return err

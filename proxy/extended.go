@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
+	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -291,7 +292,7 @@ func (s *session) awaitExecuted(p *portal, revives bool) error {
 
 // noteExecute records what a portal that is about to run may change: parsing of later texts, possible commits, the log.
 // frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
-func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
+func (s *session) noteExecute(p *portal, bound *batch.Params, frame []byte) {
 	t, plan := s.t, p.plan
 	t.ran(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	if plan.Kind != rewrite.Read {

@@ -80,7 +80,7 @@ var groupsQuestion = func() []byte {
 	ask := wire.AppendParse(nil, "", "SELECT now()", wire.NoOIDs)
 	for range 2 {
 		ask = appendBindNothing(ask, "")
-		ask = append(ask, appendExecuteAll...)
+		ask = append(ask, wire.FrameExecuteAll...)
 	}
 	return append(ask, wire.FrameSync...)
 }()

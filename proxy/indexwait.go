@@ -66,7 +66,7 @@ func (s *session) jobAtReady(status byte) error {
 
 // waitsForJob returns swallow for a ReadyForQuery that must wait for an index job or for batches, else v.
 func (s *session) waitsForJob(v verdict) verdict {
-	if s.tx.job.Waits() || s.t.chunks != nil || s.t.putsBack {
+	if s.tx.job.Waits() || s.t.batches != nil || s.t.putsBack {
 		return swallow
 	}
 	return v
@@ -103,7 +103,7 @@ func (s *session) settleJob() error {
 // err is a lost backend, or ends the session.
 func (s *session) awaitJob() (answer []byte, refusal *wire.Error, err error) {
 	held := s.tx.job.Take()
-	work := held.Job(asked{s})
+	work := held.Job(ownServer{s})
 	err = work.Await()
 	if err != nil && refused(err) == nil {
 		err = s.withdraws(work, err)
@@ -126,7 +126,7 @@ func (s *session) withdraws(work *constraint.IndexJob, why error) error {
 	if why == errClientGone {
 		end = time.Now().Add(cmp.Or(s.srv.cfg.CommitGrace, exchangeTimeout))
 	}
-	server := withdrawing{asked{s}, end}
+	server := withdrawing{ownServer{s}, end}
 	valid, err, cause := false, error(nil), metrics.IndexCancelled
 	switch why {
 	case errCanceled, errTimedOut:
@@ -173,14 +173,14 @@ var errTooLate = errors.New("the time for it is over")
 // withdrawing runs statements on behalf of a client that has left or cancelled. Only the end of a drain, a lost backend
 // and the time limit end this work.
 type withdrawing struct {
-	asked
+	ownServer
 	end time.Time
 }
 
 // Ask sends one autocommit statement, and sends it again after conflicts.
 func (w withdrawing) Ask(sql string, row func(values []string)) error {
 	for {
-		err := w.asked.Ask(sql, row)
+		err := w.ownServer.Ask(sql, row)
 		if err != errClientGone && err != errCanceled && err != errTimedOut { // one of these ended the pause after a conflict
 			return err
 		}

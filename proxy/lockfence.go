@@ -210,7 +210,7 @@ func (s *session) sendOwn(tmpl *template, run logEntry) {
 	}
 	o := s.t.owed.push(wire.Bind)
 	o.tmpl, o.swallow = tmpl, true
-	s.t.scratch = append(appendBindHead(s.t.scratch[:0], []byte(fencePortal), st.name, len(params)), params...)
+	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(fencePortal), st.name, len(params)), params...)
 	s.add(s.t.scratch)
 
 	frame := wire.AppendHeader(nil, wire.Execute, len(fencePortal)+1+4)

@@ -62,8 +62,8 @@ func (e *lostError) reason() reservoir.Reason {
 func (s *session) lossTold() *wire.Error {
 	t := s.t
 	switch o := &t.outcome; {
-	case t.chunks != nil:
-		return t.chunks.lost()
+	case t.batches != nil:
+		return t.batches.Lost(errUnknownOutcome)
 	case o.Unknown() || s.tx.job.Held() || t.settled: // a job: see settleJob
 		return errUnknownOutcome
 	case t.refused != nil && !t.owed.empty() && t.owed.first().reply == t.refused: // all earlier replies have arrived

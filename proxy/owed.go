@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -34,7 +35,7 @@ type owed struct {
 	clientStmt *clientStatement // D: gets the description; B: is bound
 	plan       *rewrite.Plan    // E, Q: of the text that runs
 	text       string           // E: of the prepared statement; "" if unknown
-	bound      *boundDelete     // E: for running it in batches; nil: not possible
+	bound      *batch.Params    // E: for running it in batches; nil: not possible
 	// reply handles the server's answer if the client must not get it unchanged. nil: the client gets it unchanged.
 	reply reply
 	bytes []byte // frames of a made-up answer

@@ -225,7 +225,7 @@ func (s *session) sendBegin() {
 	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.plan.Single(), []byte(s.deferredBegin.sql)) != "BEGIN" {
 		o.reply = expectStart
 	}
-	s.add(appendExecuteAll)
+	s.add(wire.FrameExecuteAll)
 	s.tx.notesRun(s.deferredBegin.plan)
 	s.deferredBegin = nil
 }
@@ -237,9 +237,6 @@ func appendBindNothing(dst []byte, name string) []byte {
 	dst = append(dst, name...)
 	return append(dst, 0, 0, 0, 0, 0, 0, 0)
 }
-
-// appendExecuteAll is an Execute of the unnamed portal without a row limit.
-var appendExecuteAll = []byte{wire.Execute, 0, 0, 0, 9, 0, 0, 0, 0, 0}
 
 // settle ends a turn at a ReadyForQuery with the given status. It commits or drops staged settings, and returns the
 // backend if nothing ties the session to it. Even in a block the session may then have no backend, if it was lost

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // Savepoints of a transaction that is committed in parts (parts.go).
@@ -49,7 +50,7 @@ func (s *session) freshNames() []string {
 func (s *session) carryNames(fresh []string) error {
 	p := s.parts
 	for _, name := range fresh {
-		set, err := s.command("SAVEPOINT "+quoted(name), silent.Within("SAVEPOINT"))
+		set, err := s.command("SAVEPOINT "+parse.Identifier(name), silent.Within("SAVEPOINT"))
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -22,7 +23,7 @@ type portal struct {
 	stmt  *clientStatement // the statement it was bound to; nil: closed or replaced since
 	seq   uint64           // its number among the transaction's Binds
 	text  string           // of the statement
-	bound *boundDelete     // for running it in batches; nil: not possible
+	bound *batch.Params    // for running it in batches; nil: not possible
 	kept  *keptAnswer      // the answer that Sluice stores for a replay; nil: none
 	// cursor is set if DECLARE opened the portal; nil: Bind did. declares is set if the portal is bound to a DECLARE
 	// statement, which Execute will carry out. See cursor.go.
@@ -54,7 +55,7 @@ func (p *portal) cost(name string) int {
 		n += len(p.declares.values)
 	}
 	if p.bound != nil {
-		n += len(p.bound.values)
+		n += len(p.bound.Values)
 	}
 	if p.cursor != nil {
 		n += len(p.cursor.values) + len(p.cursor.formats)

@@ -36,7 +36,7 @@ func (s *session) noteResets() {
 // that the server reports show most cases. If the backend returns to the reservoir, its settings are reset anyway.
 func (s *session) mayBeReset() bool {
 	t, b := s.t, s.b
-	if s.dedicated || t.phase != live || s.tx.job.Open() || t.chunks != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
+	if s.dedicated || t.phase != live || s.tx.job.Open() || t.batches != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
 		return false
 	}
 	for name := range s.settings.Startup.SQL {

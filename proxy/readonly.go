@@ -215,6 +215,9 @@ func deniesDDL(at *block.Block, st *rewrite.Statement) bool {
 // keepsToReading reports whether a block is certainly READ ONLY.
 func keepsToReading(at *block.Block) bool { return at.In() && at.Known() && at.ReadOnly() }
 
+// unknownType is the SQLSTATE of an unknown type.
+const unknownType = "42704"
+
 // deniedForm returns PostgreSQL's 25006 for a statement in a READ ONLY block that the server refused for its form, or
 // for an unknown type such as serial. Otherwise it returns nil. PostgreSQL checks the transaction's mode first. st
 // may be nil.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -94,7 +95,7 @@ type logEntry struct {
 	tmpl      *template        // P, B, D of a statement
 	names     *schema.Names    // Q, P, B, D of a statement: the names that it was planned with
 	described *description     // B: the description that the client was sent
-	bound     *boundDelete     // E: runs as batches
+	bound     *batch.Params    // E: runs as batches
 	stmt      *clientStatement // D: the client's statement that the answer describes
 	answered  *answeredHere    // Q: the parts that Sluice answers, or nil
 	kept      *keptAnswer      // Q, B: the recorded answer of the client, or nil

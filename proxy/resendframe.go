@@ -243,12 +243,12 @@ func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 	if kept != nil {
 		st = s.prepare(kept, false)
 		t.owed.push(wire.Bind).tmpl = kept
-		s.add(append(appendBindHead(nil, []byte(n.name), st.name, len(payload)), payload...))
+		s.add(append(wire.AppendBindHead(nil, []byte(n.name), st.name, len(payload)), payload...))
 		return nil
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.swallow, o.apart = tmpl, n.silent, s.apart()
-	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
+	t.scratch = wire.AppendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
 	s.add(t.scratch)
 	s.addPayload(f)
 	return nil

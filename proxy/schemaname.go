@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // A client whose database name maps to a schema (package database) gets a session with that schema as its only
@@ -23,7 +24,7 @@ func inSchema(params map[string]string, schema string) (map[string]string, error
 	name := settings.QuoteIdentifier(schema)
 	if own, given := params["search_path"]; given {
 		own = strings.TrimSpace(own)
-		if own != quoted(schema) && (name != schema || strings.ToLower(own) != schema) {
+		if own != parse.Identifier(schema) && (name != schema || strings.ToLower(own) != schema) {
 			return nil, errPathOfStartup(schema)
 		}
 	}

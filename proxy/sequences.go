@@ -152,7 +152,7 @@ func (s *session) provesOwnership() (bool, error) {
 	}
 	ask := wire.AppendNamed(nil, wire.Close, 'S', ownName) // an earlier query that failed may have left it
 	ask = wire.AppendParse(ask, ownName, sql, wire.NoOIDs)
-	ask = append(appendBindHead(ask, []byte(ownName), ownName, 6), 0, 0, 0, 0, 0, 0)
+	ask = append(wire.AppendBindHead(ask, []byte(ownName), ownName, 6), 0, 0, 0, 0, 0, 0)
 	ask = append(append(wire.AppendHeader(ask, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
 	ask = wire.AppendNamed(ask, wire.Close, 'P', ownName)
 	ask = wire.AppendNamed(ask, wire.Close, 'S', ownName)

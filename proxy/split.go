@@ -81,7 +81,7 @@ func (s *session) lock(tmpl *template, d *description, params []byte) {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
 	}
 	mark(t.owed.push(wire.Bind))
-	s.add(append(appendBindHead(nil, []byte(lockPortal), name, len(values)), values...))
+	s.add(append(wire.AppendBindHead(nil, []byte(lockPortal), name, len(values)), values...))
 	mark(t.owed.push(wire.Execute))
 	s.add(append(wire.AppendHeader(nil, wire.Execute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
 	mark(t.owed.push(wire.Close))

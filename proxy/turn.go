@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/leftover"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
@@ -167,8 +168,8 @@ type output struct {
 	// statement has started.
 	masks bool
 	job   string
-	// chunks is a DELETE that runs in batches, or nil.
-	chunks *chunks
+	// batches is a DELETE that runs in batches, or nil.
+	batches *batch.Delete
 	// looks means that Sluice inspects every frame of an answer, rows too.
 	looks bool
 	// fenced means that Sluice sent a fence, or a query for the time (askTime), in this turn. The client does not get

@@ -162,6 +162,15 @@ func AppendParseHead(dst []byte, name string, sql, oids int) []byte {
 	return append(dst, 0)
 }
 
+// AppendBindHead appends a Bind up to and including its two names. n is the length of the rest, which the caller
+// appends or forwards.
+func AppendBindHead(dst, portal []byte, statement string, n int) []byte {
+	dst = AppendHeader(dst, Bind, len(portal)+1+len(statement)+1+n)
+	dst = append(append(dst, portal...), 0)
+	dst = append(dst, statement...)
+	return append(dst, 0)
+}
+
 // AppendNamed appends a Describe or Close of a statement ('S') or portal ('P').
 func AppendNamed(dst []byte, typ, what byte, name string) []byte {
 	dst = AppendHeader(dst, typ, 1+len(name)+1)
@@ -180,6 +189,8 @@ var (
 	FrameEmptyQuery      = []byte{EmptyQueryResponse, 0, 0, 0, 4}
 	FrameSync            = []byte{Sync, 0, 0, 0, 4}
 	FrameFlush           = []byte{Flush, 0, 0, 0, 4}
+	// FrameExecuteAll is an Execute of the unnamed portal without a row limit.
+	FrameExecuteAll = []byte{Execute, 0, 0, 0, 9, 0, 0, 0, 0, 0}
 	// FrameNoParams is a ParameterDescription of no parameters.
 	FrameNoParams = []byte{ParameterDescription, 0, 0, 0, 6, 0, 0}
 	NoOIDs        = []byte{0, 0}

@@ -6,8 +6,8 @@ import "encoding/binary"
 var (
 	ErrFormat  = &Error{Code: "08P01", Message: "invalid message format"}
 	ErrString  = &Error{Code: "08P01", Message: "invalid string in message"}
-	ErrTooFew  = &Error{Code: "08P01", Message: "insufficient data left in message"}
-	ErrNothing = &Error{Code: "08P01", Message: "no data left in message"}
+	errTooFew  = &Error{Code: "08P01", Message: "insufficient data left in message"}
+	errNothing = &Error{Code: "08P01", Message: "no data left in message"}
 )
 
 // Message reads the body of a message part by part, as PostgreSQL does. After the first missing
@@ -24,7 +24,7 @@ func NewMessage(body []byte) Message { return Message{rest: body} }
 // Bytes returns the next n bytes. A negative n is an error.
 func (m *Message) Bytes(n int) []byte {
 	if m.Err == nil && (n < 0 || n > len(m.rest)) {
-		m.Err = ErrTooFew
+		m.Err = errTooFew
 	}
 	if m.Err != nil {
 		return nil
@@ -37,7 +37,7 @@ func (m *Message) Bytes(n int) []byte {
 // Byte returns the next byte.
 func (m *Message) Byte() byte {
 	if m.Err == nil && len(m.rest) == 0 {
-		m.Err = ErrNothing
+		m.Err = errNothing
 	}
 	if b := m.Bytes(1); b != nil {
 		return b[0]

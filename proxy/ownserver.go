@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/proxy/batch"
+	"github.com/sluice-proxy/sluice/proxy/ddl"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -49,50 +50,16 @@ func (s *session) altersAlone() bool {
 	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.executesAlone()
 }
 
-// carried is a statement that Sluice carries out in steps. Run runs them. Partly adds to Run's error what remains in
-// the database. Errors are as in schemaDDL.
-type carried interface {
-	Run() error
-	Partly(err error) error
-}
-
 // alterTable carries out a statement in an idle session, and returns the notices to send before the tag. An error is
 // for the client, or ends the session.
 func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
-	work, notices := s.alters(st)
+	work, notices := ddl.For(ownServer{s}, st)
 	err := s.carry(st, work)
 	return notices(), err
 }
 
-// alters returns the work of a statement, and a function that returns its notices once it is done. The plan sets
-// exactly one of the six fields. An Alteration without a default is a change of type.
-func (s *session) alters(st *rewrite.Statement) (work carried, notices func() [][]byte) {
-	switch {
-	case st.Commands != nil:
-		c := &commands{s: s, Commands: st.Commands}
-		return c, func() [][]byte { return c.notices }
-	case st.Guarded != nil:
-		g := &guarded{s: s, Guarded: st.Guarded}
-		return g, func() [][]byte { return g.notices }
-	case st.EnumValue != nil:
-		e := constraint.NewEnumValue(asked{s}, st.EnumValue)
-		return e, func() [][]byte { return e.Notices }
-	case st.Numbered != nil:
-		n := constraint.NewNumbered(asked{s}, st.Numbered)
-		return n, func() [][]byte { return n.Notices }
-	case st.Constraints != nil:
-		c := constraint.New(asked{s}, st.Constraints)
-		return c, func() [][]byte { return c.Notices }
-	case st.Alteration.Default == "":
-		r := constraint.NewRetype(asked{s}, st.Alteration)
-		return r, func() [][]byte { return r.Notices }
-	}
-	a := &alteration{s: s, Alteration: st.Alteration}
-	return a, func() [][]byte { return a.notices }
-}
-
 // carry runs a statement's work on the session's backend, and settles the turn.
-func (s *session) carry(st *rewrite.Statement, c carried) error {
+func (s *session) carry(st *rewrite.Statement, c ddl.Work) error {
 	s.startWaiting()
 	s.tx.operation, s.tx.writes = st.Operation, true
 	if err := s.ensureBackend(); err != nil {
@@ -106,75 +73,58 @@ func (s *session) carry(st *rewrite.Statement, c carried) error {
 	return s.settleOwn(err, c.Partly)
 }
 
-// asked sends statements of Sluice to a session's backend. It implements constraint.Server for other packages.
-type asked struct{ s *session }
+// ownServer sends statements of Sluice to a session's backend. It implements ddl.Server, constraint.Server and
+// batch.Server.
+type ownServer struct{ s *session }
 
 // Ask sends one statement, which commits at once.
-func (a asked) Ask(sql string, row func(values []string)) error {
-	return a.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), func(payload []byte) {
+func (a ownServer) Ask(sql string, row func(values []string)) error {
+	return a.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), valuesTo(row))
+}
+
+// valuesTo returns a function that calls row with the values of a DataRow's payload. row may be nil.
+func valuesTo(row func(values []string)) func(payload []byte) {
+	return func(payload []byte) {
 		if row != nil {
 			row(columnsOf(payload))
 		}
-	})
+	}
+}
+
+// Count sends the frames of one statement, and returns the number of rows in its command tag. Another tag counts as a
+// lost connection, since Sluice cannot tell what the server did.
+func (a ownServer) Count(frames []byte, verb string) (rows int, err error) {
+	if err := a.s.askWhole(frames, valuesTo(nil)); err != nil {
+		return 0, err
+	}
+	count, ok := strings.CutPrefix(string(a.s.b.tag), verb+" ")
+	if rows, err = strconv.Atoi(count); !ok || err != nil {
+		return 0, &lostError{err: fmt.Errorf("a statement of %s is answered %q", verb, a.s.b.tag)}
+	}
+	return rows, nil
 }
 
 // Refused returns the server's error in err; nil for a lost backend or the end of the session.
-func (a asked) Refused(err error) *wire.Error { return refused(err) }
-func (a asked) Pause(d time.Duration) error   { return a.s.pause(d) }
-func (a asked) More() error                   { return a.s.wantsMore() }
+func (a ownServer) Refused(err error) *wire.Error { return refused(err) }
+func (a ownServer) Pause(d time.Duration) error   { return a.s.pause(d) }
+func (a ownServer) More() error                   { return a.s.wantsMore() }
 
-// Batches runs updateBatches.
-func (a asked) Batches(table string, update func(key []string, rows int) string) (rows int, err error) {
-	return a.s.updateBatches(table, update)
+// Batches runs batch.Update.
+func (a ownServer) Batches(table string, update func(key []string, rows int) string) (rows int, err error) {
+	return batch.Update(a, table, update, a.s.srv.metrics.BackfillBatch)
 }
 
 // Undone reports whether the failed statement has changed nothing. Cancel, timeout and a client that has left take
 // effect only between two round trips. A cut ends even a running one.
-func (a asked) Undone(err error) bool {
+func (a ownServer) Undone(err error) bool {
 	return refused(err) != nil || err == errClientGone || stops(err) && err != errCut
 }
 
 // Heed marks a cancel or timeout as handled: it has stopped a step, and ends the whole statement.
-func (a asked) Heed(err error) { a.s.heeded(err) }
+func (a ownServer) Heed(err error) { a.s.heeded(err) }
 
-// updateBatches runs UPDATEs of a table, each a transaction, until one finds fewer rows than it may change. It returns
-// the number of rows. update returns the statement for so many rows in the order of the table's key. A batch that the
-// server refuses as too large is halved. After repeated conflicts the next batches are small. A table without a key is
-// one batch. Cancel, timeout and a client that has left take effect between batches.
-func (s *session) updateBatches(table string, update func(key []string, rows int) string) (done int, err error) {
-	key, err := s.keyOf(table)
-	if err != nil {
-		return 0, err
-	}
-	for rows, most := batchRows, batchRows; ; {
-		if err := s.wantsMore(); err != nil {
-			return done, err
-		}
-		err := s.askWhole(wire.AppendStrings(nil, wire.Query, update(key, rows)), func([]byte) {})
-		told := refused(err)
-		switch smaller := told != nil && rows > 1 && len(key) > 0; {
-		case smaller && rewrite.LimitsSize(told.Code, []byte(told.Message)):
-			rows /= 2
-			most = rows
-			continue
-		case smaller && told.Code == retry.StateConflict:
-			rows = max(rows/16, 1)
-			continue
-		case err != nil:
-			return done, err
-		}
-		n, err := s.countOf("UPDATE ")
-		if err != nil {
-			return done, err
-		}
-		done += n
-		s.srv.metrics.BackfillBatch()
-		if len(key) == 0 || n < rows {
-			return done, nil
-		}
-		rows = min(2*rows, most)
-	}
-}
+func (a ownServer) Warnings(st *rewrite.Statement) [][]byte { return a.s.warningOf(st) }
+func (a ownServer) EarlyCommit()                            { a.s.srv.metrics.EarlyCommit() }
 
 // settleOwn ends a turn at the backend after statements of Sluice, and returns the client's error for err. partly adds
 // what remains in the database.
@@ -215,14 +165,4 @@ func (s *session) settleOwn(err error, partly func(error) error) error {
 		return merr
 	}
 	return partly(err)
-}
-
-// countOf returns the number of rows in the last command tag to Sluice itself. Another tag counts as a lost connection,
-// since Sluice cannot tell what the server did.
-func (s *session) countOf(verb string) (rows int, err error) {
-	count, ok := strings.CutPrefix(string(s.b.tag), verb)
-	if rows, err = strconv.Atoi(count); !ok || err != nil {
-		return 0, &lostError{err: fmt.Errorf("a statement of %sis answered %q", verb, s.b.tag)}
-	}
-	return rows, nil
 }

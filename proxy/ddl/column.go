@@ -1,4 +1,4 @@
-package proxy
+package ddl
 
 import (
 	"fmt"
@@ -9,12 +9,11 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
 // This file runs ALTER TABLE ... ADD COLUMN with a default, which DSQL may refuse, in steps (rewrite.Alteration).
-// carried.go has the code that such statements share.
-//
 // The server gets the statement itself first. If it accepts it, nothing else is to do. If it refuses it (0A000) it has
 // changed nothing, and only then Sluice reads the catalog. So a new ability of DSQL is used at once.
 //
@@ -32,10 +31,10 @@ import (
 // An error after Add names the column that exists, and the number of rows with the default. A lost backend leaves only
 // the current step in doubt: sent again, the statement finds the column under either name.
 
-// alteration is a running ALTER TABLE of one command. Its turn has sent the backend nothing else.
-type alteration struct {
+// addition is a running ALTER TABLE ... ADD COLUMN.
+type addition struct {
 	*rewrite.Alteration
-	s       *session
+	server  Server
 	notices [][]byte
 	drawn   *constraint.Drawn
 	stands  bool // the column may exist under its temporary name
@@ -45,30 +44,21 @@ type alteration struct {
 }
 
 // Run sends the statement to the server, and carries it out in steps if the server refuses it.
-func (a *alteration) Run() error {
+func (a *addition) Run() error {
 	err := a.ask(a.Text, nil)
-	told := refused(err)
+	told := a.server.Refused(err)
 	if told == nil || told.Code != retry.StateUnsupported && (a.Own == nil || told.Code != unknownType) {
 		return err
 	}
 	return a.add()
 }
 
-// ask sends one statement, which commits at once, and passes its rows to row; nil drops them.
-func (a *alteration) ask(sql string, row func(payload []byte)) error {
-	if row == nil {
-		row = func([]byte) {}
-	}
-	return a.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), row)
-}
-
-// literal quotes a text as an SQL string. It needs standard_conforming_strings on, as it is on every backend of kind
-// dsql.
-func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+// ask sends one statement, which commits at once, and calls row for its rows; nil drops the rows.
+func (a *addition) ask(sql string, row func(values []string)) error { return a.server.Ask(sql, row) }
 
 // add adds a column with a default, in steps. Two clients may do so at once: the second one finds the temporary column
 // and resumes. Or it finds the finished column, and returns PostgreSQL's error that it exists.
-func (a *alteration) add() error {
+func (a *addition) add() error {
 	resumes, err := a.look()
 	if err != nil || len(a.notices) > 0 {
 		return err
@@ -84,7 +74,7 @@ func (a *alteration) add() error {
 		if over, exists := a.overtaken(err); over {
 			return exists
 		}
-		if refused(err) != nil && !resumes && a.ask(a.Undo(), nil) == nil {
+		if a.server.Refused(err) != nil && !resumes && a.ask(a.Undo(), nil) == nil {
 			a.stands = false
 			a.undrawn(err)
 		}
@@ -101,7 +91,7 @@ func (a *alteration) add() error {
 	}
 	err = a.ask(a.Rename(), nil)
 	// Another client may have renamed the column first, or added one of the same name. This one is dropped then.
-	if told := refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
+	if told := a.server.Refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
 		a.stands = told.Code == duplicateColumn && a.ask(a.Undo(), nil) != nil
 		return a.errExists("42701")
 	}
@@ -117,10 +107,10 @@ func (a *alteration) add() error {
 }
 
 // adds adds the temporary column without its default. resumes reports whether the column existed.
-func (a *alteration) adds(resumed bool) (resumes bool, err error) {
+func (a *addition) adds(resumed bool) (resumes bool, err error) {
 	a.stands = true
 	err = a.ask(a.Add(), nil)
-	told := refused(err)
+	told := a.server.Refused(err)
 	switch {
 	case err == nil:
 		return resumed, nil
@@ -137,18 +127,18 @@ func (a *alteration) adds(resumed bool) (resumes bool, err error) {
 }
 
 // errBeingAdded refuses a serial column that another statement is adding: the name of its sequence is unknown here.
-func (a *alteration) errBeingAdded() *wire.Error {
+func (a *addition) errBeingAdded() *wire.Error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being added by another statement", a.Column),
 		Detail: fmt.Sprintf("It is there as \"%s\", and owns no sequence yet.", a.Adding()),
 		Hint:   "If no statement is at it any more, drop it, and send this one again: " + a.Undo() + "."}
 }
 
 // draws creates the sequence of a serial column.
-func (a *alteration) draws() error {
+func (a *addition) draws() error {
 	if a.Own == nil {
 		return nil
 	}
-	a.drawn = constraint.NewDrawn(asked{a.s}, a.Own, a.Table)
+	a.drawn = constraint.NewDrawn(a.server, a.Own, a.Table)
 	name, err := a.drawn.Make(a.Adding())
 	if err == nil {
 		a.Alteration = a.Drawing(name)
@@ -157,7 +147,7 @@ func (a *alteration) draws() error {
 }
 
 // defaults sets the column's default. A serial column also becomes the owner of its sequence.
-func (a *alteration) defaults() error {
+func (a *addition) defaults() error {
 	if err := a.ask(a.SetDefault(), nil); err != nil || a.drawn == nil {
 		return err
 	}
@@ -166,23 +156,23 @@ func (a *alteration) defaults() error {
 
 // overtaken reports whether err means that another client has finished the column meanwhile. The temporary name is gone
 // (42703) and the final one exists. The returned error is PostgreSQL's for an existing column.
-func (a *alteration) overtaken(err error) (bool, error) {
-	if told := refused(err); told == nil || told.Code != undefinedColumn {
+func (a *addition) overtaken(err error) (bool, error) {
+	if told := a.server.Refused(err); told == nil || told.Code != undefinedColumn {
 		return false, nil
 	}
 	_, looked := a.look()
 	if looked == nil && len(a.notices) == 0 {
 		return false, nil
 	}
-	a.stands = looked != nil && refused(looked) == nil
+	a.stands = looked != nil && a.server.Refused(looked) == nil
 	a.undrawn(err) // the server refuses to drop a sequence in use
 	return true, looked
 }
 
 // unfilled returns the error of fill. If the column cannot hold its default (classes 22 and 23), the column is dropped.
 // It would fail each INSERT of other clients that leaves it out, and every retry of this statement.
-func (a *alteration) unfilled(err error) error {
-	told := refused(err)
+func (a *addition) unfilled(err error) error {
+	told := a.server.Refused(err)
 	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.ask(a.Undo(), nil) != nil {
 		return err
 	}
@@ -192,8 +182,8 @@ func (a *alteration) unfilled(err error) error {
 }
 
 // undrawn drops the sequence of a column that does not exist, if err is the server's answer.
-func (a *alteration) undrawn(err error) {
-	if a.drawn != nil && refused(err) != nil {
+func (a *addition) undrawn(err error) {
+	if a.drawn != nil && a.server.Refused(err) != nil {
 		a.drawn.Undo()
 	}
 }
@@ -201,16 +191,16 @@ func (a *alteration) undrawn(err error) {
 // hold adds the column's constraints before the column has its final name. Rows that other clients insert meanwhile
 // have the default. If existing rows violate a constraint the column is dropped, as in PostgreSQL. After a lost backend
 // the temporary column stays, and the statement can be sent again.
-func (a *alteration) hold() error {
+func (a *addition) hold() error {
 	if a.Held == nil {
 		return nil
 	}
-	work := constraint.New(asked{a.s}, a.Held)
+	work := constraint.New(a.server, a.Held)
 	err := work.Carry()
 	if over, exists := a.overtaken(err); over {
 		return exists
 	}
-	if told := refused(err); told != nil {
+	if told := a.server.Refused(err); told != nil {
 		if a.ask(a.Undo(), nil) == nil {
 			a.stands = false
 		}
@@ -228,7 +218,7 @@ func (a *alteration) hold() error {
 }
 
 // named replaces the temporary name in an error with the column's own name, as PostgreSQL's error would have it.
-func (a *alteration) named(told *wire.Error) *wire.Error {
+func (a *addition) named(told *wire.Error) *wire.Error {
 	with := *told
 	for _, text := range []*string{&with.Message, &with.Detail, &with.Column, &with.Constraint} {
 		*text = strings.ReplaceAll(*text, a.Adding(), a.Column)
@@ -244,7 +234,7 @@ const (
 )
 
 // errExists returns PostgreSQL's error or notice that the column exists.
-func (a *alteration) errExists(code string) *wire.Error {
+func (a *addition) errExists(code string) *wire.Error {
 	table := a.Table[strings.LastIndex(a.Table, `"."`)+1:]
 	message := fmt.Sprintf("column \"%s\" of relation \"%s\" already exists", a.Column, strings.ReplaceAll(strings.Trim(table, `".`), `""`, `"`))
 	if a.IfNotExists {
@@ -258,10 +248,10 @@ func (a *alteration) errExists(code string) *wire.Error {
 //
 // Another session may add a column afterwards, which the next step finds (42701). A mapped column counts by its name
 // for clients.
-func (a *alteration) look() (resumes bool, err error) {
+func (a *addition) look() (resumes bool, err error) {
 	var columns []string
-	err = a.ask(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+literal(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,
-		func(row []byte) { columns = append(columns, columnsOf(row)...) })
+	err = a.ask(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+parse.Literal(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,
+		func(values []string) { columns = append(columns, values...) })
 	if err != nil {
 		return false, err
 	}
@@ -284,15 +274,15 @@ func (a *alteration) look() (resumes bool, err error) {
 }
 
 // fill sets the default in all rows without it, in batches. New rows have it already.
-func (a *alteration) fill() error {
-	n, err := a.s.updateBatches(a.Table, a.Fill)
+func (a *addition) fill() error {
+	n, err := a.server.Batches(a.Table, a.Fill)
 	a.filled += n
 	return err
 }
 
 // Partly adds to an error what remains in the database. It names the temporary column even if its existence is unknown
 // (08007): sending the statement again is right in both cases.
-func (a *alteration) Partly(err error) error {
+func (a *addition) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal {
 		return err
@@ -303,7 +293,7 @@ func (a *alteration) Partly(err error) error {
 	}
 	switch {
 	case !a.stands && with.Detail == told.Detail:
-		return err // nothing is left: whoever ignores such an error may
+		return err // nothing is left
 	case !a.stands:
 		return &with
 	}

@@ -1,4 +1,4 @@
-package proxy
+package ddl
 
 import (
 	"slices"
@@ -14,31 +14,31 @@ import (
 // guarded is the DO block that is running. at is the work of its statement, or nil before that begins.
 type guarded struct {
 	*rewrite.Guarded
-	s       *session
+	server  Server
 	notices [][]byte
-	at      carried
+	at      Work
 }
 
 // Run sends the DO block to the server. If the server refuses it as unsupported, Run carries out its statement.
 func (g *guarded) Run() error {
-	err := asked{g.s}.Ask(g.Text, nil)
-	if told := refused(err); told == nil || told.Code != retry.StateUnsupported {
+	err := g.server.Ask(g.Text, nil)
+	if told := g.server.Refused(err); told == nil || told.Code != retry.StateUnsupported {
 		return err
 	}
 	if g.Condition != "" {
 		holds := false
-		err := asked{g.s}.Ask("SELECT ("+g.Condition+")::pg_catalog.bool", func(values []string) { holds = slices.Equal(values, []string{"t"}) })
+		err := g.server.Ask("SELECT ("+g.Condition+")::pg_catalog.bool", func(values []string) { holds = slices.Equal(values, []string{"t"}) })
 		if err != nil || !holds {
 			return err
 		}
-		if err := g.s.wantsMore(); err != nil {
+		if err := g.server.More(); err != nil {
 			return err
 		}
 	}
-	work, notices := g.s.workOf(&g.Command)
+	work, notices := ofCommand(g.server, &g.Command)
 	g.at = work
 	err = work.Run()
-	if told := refused(err); told != nil && slices.Contains(g.Ignores, told.Code) && work.Partly(err) == err {
+	if told := g.server.Refused(err); told != nil && slices.Contains(g.Ignores, told.Code) && work.Partly(err) == err {
 		return nil // nothing of the statement remains, and the block ignores this error
 	}
 	if err == nil {

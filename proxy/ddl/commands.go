@@ -1,4 +1,4 @@
-package proxy
+package ddl
 
 import (
 	"fmt"
@@ -23,34 +23,22 @@ import (
 //	the first command     its own error, since nothing is committed but what that error names
 //	a later one           its own error, with the commands that are committed, and those that are not done
 //
-// Commands that Sluice itself emulates have undoing and error texts of their own (alters). Others are sent unchanged. A
+// Commands that Sluice itself emulates have undoing and error texts of their own (For). Others are sent unchanged. A
 // cancel, a timeout and a client that has left take effect between two commands.
 
 // commands is a running ALTER TABLE of several commands.
 type commands struct {
 	*rewrite.Commands
-	s       *session
+	server  Server
 	notices [][]byte
-	at      carried // the running command; nil for none
-	done    int     // number of commands that are committed
+	at      Work // the running command; nil for none
+	done    int  // number of commands that are committed
 }
-
-// plainCommand is a command that the server supports.
-type plainCommand struct {
-	s    *session
-	text string
-}
-
-// Run sends the command and returns the server's error.
-func (p plainCommand) Run() error { return asked{p.s}.Ask(p.text, nil) }
-
-// Partly returns err unchanged: a failed single command changes nothing.
-func (p plainCommand) Partly(err error) error { return err }
 
 // Run sends the whole statement. If the server refuses it as unsupported, Run runs command by command.
 func (c *commands) Run() error {
-	err := asked{c.s}.Ask(c.Text, nil)
-	told := refused(err)
+	err := c.server.Ask(c.Text, nil)
+	told := c.server.Refused(err)
 	if told == nil || told.Code != retry.StateUnsupported && !c.serial(told) {
 		return err
 	}
@@ -58,7 +46,7 @@ func (c *commands) Run() error {
 		return err
 	}
 	for i := range c.Parts {
-		if err := c.s.wantsMore(); err != nil {
+		if err := c.server.More(); err != nil {
 			return err
 		}
 		if err := c.run(&c.Parts[i]); err != nil {
@@ -67,7 +55,7 @@ func (c *commands) Run() error {
 		c.at, c.done = nil, c.done+1
 	}
 	if c.done > 1 {
-		c.s.srv.metrics.EarlyCommit()
+		c.server.EarlyCommit()
 		done := c.labels(0, c.done)
 		warning := &wire.Error{Code: "01000", Message: "the commands of the ALTER TABLE are carried out one by one, since DSQL refuses the whole",
 			Detail: "Committed, each by itself: " + done.String() + ".", Hint: rewrite.InTransactionsKey + " says so. Others may have seen what is between them."}
@@ -76,8 +64,8 @@ func (c *commands) Run() error {
 	return nil
 }
 
-// serial reports whether told says that the server has no serial types, and the statement has a serial column. A type
-// name that the client has misspelt remains the client's error.
+// serial reports whether the error says that the server has no serial types, and the statement has a serial column. A
+// type name that the client has misspelt remains the client's error.
 func (c *commands) serial(told *wire.Error) bool {
 	return told.Code == unknownType && strings.Contains(told.Message, "serial") &&
 		slices.ContainsFunc(c.Parts, func(p rewrite.Command) bool { return p.St.Alteration != nil && p.St.Alteration.Own != nil })
@@ -94,7 +82,7 @@ func (c *commands) may(told *wire.Error) error {
 	}
 	for i := range c.Parts {
 		if a := c.Parts[i].St.Alteration; a != nil && a.Default == "" {
-			if err := constraint.NewRetype(asked{c.s}, a).May(told, freed); err != nil {
+			if err := constraint.NewRetype(c.server, a).May(told, freed); err != nil {
 				return err
 			}
 		}
@@ -105,21 +93,13 @@ func (c *commands) may(told *wire.Error) error {
 // run runs one command. Its warnings are sent before the tag of the whole statement, and not at all if a later command
 // fails.
 func (c *commands) run(part *rewrite.Command) error {
-	work, notices := c.s.workOf(part)
+	work, notices := ofCommand(c.server, part)
 	c.at = work
 	err := work.Run()
 	if err == nil {
 		c.notices = append(c.notices, notices()...)
 	}
 	return err
-}
-
-// workOf returns the work of one command, and a function that returns its notices once it is done.
-func (s *session) workOf(part *rewrite.Command) (work carried, notices func() [][]byte) {
-	if part.St.Alters() {
-		return s.alters(part.St)
-	}
-	return plainCommand{s, part.Text}, func() [][]byte { return s.warningOf(part.St) }
 }
 
 // labels returns the commands as error messages list them.

@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/ddl"
+	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// CREATE DATABASE and DROP DATABASE of a name that maps to a schema (schemaname.go). perform (local.go) calls
+// changeDatabase.
+
+// databaseRefused refuses the statement in a multi-statement query, which is a transaction.
+func databaseRefused(_ *division, st *rewrite.Statement) place {
+	return place{err: errDatabaseInBlock(st)}
+}
+
+// errDatabaseInBlock is PostgreSQL's error for the statement inside a transaction.
+func errDatabaseInBlock(st *rewrite.Statement) *wire.Error {
+	return &wire.Error{Code: "25001", Message: result.DatabaseTag(st) + " cannot run inside a transaction block"}
+}
+
+// errDatabaseInPipeline is PostgreSQL's error for the statement behind others in its pipeline.
+func errDatabaseInPipeline(st *rewrite.Statement) *wire.Error {
+	return &wire.Error{Code: "25001", Message: result.DatabaseTag(st) + " cannot be executed within a pipeline"}
+}
+
+// changeDatabase creates or drops the schema of a statement. It returns the notices that precede the tag. Afterwards
+// the session is outside any transaction. An error is for the client, or ends the session.
+func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err error) {
+	d := ddl.Database{Database: st.Database, Server: stoppableServer{s}, Cascades: s.srv.cfg.Kind == Postgres, Current: s.inSchema,
+		Sessions: func() int { return s.srv.inSchema(st.Database.Schema) }}
+	switch {
+	case s.inBlock():
+		return nil, errDatabaseInBlock(st)
+	case s.t.touched, s.t.executed, s.t.ranLocal:
+		return nil, errDatabaseInPipeline(st)
+	}
+	s.startWaiting()
+	if d.Drop { // without a backend, since the other sessions may need one to end
+		if err := d.Unused(); err != nil {
+			return nil, err
+		}
+	}
+	s.tx.operation, s.tx.writes = st.Operation, true
+	if err := s.ensureBackend(); err != nil {
+		return nil, err
+	}
+	err = d.Run()
+	s.srv.catalog.flush()
+	return d.Notices, s.settleOwn(err, d.Partly)
+}
+
+// inSchema returns the number of sessions whose database name maps to the schema.
+func (srv *Server) inSchema(schema string) (n int) {
+	srv.each(func(s *session) {
+		if s.inSchema == schema {
+			n++
+		}
+	})
+	return n
+}
+
+// Pauses between tries. The first are short, for the small tables of tests and tools.
+const (
+	jobPauseFirst = 20 * time.Millisecond
+	jobPauseMost  = time.Second
+)
+
+// stoppableServer implements ddl.DatabaseServer. Its errors are a server's refusal, a stop of the turn (stops),
+// errClientGone, and *lostError. The backend is idle after a refusal only.
+type stoppableServer struct{ s *session }
+
+func (d stoppableServer) Refused(err error) *wire.Error { return refused(err) }
+func (d stoppableServer) Pause(p time.Duration) error   { return d.s.pause(p) }
+
+func (d stoppableServer) Ask(sql string, row func(values []string)) error {
+	s, query := d.s, wire.AppendStrings(nil, wire.Query, sql)
+	pause := jobPauseFirst
+	for try := 1; ; try++ {
+		if err := s.promiseDDL(); err != nil {
+			return err
+		}
+		var refusal []byte
+		err := s.asking(func(b *backend) (err error) {
+			refusal, err = b.exchangeAll(query, valuesTo(row), s.srv.cfg.SilenceTimeout, s.t.deadline, d.wanted)
+			return err
+		})
+		switch {
+		case stops(err), err == errClientGone:
+			return err
+		case err != nil:
+			return &lostError{err: err}
+		case refusal == nil:
+			return nil
+		}
+		told := toldBy(refusal)
+		if told.Code != retry.StateConflict || try == mostCatalogTries {
+			return told
+		}
+		if err := s.pause(pause); err != nil {
+			return err
+		}
+		pause = min(2*pause, jobPauseMost)
+	}
+}
+
+// wanted returns why the statement must stop, or nil.
+func (d stoppableServer) wanted() error {
+	if err := d.s.stopped(); err != nil {
+		return err
+	}
+	if d.s.hasLeft() {
+		return errClientGone
+	}
+	return nil
+}
+
+// refused returns err if it is a server's refusal, else nil.
+func refused(err error) *wire.Error {
+	told, ok := err.(*wire.Error)
+	if !ok || stops(err) {
+		return nil
+	}
+	return told
+}

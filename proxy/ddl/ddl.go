@@ -1,0 +1,80 @@
+// Package ddl carries out DDL that DSQL refuses, as statements of Sluice's own.
+//
+// For has the work of a statement: ALTER TABLE ... ADD COLUMN with a default (column.go), an ALTER TABLE of several
+// commands (commands.go), a DO block of one statement (guarded.go), and the statements of package constraint. Database
+// has the work of CREATE DATABASE and DROP DATABASE (database.go).
+//
+// A session owns a work for the time of one statement. It is outside of a transaction, and its turn has sent the
+// backend nothing else. Each step commits at once. So a work that fails names in its error what remains in the
+// database, and the client can send the statement again.
+package ddl
+
+import (
+	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Server is the backend of a session, as package constraint needs it, and the session's settings for commands.
+type Server interface {
+	constraint.Server
+	// Warnings returns the frames of the warning in front of the tag of a statement that the server gets as another
+	// one; nil for none.
+	Warnings(st *rewrite.Statement) [][]byte
+	// EarlyCommit counts a statement of which parts are committed before its end.
+	EarlyCommit()
+}
+
+// Work is a statement that Sluice carries out in steps.
+type Work interface {
+	// Run runs the steps. Its error is the server's refusal, or one of Server's that ends the work.
+	Run() error
+	// Partly adds to Run's error what remains in the database.
+	Partly(err error) error
+}
+
+// For returns the work of a statement, and a function that returns the notices in front of its tag once the work is
+// done. The statement's plan sets exactly one of six fields. An Alteration without a default is a change of type.
+func For(server Server, st *rewrite.Statement) (work Work, notices func() [][]byte) {
+	switch {
+	case st.Commands != nil:
+		c := &commands{server: server, Commands: st.Commands}
+		return c, func() [][]byte { return c.notices }
+	case st.Guarded != nil:
+		g := &guarded{server: server, Guarded: st.Guarded}
+		return g, func() [][]byte { return g.notices }
+	case st.EnumValue != nil:
+		e := constraint.NewEnumValue(server, st.EnumValue)
+		return e, func() [][]byte { return e.Notices }
+	case st.Numbered != nil:
+		n := constraint.NewNumbered(server, st.Numbered)
+		return n, func() [][]byte { return n.Notices }
+	case st.Constraints != nil:
+		c := constraint.New(server, st.Constraints)
+		return c, func() [][]byte { return c.Notices }
+	case st.Alteration.Default == "":
+		r := constraint.NewRetype(server, st.Alteration)
+		return r, func() [][]byte { return r.Notices }
+	}
+	a := &addition{server: server, Alteration: st.Alteration}
+	return a, func() [][]byte { return a.notices }
+}
+
+// ofCommand returns the work of one command, and a function that returns its notices.
+func ofCommand(server Server, part *rewrite.Command) (work Work, notices func() [][]byte) {
+	if part.St.Alters() {
+		return For(server, part.St)
+	}
+	return plainCommand{server, part.Text}, func() [][]byte { return server.Warnings(part.St) }
+}
+
+// plainCommand is a command that the server supports.
+type plainCommand struct {
+	server Server
+	text   string
+}
+
+// Run sends the command and returns the server's error.
+func (p plainCommand) Run() error { return p.server.Ask(p.text, nil) }
+
+// Partly returns err unchanged: a failed single command changes nothing.
+func (p plainCommand) Partly(err error) error { return err }

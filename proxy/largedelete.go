@@ -1,0 +1,173 @@
+package proxy
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/batch"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// DSQL refuses a DELETE of more rows than a transaction may change. If the statement was alone and its table is
+// configured, Sluice withholds the error. After ReadyForQuery package batch deletes the rows on the same backend.
+// replyError calls putOff, relayed calls settleBatches. Only a lost backend, and the cut at the end of a drain, end a
+// running batch.
+
+// mostBound bounds the length of a Bind whose values are saved; values in comparisons are short.
+const mostBound = 64 << 10
+
+// keepBound reads the whole Bind of a DELETE that may be run in batches, and returns its parameters; nil for other
+// statements.
+func (s *session) keepBound(b *binding) (*batch.Params, error) {
+	if !b.cs.tmpl.plan.Listed() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(mostBound, s.srv.cfg.MaxStatementBytes) {
+		return nil, nil
+	}
+	if err := s.takeWhole(b); err != nil {
+		return nil, err
+	}
+	return &batch.Params{OIDs: b.cs.tmpl.oids, Values: bytes.Clone(b.rest)}, nil
+}
+
+// executesAlone reports whether the current statement is outside a block, and no other has run before it in its group.
+func (s *session) executesAlone() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
+
+// boundAlone returns the saved parameters of a portal that is about to run, if it runs alone, else nil.
+func (s *session) boundAlone(p *portal) *batch.Params {
+	if p.bound == nil || !s.executesAlone() {
+		return nil
+	}
+	return p.bound
+}
+
+// putOff reports whether the statement of an error will be run in batches. The client then does not get the error. The
+// statement must be alone and its turn read to the end.
+func (s *session) putOff(head *owed, payload []byte) bool {
+	t := s.t
+	if !limitsRows(payload) && !limitsTruncate(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.phase != live || !t.ended || s.inBlock() || head.plan == nil {
+		return false
+	}
+	switch {
+	case head.kind == wire.Query && t.owed.len() == 1 && t.strung == nil && s.executesAlone():
+	case head.kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync &&
+		head.bound != nil && !rewrite.Momentary(head.bound.Values):
+	default:
+		return false
+	}
+	form := s.srv.planner.Chunked(head.plan)
+	if form == nil {
+		return false
+	}
+	t.batches = batch.NewDelete(form, head.bound, toldBy(payload))
+	s.tx.log.Refuse(retry.Failed)
+	t.owed.failed(s.skipped)
+	s.srv.metrics.Unsupported(head.plan.Operation, string(rewrite.ChunkedDelete))
+	return true
+}
+
+// limitsRows reports whether an error says that a transaction changes too many rows.
+func limitsRows(payload []byte) bool {
+	return rewrite.LimitsRows(string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
+}
+
+// hintOfRows returns the hint for the error that a DELETE changes too many rows; "" for other errors.
+func (s *session) hintOfRows(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
+	switch {
+	case st == nil || !st.Deletes() || !limitsRows(payload):
+		return ""
+	case plan.Single() == nil:
+		return rewrite.ChunkedAloneHint
+	case !plan.Listed():
+		return rewrite.ChunkedUnlistedHint
+	case s.srv.planner.Chunked(plan) == nil, o.bound != nil && rewrite.Momentary(o.bound.Values):
+		return rewrite.ChunkedOtherHint
+	}
+	return rewrite.ChunkedAloneHint
+}
+
+// settleBatches runs the batches of a DELETE after the server's ReadyForQuery, which the client has not got, and ends
+// the turn. An error ends the session or is a loss, which lossTold reports.
+func (s *session) settleBatches() error {
+	err := s.t.batches.Run(ownServer{s}, s.srv.metrics.DeleteBatch)
+	if stops(err) && err != errCut {
+		s.heeded(err)
+	}
+	var answer []byte
+	switch told, ok := err.(*wire.Error); {
+	case err == nil:
+		answer = s.t.batches.Done()
+	case !ok || told.Fatal:
+		return err
+	default:
+		answer = s.t.batches.Described(told).Append(nil)
+		s.t.errorTold = true
+		s.srv.metrics.ErrorSent(string(retry.Field(answer[wire.HeaderLen:], 'C')))
+	}
+	s.t.batches = nil
+	status := s.b.status
+	if err := s.settle(status); err != nil {
+		return err
+	}
+	return s.passSpan(wire.AppendReady(s.appendName(answer, status), status))
+}
+
+// wantsMore returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client that
+// has left. A cancel during the refused DELETE counts too, since the server could not stop that.
+func (s *session) wantsMore() error {
+	if s.t.unheeded != nil {
+		return s.t.unheeded
+	}
+	if err := s.stopped(); err != nil {
+		return err
+	}
+	if s.hasLeft() {
+		return errClientGone
+	}
+	return nil
+}
+
+// askWhole runs one transaction of Sluice itself in one round trip. After a conflict it retries, with the limits and
+// pauses of any replay. Only a cut ends a round trip early, so that its outcome is known; cancel and timeout take
+// effect between round trips.
+func (s *session) askWhole(msg []byte, row func([]byte)) error {
+	attempts := retry.Attempts{}
+	for {
+		if err := s.promiseDDL(); err != nil {
+			return err
+		}
+		var refusal []byte
+		err := s.asking(func(b *backend) (err error) {
+			refusal, err = b.exchangeAll(msg, row, s.srv.cfg.SilenceTimeout, time.Time{}, s.cut)
+			return err
+		})
+		switch {
+		case stops(err):
+			return err
+		case err != nil:
+			return &lostError{err: err}
+		case refusal == nil:
+			return nil
+		}
+		class, cause := retry.Classify(retry.Field(refusal, 'C'), retry.Field(refusal, 'M'))
+		if class != retry.Conflict {
+			return toldBy(refusal)
+		}
+		pause, reason := attempts.Next(&s.srv.cfg.Retry.Policy, cause, time.Now(), rand.Float64(), 0)
+		if reason != retry.Replayable {
+			return toldBy(refusal)
+		}
+		if err := s.pause(pause); err != nil {
+			return err
+		}
+	}
+}
+
+// cut returns errCut when a drain has ended, at which even a running round trip is given up.
+func (s *session) cut() error {
+	if s.cutOff.Load() {
+		return errCut
+	}
+	return nil
+}
