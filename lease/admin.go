@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// activeLimit bounds the wait for a new table. activePoll is the interval between two
-	// questions.
+	// activeLimit bounds the wait for a new DynamoDB table. activePoll is the interval between two calls of DescribeTable
+	// in that wait.
 	activeLimit = 2 * time.Minute
 	activePoll  = 500 * time.Millisecond
 )
 
-// Init creates missing tables, the cluster's settings, and its shards. Tables are billed on demand,
-// and their items expire. Existing settings become those of cfg while sidecars run, and sidecars
-// keep their slots. The number of shards of an existing table does not change. Init also finishes
-// an earlier Init that was interrupted. It returns a list of its changes, in words.
+// Init creates missing DynamoDB tables, and in them the cluster's settings and shards. Tables are billed on demand, and
+// their items expire. Existing settings become those of cfg while sidecars run, and sidecars keep their slots. The
+// number of shards of an existing table does not change. Init also finishes an earlier Init that was interrupted. Init
+// returns a list of its changes, in words.
 func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) {
-	// The caller may share no rate itself, but its sidecars take the rate from the table.
+	// A caller that shares no rate must configure a valid rate too, because sidecars take the rate from the table.
 	if err := cfg.shareable(); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) 
 	return append(did, agreed...), err
 }
 
-// agree performs Init on existing tables.
+// agree writes the settings of cfg, and makes the shards follow them. The tables exist already.
 func (t *Table) agree(ctx context.Context, cfg Config) (did []string, err error) {
 	if err := t.settle(ctx); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (t *Table) agree(ctx context.Context, cfg Config) (did []string, err error)
 	return append(did, fmt.Sprintf("%d slots in %d shards, %d tickets per second, %d at once", now.Limit, now.Shards, now.Rate, now.Burst)), nil
 }
 
-// create creates a missing table and waits until it can be used.
+// create creates a missing DynamoDB table and waits until the table is active.
 func (t *Table) create(ctx context.Context, table string) (did []string, err error) {
 	attribute := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
@@ -119,13 +119,13 @@ func (t *Table) create(ctx context.Context, table string) (did []string, err err
 		if strings.Contains(err.Error(), "already enabled") { // DynamoDB has no error code for this
 			return did, nil
 		}
-		// Expiry only removes items of clusters that no longer exist.
+		// A failure is no error, because expiry only removes items of clusters that no longer exist.
 		return append(did, "expiry of items was not changed: "+err.Error()), nil
 	}
 	return append(did, "items expire by attribute "+attrExpiry), nil
 }
 
-// active waits until a table can be used.
+// active waits until DynamoDB reports a table as active.
 func (t *Table) active(ctx context.Context, table string) error {
 	ctx, cancel := context.WithTimeout(ctx, activeLimit)
 	defer cancel()

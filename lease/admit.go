@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// A Permit is the right to dial one backend and to keep it open. It ends with
-// exactly one Release, when the backend's socket is closed or was never opened.
+// A Permit is the right to dial one backend and to keep that backend open. A Permit ends with exactly one Release, when
+// the backend's socket is closed or was never opened.
 type Permit struct {
 	lease    *Lease // nil: nothing is shared
 	released bool
 }
 
-// Admit waits until a backend may be dialled: a slot is free for it, and the cluster's rate allows
-// one more. The dial should begin at once. wanted, at least 1, is the number of dials that the
-// caller would make now, this one included. Admit reserves that many with one call of the table. It
-// fails when ctx ends, or with ErrClosed. It can take seconds: a client's request must not wait for
-// it.
+// Admit waits until a backend may be dialled: a slot is free, and the cluster's connection rate allows one more. The
+// dial should begin at once.
+//
+// wanted is the number of dials that the caller would make now, at least 1 for this one. Admit reserves that many slots
+// or tickets with one call of the table. Admit fails when ctx ends, or with ErrClosed. Admit can take seconds, so a
+// client's request must not wait for it.
 func (l *Lease) Admit(ctx context.Context, wanted int) (*Permit, error) {
 	w := waiter{lease: l, wanted: max(1, wanted)}
 	w.enter()
@@ -32,8 +33,8 @@ func (l *Lease) Admit(ctx context.Context, wanted int) (*Permit, error) {
 	}
 }
 
-// Release returns the slot. It never blocks: the table is updated later. A second call panics,
-// because two backends would be open with one slot.
+// Release returns the permit's slot. Release never blocks, because Lease.Run updates the table later. A second Release
+// panics: two backends would be open with one slot.
 func (p *Permit) Release() {
 	if p.lease == nil {
 		p.once()
@@ -55,10 +56,10 @@ func (p *Permit) once() {
 	p.released = true
 }
 
-// recheck is the longest sleep of an Admit: the answer may change with time alone.
+// recheck is the longest sleep of a waiting Admit, because time alone may make a slot or a ticket usable.
 const recheck = time.Second
 
-// waiter is a running Admit.
+// waiter is the state of one running Admit.
 type waiter struct {
 	lease   *Lease
 	wanted  int
@@ -75,7 +76,7 @@ func (w *waiter) enter() {
 	l.poke()
 }
 
-// exit withdraws the demand of an Admit, and releases a slot that led to no permit.
+// exit withdraws the demand of an Admit that ends. Without a permit, exit also releases the waiter's slot.
 func (w *waiter) exit() {
 	l := w.lease
 	l.mu.Lock()
@@ -91,8 +92,8 @@ func (w *waiter) exit() {
 	l.core.ledger.demand -= w.wanted
 }
 
-// try takes the slot first, and the ticket next. It checks the slot again, because the lease may
-// have been lost while the Admit waited.
+// try takes a slot first and then a ticket, the right to dial once. try first gives up a slot that the lease lost while
+// the Admit waited.
 func (w *waiter) try() (granted bool, wake time.Duration, changed <-chan struct{}, err error) {
 	l := w.lease
 	l.mu.Lock()
@@ -120,7 +121,7 @@ func (w *waiter) try() (granted bool, wake time.Duration, changed <-chan struct{
 	return true, 0, nil, nil
 }
 
-// hold records that the waiter got or lost its slot.
+// hold records that the waiter got its slot (true) or lost it (false).
 func (w *waiter) hold(slot bool) {
 	n := 1
 	if !slot {
@@ -138,7 +139,7 @@ func (w *waiter) permit() *Permit {
 	return &Permit{lease: w.lease}
 }
 
-// await waits for a change, for wake to pass, or for the end of ctx.
+// await waits until the lease changes, until wake has passed, or until ctx ends.
 func await(ctx context.Context, wake time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(wake)
 	defer timer.Stop()

@@ -4,5 +4,5 @@ import "time"
 
 var began = time.Now()
 
-// processClock is Go's monotonic clock.
+// processClock returns the time since the process started, by Go's monotonic clock.
 func processClock() time.Duration { return time.Since(began) }

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MachineClock is the time since the machine started. It counts while a virtual machine is
-// suspended, as Go's monotonic clock does not. So a process notices on waking that its lease has
-// run out.
+// MachineClock returns the time since the machine started. MachineClock counts while a virtual machine is suspended,
+// which Go's monotonic clock does not. So a process that wakes up notices that its lease has run out.
 func MachineClock() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil { // a kernel before 2.6.39

@@ -11,14 +11,13 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// privateForm matches a cluster's name at a PrivateLink endpoint: identifier, dsql with a suffix,
+// privateForm matches a cluster's host name at a PrivateLink endpoint. The groups are the cluster's identifier and its
 // region.
 var privateForm = regexp.MustCompile(`^([a-z0-9-]+)\.dsql-[a-z0-9]+\.([a-z0-9-]+)\.on\.aws$`)
 
-// Cluster returns the name of a cluster in the table: identifier and region, in the form of its
-// public endpoint. The name is the same for a PrivateLink endpoint, because two names would have
-// two ledgers with the whole limit each. earlier is the name that older versions used for this
-// endpoint, "" when it is the same.
+// Cluster returns the name that the DynamoDB table has for a cluster, in the form of the cluster's public endpoint. A
+// PrivateLink endpoint has the same name, because two names would make two ledgers with the whole limit each. earlier
+// is the name that older versions used for this endpoint, "" when it is the same.
 func Cluster(endpoint string, port int) (name, earlier string) {
 	name = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(endpoint)), ".")
 	if found := privateForm.FindStringSubmatch(name); found != nil {
@@ -34,10 +33,10 @@ func Cluster(endpoint string, port int) (name, earlier string) {
 	return name, earlier
 }
 
-// settle decides which of two names the cluster's ledger has. A ledger that an older version
-// created keeps its name, so that sidecars of both versions share it. Two ledgers are an error:
-// their sidecars would not count each other's slots. A policy may allow reads of one name only; the
-// other name then counts as absent.
+// settle decides between t.cluster and t.earlier, two possible names of the cluster's ledger. A ledger that an older
+// version created keeps its name, so that sidecars of both versions share it. Two ledgers are an error, because their
+// sidecars would not count each other's slots. An IAM policy may allow reads of one name only. A ledger that must not
+// be read counts as absent.
 func (t *Table) settle(ctx context.Context) error {
 	if t.earlier == "" {
 		return nil

@@ -10,8 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// Defaults, for DSQL's quotas as documented in 2026: 10,000 connections and 100
-// new ones per second, 1,000 at once.
+// Defaults are for DSQL's quotas as documented in 2026: 10,000 connections, and 100 new ones per second, 1,000 at once.
 const (
 	DefaultLimit            = 10_000
 	DefaultMargin           = 500 // for hosts that vanished without releasing slots, and for people with psql
@@ -33,67 +32,64 @@ const (
 	// burstQuota is the number of new connections that a cluster accepts at once (documented
 	// quotas, 2026).
 	burstQuota = 1000
-	// maxCallTimeout bounds a call of DynamoDB as a whole.
+	// maxCallTimeout bounds Config.CallTimeout, the limit of one call of DynamoDB.
 	maxCallTimeout = 5 * time.Second
-	// ticketValidity is the time for which a due ticket stays valid.
+	// ticketValidity is the time for which a ticket (the right to dial once) stays valid after it is due.
 	ticketValidity = 3 * time.Second
-	// clockError is the largest error in reading the table's clock, which shows whole seconds.
+	// clockError is the largest error in reading DynamoDB's clock, which shows whole seconds.
 	clockError = time.Second
-	// mostRate is the highest rate of a table. Above it the interval of two tickets, in
-	// microseconds, loses its precision.
+	// mostRate is the highest connection rate that a table may have. Above mostRate, the interval of two tickets in
+	// microseconds loses its precision.
 	mostRate = 100_000
-	// maxShards bounds the items that a sidecar may have to read.
+	// maxShards is the largest number of shards, items that a sidecar may have to read.
 	maxShards = 256
-	// StateEvery is the longest interval at which the owner of the backends reads State and obeys
-	// it.
+	// StateEvery is the longest interval at which the owner of the backends must read Lease.State and obey it.
 	StateEvery = time.Second
-	// drainPart of ReapAfter (1/5) is the time within which idle backends close when the lease is
-	// not renewed.
+	// drainPart is a divisor: idle backends close within ReapAfter/drainPart when the lease is not renewed.
 	drainPart = 5
 )
 
-// Config of a Lease.
+// Config is the configuration of a Lease.
 type Config struct {
-	// Slots shares the cluster's connection count, Rate its connection rate. With neither, use a
-	// Static: there is nothing to run.
+	// Slots shares the cluster's connection count among sidecars, and Rate shares its connection rate. With neither, a
+	// Static replaces the Lease.
 	Slots, Rate bool
-	// Table holds the slots, RateTable the tickets; empty means Table.
+	// Table is the DynamoDB table of the slots, and RateTable that of the tickets. An empty RateTable means Table.
 	Table, RateTable string
-	// Cluster names the cluster in the table. Earlier is the name that older versions used, "" when
-	// it is the same. See Cluster.
+	// Cluster is the cluster's name in the table. Earlier is the name that older versions used, "" when it is the same.
+	// The function Cluster returns both names.
 	Cluster, Earlier string
 
-	// File is the path of a file that proves the end of this process to its successor; "" for none.
-	// See File.
+	// File is the path of a lock file. With the lock, a process's successor knows that the process has ended. "" means
+	// none.
 	File string
 
-	// Limit is the cluster's connection limit; Margin of it stays unused.
+	// Limit is the cluster's connection limit. Margin is the part of Limit that no sidecar uses.
 	Limit, Margin int
-	// Shards is the number of shards of a new table.
+	// Shards is the number of shards that a new table gets.
 	Shards int
 
-	// Heartbeat is the interval of renewals. Others take the slots of a lease that was not renewed
-	// for ReapAfter. Its backends are closed Guard before that. None is lent when less than
-	// TransactionLimit remains.
+	// Heartbeat is the interval at which the lease is renewed. Other processes take the slots of a lease that was not
+	// renewed for ReapAfter. Guard before that, the lease's backends are closed. No backend is lent when less than
+	// TransactionLimit remains until then.
 	Heartbeat, ReapAfter, Guard, TransactionLimit time.Duration
 	// IdleRelease is the time after which unused slots return to the table.
 	IdleRelease time.Duration
 
-	// RateLimit is the cluster's connection rate, per second. Reserve of it belongs to sidecars
-	// that cannot reach the table, at most MaxInstances of them. Burst is the number of unused
-	// tickets that may accumulate.
+	// RateLimit is the cluster's connection rate, per second. Reserve is the part of RateLimit for sidecars that cannot
+	// reach the table, at most MaxInstances of them. Burst is the number of unused tickets that may accumulate.
 	RateLimit, Reserve, Burst, MaxInstances int
-	// MaxWait is how far ahead a ticket is reserved. While the queue is longer, a dial waits
-	// without a ticket.
+	// MaxWait is how far ahead a ticket may be reserved. While the queue of tickets is longer, a dial waits without a
+	// ticket.
 	MaxWait time.Duration
 
-	// CallTimeout bounds each call of the table.
+	// CallTimeout bounds each call of DynamoDB.
 	CallTimeout time.Duration
-	// Lifetime is the greatest age that the reservoir gives a backend.
+	// Lifetime is the greatest age that the reservoir, the pool of backends, gives a backend.
 	Lifetime time.Duration
 }
 
-// Defaults returns the configuration that shares nothing.
+// Defaults returns a configuration that shares neither slots nor rate.
 func Defaults() Config {
 	return Config{
 		Limit: DefaultLimit, Margin: DefaultMargin, Shards: DefaultShards,
@@ -147,8 +143,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// shareable returns an error if rate and burst are too high to be shared by all sidecars. The saved
-// tickets and those used early or late through clock errors must fit into the cluster's burst.
+// shareable returns an error if all sidecars together could dial more often than the cluster accepts at once. They can
+// use saved tickets, tickets that are early or late through clock errors, and the reserve.
 func (c Config) shareable() error {
 	late := int((ticketValidity+2*clockError)/time.Second) * c.tickets()
 	if c.Burst+late+c.Reserve <= burstQuota {
@@ -165,10 +161,10 @@ func isTable(name string) bool {
 	})
 }
 
-// tickets returns the number of tickets per second.
+// tickets returns the number of tickets (rights to dial once) per second.
 func (c Config) tickets() int { return c.RateLimit - c.Reserve }
 
-// slots returns the number of slots of all sidecars together.
+// slots returns the number of slots that all sidecars share.
 func (c Config) slots() int { return c.Limit - c.Margin }
 
 // settings returns the settings that a table for this configuration should have.
@@ -176,8 +172,8 @@ func (c Config) settings() Settings {
 	return Settings{Format: Format, Shards: c.Shards, Limit: c.slots(), Rate: c.tickets(), Burst: c.Burst}
 }
 
-// usable returns an error if this process cannot work with a table's settings. Limit and rate may
-// differ from the configured ones: the table's apply to all sidecars.
+// usable returns an error if this process cannot work with the settings in a table. Limit and rate may differ from the
+// configured ones, because the table's values apply to all sidecars.
 func (c Config) usable(s Settings) error {
 	var errs []error
 	check := func(ok bool, key string, table, want int) {
@@ -193,7 +189,7 @@ func (c Config) usable(s Settings) error {
 	return errors.Join(errs...)
 }
 
-// Names of settings in a Difference, mostly configuration keys.
+// These are names of settings in Difference.Key, mostly configuration keys.
 const (
 	keyFormat = "format of the items"
 	keyLimit  = "distributed.conn_limit less distributed.conn_margin"
@@ -201,16 +197,15 @@ const (
 	keyBurst  = "distributed.rate_limiter_burst"
 )
 
-// A Difference is a setting whose value in the table is not the configured one. The table's value
-// applies.
+// A Difference is a setting whose value in the table differs from the configured value. The table's value applies.
 type Difference struct {
 	Setting           string // one of metrics.LeaseSettings
 	Key               string
 	Table, Configured int
 }
 
-// differences returns the settings whose values in the table are not the configured ones. The
-// number of shards is not compared: it belongs to the table.
+// differences returns the settings whose values in the table differ from the configured ones. The number of shards is
+// not compared, because the table decides it.
 func (c Config) differences(s Settings) []Difference {
 	var found []Difference
 	check := func(on bool, setting, key string, table, configured int) {
@@ -224,9 +219,9 @@ func (c Config) differences(s Settings) []Difference {
 	return found
 }
 
-// These are ages of a lease since its last renewal. From degradedAfter on, nothing grows and
-// backends are not recycled. From drainAfter on, idle backends close; the last one closes at
-// idleUntil. All backends are closed at lostAfter.
+// The following functions return ages of a lease since its last renewal. From degradedAfter on, no slots are taken and
+// no backends are recycled. From drainAfter on, idle backends close, the last one at idleUntil. At lostAfter all
+// backends are closed.
 func (c Config) degradedAfter() time.Duration { return 3 * c.Heartbeat }
 func (c Config) drainAfter() time.Duration    { return c.idleUntil() - c.ReapAfter/drainPart }
 func (c Config) idleUntil() time.Duration     { return c.lostAfter() - c.TransactionLimit - StateEvery }

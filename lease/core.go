@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// callKind names a method of Store.
+// callKind names a method of Store, the interface of the DynamoDB table.
 type callKind int
 
 const (
@@ -20,7 +20,7 @@ func (k callKind) String() string {
 	return [...]string{"settings", "look", "change", "reserve"}[k]
 }
 
-// call is a pending call of the Store.
+// call is a call of the Store that is to be made or is running.
 type call struct {
 	kind    callKind
 	look    int   // the shard
@@ -32,7 +32,7 @@ type call struct {
 	sent    time.Duration
 }
 
-// shard returns the shard of a look or a change.
+// shard returns the number of the shard that a callLook or a callChange is about.
 func (c *call) shard() int {
 	if c.kind == callLook {
 		return c.look
@@ -40,7 +40,7 @@ func (c *call) shard() int {
 	return c.change.Shard
 }
 
-// answer is the result of a call.
+// answer is the result of a call of the Store.
 type answer struct {
 	settings Settings
 	follows  bool // Store.Follows, read with the settings
@@ -51,8 +51,8 @@ type answer struct {
 	err      error
 }
 
-// core makes all decisions of a Lease: it names the next call, and handles its answer. The Lease's
-// mutex guards it.
+// core makes all decisions of a Lease: core names the next call of the Store and handles its answer. The Lease's mutex
+// guards core.
 type core struct {
 	cfg     Config
 	rng     *rand.Rand
@@ -63,8 +63,8 @@ type core struct {
 	known   bool          // the settings have been read
 	failing int           // consecutive failed reads of the settings
 	pause   time.Duration // no read of the settings before
-	// problem is the reason that nothing is granted: the settings cannot be read. fatal is set if
-	// this process cannot work with them.
+	// problem says why the settings cannot be read, so that nothing is granted. fatal is set if this process cannot work
+	// with the settings.
 	problem, fatal error
 	differs        []Difference // between the settings and the configuration
 	unusable       error        // why the newest settings were refused, so that the earlier ones apply
@@ -75,8 +75,8 @@ func newCore(cfg Config, process string, rng *rand.Rand) *core {
 	return &core{cfg: cfg, rng: rng, ledger: newLedger(cfg, process, rng), tickets: newTickets(cfg, rng)}
 }
 
-// next returns the call to make now, or the time to ask again. Renewals come first, growth comes
-// last. The caller reports a call's answer by done before it calls next again.
+// next returns the call of the Store to make now, or the time to ask again. Renewals come first, and requests for more
+// slots last. The caller passes the call's answer to done before it calls next again.
 func (c *core) next(now time.Duration) (*call, time.Duration) {
 	found, wake := c.decide(now)
 	if found != nil {
@@ -119,8 +119,8 @@ func (c *core) decide(now time.Duration) (*call, time.Duration) {
 	return nil, wake
 }
 
-// atHand returns the number of dials that have slots: permits without a ticket, and slots without a
-// permit.
+// atHand returns the number of dials that have a slot and may need a ticket: waiting Admits with a slot, and unused
+// slots.
 func (c *core) atHand(now time.Duration) int {
 	if !c.cfg.Slots {
 		return ticketBatch
@@ -140,8 +140,8 @@ func (c *core) done(k *call, a answer, now time.Duration) {
 	}
 }
 
-// learn handles an answer with the settings. They are read at the start and once a heartbeat, so
-// that changes by sluice lease init take effect.
+// learn handles an answer with the table's settings. The settings are read at the start and once a heartbeat, so that
+// changes by sluice lease init take effect.
 func (c *core) learn(k *call, a answer, now time.Duration) {
 	if a.err != nil {
 		c.pause = now + backoff(c.rng, c.failing, c.cfg.Heartbeat)
@@ -185,8 +185,8 @@ func (c *core) learn(k *call, a answer, now time.Duration) {
 	c.ledger.start(s, now)
 }
 
-// takeSlot and takeTicket take the two parts of a permit. A part that is not shared is always
-// granted.
+// takeSlot takes the slot of a permit, and takeTicket its ticket, the right to dial once. If slots or the rate are not
+// shared, that part is always granted.
 func (c *core) takeSlot(now time.Duration) bool {
 	if !c.cfg.Slots {
 		return !c.ledger.leaving
@@ -209,7 +209,7 @@ func (c *core) takeTicket(now time.Duration) (ok bool, wake time.Duration) {
 	return ok, wake
 }
 
-// releaseSlot returns the slot of a permit that led to no dial. release ends a permit that did.
+// releaseSlot returns the slot of a permit that led to no dial. release ends a permit that led to a dial.
 func (c *core) releaseSlot() {
 	if c.cfg.Slots {
 		c.ledger.release()
@@ -221,7 +221,7 @@ func (c *core) release() {
 	c.releaseSlot()
 }
 
-// valid reports whether an unused permit may still lead to a dial.
+// valid reports whether a waiting Admit may still use its slot for a dial.
 func (c *core) valid(now time.Duration) bool {
 	return !c.cfg.Slots || c.ledger.valid(now)
 }

@@ -9,20 +9,20 @@ import (
 	"syscall"
 )
 
-// A place is the location of a record.
+// A place is the location of one record of a process: a shard and the owner's name there.
 type place struct {
 	shard int
 	owner string
 }
 
-// File proves that a process has ended: the process locks it before its first permit, and the
-// kernel releases the lock at the end of the process, with its sockets. The file names the places
-// of the process's records. The next process with the lock may remove them.
+// File is a lock file that proves that a process has ended. The process locks the file before its first permit. The
+// kernel releases the lock at the end of the process, together with the process's sockets. The file names the places of
+// the process's records. The next process that gets the lock may remove these records.
 //
-// A suspended process holds the lock, and so does a child that inherited the descriptor. Records
-// are then reaped by time. The lock belongs to one file on one machine during one start, so the
-// head of the file names all three. A copy proves nothing, because its original may be locked. A
-// deleted or replaced file proves nothing either. A line is written before its record.
+// A suspended process holds the lock, and so does a child that inherited the descriptor. Records are then reaped by
+// time. The lock belongs to one file on one machine during one start, so the head of the file names all three. A copied
+// file proves nothing, because the original may be locked. A deleted or replaced file proves nothing either. The file
+// names a record before the record is created.
 type File struct {
 	path string
 
@@ -32,7 +32,7 @@ type File struct {
 }
 
 const (
-	// mostPlaces bounds a file, which may also name records of earlier processes.
+	// mostPlaces bounds the places in a File, which may include those of earlier processes.
 	mostPlaces = 256
 	fileMost   = 64 << 10
 	fileEnd    = "end\n"
@@ -40,11 +40,11 @@ const (
 
 var errFileHeld = errors.New("another process has its lock: it may be suspended, or use the same file for itself")
 
-// NewFile returns a File at path. It opens nothing yet.
+// NewFile returns a File at path, which take opens and locks later.
 func NewFile(path string) *File { return &File{path: path, fd: -1} }
 
-// take locks the file without waiting, and returns the places of predecessors' records. The
-// descriptor is a number, so that no finalizer closes it.
+// take locks the file without waiting, and returns the places of the records of ended processes. The descriptor is a
+// plain number, so that no finalizer closes the file.
 func (f *File) take() ([]place, error) {
 	host := bootID()
 	if host == "" {
@@ -87,8 +87,8 @@ func lockRegular(fd int) (name string, err error) {
 	return fmt.Sprintf("%d %d", stat.Dev, stat.Ino), err
 }
 
-// parse returns the places in text. It returns none if another file was copied, or if the text is
-// not complete.
+// parse returns the places in the text of a File. parse returns none if the file is a copy of another one, or if its
+// text is incomplete.
 func (f *File) parse(text string) (places []place) {
 	rest, ours := strings.CutPrefix(text, f.head)
 	lines, _, whole := strings.Cut(rest, fileEnd)
@@ -105,8 +105,8 @@ func (f *File) parse(text string) (places []place) {
 	return places
 }
 
-// write replaces the places; it drops the first ones above mostPlaces. A process killed during the
-// write leaves the old places or the new ones, because parse stops at the end marker.
+// write replaces the places in the file. If there are more than mostPlaces, write drops the first ones. A process
+// killed during the write leaves the old places or the new ones, because parse stops at the end marker.
 func (f *File) write(places []place) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,7 @@ func (f *File) write(places []place) error {
 	return syscall.Ftruncate(f.fd, int64(n))
 }
 
-// held reports whether this process has the lock.
+// held reports whether this process holds the file's lock.
 func (f *File) held() bool {
 	if f == nil {
 		return false
@@ -135,8 +135,8 @@ func (f *File) held() bool {
 	return f.fd >= 0
 }
 
-// Close releases the lock, as the end of the process does. Sluice never calls it, because only the
-// kernel knows when the last socket is closed. Tests use it to end a process.
+// Close releases the lock, as the end of the process does. Sluice never calls Close, because only the kernel knows when
+// the process's last socket is closed. Tests call Close to simulate the end of a process.
 func (f *File) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

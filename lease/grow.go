@@ -6,46 +6,45 @@ import (
 )
 
 const (
-	// Until settleTime after the start, a process takes a second block only where less than
-	// 1/settlePart of a shard is taken. A fleet that starts together shares that way.
+	// settleTime is a time after a process's start. Until then, the process takes a second block of slots only where less
+	// than 1/settlePart of a shard is taken. So processes that start together share the slots.
 	settleTime = 10 * time.Second
 	settlePart = 8
-	// Until reserveTime after the start, a process above the fair share leaves 1/reservePart of
-	// each shard to later ones.
+	// reserveTime is a time after a process's start. Until then, a process above the fair share leaves 1/reservePart of
+	// each shard to later processes.
 	reserveTime = time.Minute
 	reservePart = 20
-	// freshTime is the greatest age of an image on which a write is based. A look costs half a read
-	// unit, a refused write a whole write unit.
+	// freshTime is the greatest age of the image of a shard on which a write is based. In DynamoDB, a read costs half a
+	// unit, and a refused write a whole unit.
 	freshTime = 2 * time.Second
-	// firstLooks is the number of shards that are compared before the first join. huntLooks is the
-	// number of shards that a hunt reads before it gives up for a while. Each failed hunt halves
-	// it, down to one, and doubles the pause up to a heartbeat. A process with less than half of
-	// the fair share reads more, and more often.
+	// These bound a hunt, a process's search for free slots. firstLooks is the number of shards that a process compares
+	// before its first join. huntLooks is the number of shards that a hunt reads before it pauses. Each failed hunt halves
+	// the number, down to one, and doubles the pause, up to a heartbeat. A process with less than half of the fair share
+	// reads more shards, and more often.
 	firstLooks   = 2
 	huntLooks    = 8
 	huntHalvings = 3
 	huntPause    = 250 * time.Millisecond
-	// looksPerBeat is the least number of other shards that are read per heartbeat, at half a read
-	// unit each. It is the time within which a new process is noticed.
+	// looksPerBeat is the least number of shards of other processes that are read per heartbeat, at half a read unit each.
+	// It bounds the time within which a new process is noticed.
 	looksPerBeat = 3
-	// refusedPause is the time without growth after the cluster refused a connection for the number
-	// of connections.
+	// refusedPause is the time for which a process takes no slots after the cluster refused one connection too many.
 	refusedPause = 30 * time.Second
 )
 
-// hunt is a search for free slots.
+// hunt is a process's search for shards with free slots.
 type hunt struct {
 	looked []int         // shards read by this hunt
 	again  time.Duration // not before
 	failed int
 }
 
-// refuse stops growth for refusedPause: the cluster has no room for a connection.
+// refuse records that the cluster had no room for a connection. The process then takes no slots for refusedPause.
 func (l *ledger) refuse(now time.Duration) {
 	l.full = now + refusedPause + upTo(l.rng, refusedPause/3)
 }
 
-// need returns the number of wanted slots that are missing.
+// need returns the number of slots that waiting dials still lack.
 func (l *ledger) need(now time.Duration) int {
 	if l.leaving || l.demand == 0 {
 		return 0
@@ -53,7 +52,8 @@ func (l *ledger) need(now time.Duration) int {
 	return max(0, l.demand-max(0, l.spare(now)))
 }
 
-// grow looks for missing slots. Nothing grows while the lease is not renewed.
+// grow returns a call that looks for missing slots or takes them. While the lease is not renewed in time, grow returns
+// none.
 func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	need := l.need(now)
 	if phase := l.phase(now); need == 0 || phase == Degraded || phase == Draining || l.giving > 0 {
@@ -78,7 +78,7 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	if shard, ok := l.unseen(fair, now); ok {
 		return &call{kind: callLook, look: shard}, now
 	}
-	// No shard has a free slot: wait, and ask processes that may return some.
+	// No shard has a free slot. This process waits, and asks processes that may return some.
 	c := l.wait(fair, now)
 	l.hunt.looked = nil
 	l.hunt.failed++
@@ -90,8 +90,8 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	return c, l.hunt.again
 }
 
-// best returns the shard to take slots from and their number, 0 for none. Own shards come first,
-// because each other one costs a renewal per heartbeat.
+// best returns the shard to take slots from and the number of slots, 0 for none. Shards with a record of this process
+// come first, because each further record costs a renewal per heartbeat.
 func (l *ledger) best(need, fair int, now time.Duration) (shard, slots int) {
 	most := 0
 	for i, s := range l.sight {
@@ -135,7 +135,7 @@ func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	return max(0, min(n, s.free-kept))
 }
 
-// found ends the pause between hunts when a look finds usable slots.
+// found ends the pause between hunts when a read of a shard finds usable slots.
 func (l *ledger) found(shard int, now time.Duration) {
 	room := len(l.parts) < maxParts || l.partIn(shard) != nil
 	if need := l.need(now); room && need > 0 && l.permitted(l.sight[shard], need, l.fair(now), now) > 0 {
@@ -147,7 +147,7 @@ func (l *ledger) poor(now time.Duration) bool { return 2*l.held() < l.fair(now) 
 
 func (s *sight) fresh(now time.Duration) bool { return s != nil && now-s.at <= freshTime }
 
-// unseen returns a shard that this hunt has not read: own ones first, then any.
+// unseen returns a shard that this hunt has not read: first shards with a record of this process, then any.
 func (l *ledger) unseen(fair int, now time.Duration) (int, bool) {
 	for _, p := range l.parts {
 		if !slices.Contains(l.hunt.looked, p.shard) {
@@ -170,8 +170,8 @@ func (l *ledger) unseen(fair int, now time.Duration) (int, bool) {
 	return shard, true
 }
 
-// promising returns a shard that this hunt has not read. It prefers one with free slots, or with a
-// rich process, when last seen.
+// promising returns a shard that this hunt has not read. It prefers a shard that had free slots, or a process far above
+// the fair share, when last read.
 func (l *ledger) promising(fair int) int {
 	start, n := l.rng.IntN(l.settings.Shards), l.settings.Shards
 	any := -1
@@ -190,8 +190,8 @@ func (l *ledger) promising(fair int) int {
 	return any
 }
 
-// wait announces that this process waits below its fair share. It joins a shard without slots if no
-// process in its own shards can return any.
+// wait announces in a record that this process waits below its fair share. If no process in its shards can return a
+// slot, wait joins another shard without taking slots.
 func (l *ledger) wait(fair int, now time.Duration) *call {
 	if l.held() >= fair {
 		l.waiting = false
@@ -218,11 +218,12 @@ func (l *ledger) wait(fair int, now time.Duration) *call {
 	return nil
 }
 
-// looks returns the number of shards that this process reads per heartbeat. All living processes
-// together read each shard once in two heartbeats, so that a few find the slots of many dead ones.
-// The number of living processes is estimated from the process's own shards, which it sees with
-// each renewal. Elsewhere a dead process looks alive for a whole round. A process without a record
-// reads the least, because nobody counts it and thousands may be idle.
+// looks returns the number of shards that this process reads per heartbeat.
+//
+// All living processes together read each shard once in two heartbeats, so that few processes find the slots of many
+// dead ones. The number of living processes is estimated from the shards of this process, which it sees with each
+// renewal. In other shards a dead process looks alive until the shard is read again. A process without a record reads
+// the least, because nobody counts it and thousands may be idle.
 func (l *ledger) looks() int {
 	if len(l.parts) == 0 {
 		return looksPerBeat
@@ -237,8 +238,8 @@ func (l *ledger) looks() int {
 	return max(looksPerBeat, l.settings.Shards/(2*living))
 }
 
-// look reads the shards of others one by one: dead records may be where no process lives, and the
-// fair share needs a sample.
+// look reads the shards without a record of this process, one after another. Such a shard may hold records of dead
+// processes only, and the fair share is estimated from a sample of shards.
 func (l *ledger) look(now time.Duration) (*call, time.Duration) {
 	if l.leaving || now < l.lookAt {
 		return nil, l.lookAt

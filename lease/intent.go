@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// raceTries is how often an administrator's write is tried after another write was faster.
+// raceTries is how often an administrator's write is tried again after another process changed the item first.
 const raceTries = 20
 
 var (
@@ -18,15 +18,15 @@ var (
 	errRaced     = errors.New("lease: somebody else writes this item all the time: try again")
 )
 
-// An intent is a numbered change of the settings. It is written before the first shard follows it,
-// and each shard that follows it has its epoch. So any later process can finish a change that was
-// interrupted. Tables of versions without epochs have epoch 0 everywhere.
+// An intent is a numbered change of the settings. The intent is written before the first shard follows it, and each
+// shard that follows has the intent's epoch, its number. So any later process can finish a change that was interrupted.
+// In tables of versions without epochs, every epoch is 0.
 type intent struct {
 	Settings
 	epoch int64
 }
 
-// intent returns the newest intent, or the zero intent if there is none.
+// intent returns the newest intent in the table, or the zero intent if there is none.
 func (t *Table) intent(ctx context.Context) (intent, error) {
 	found, _, err := t.read(ctx, t.slots, t.address(itemSettings), true)
 	if err == nil {
@@ -37,11 +37,11 @@ func (t *Table) intent(ctx context.Context) (intent, error) {
 
 func (i item) intent() intent { return intent{i.settings(), i.number(attrEpoch)} }
 
-// declare replaces the intent old by one with other settings. It returns false when old is no
-// longer the newest one.
+// declare replaces the intent old in the table by one with other settings. declare returns false when old is no longer
+// the newest intent.
 func (t *Table) declare(ctx context.Context, old intent, want Settings) (intent, bool, error) {
 	next := intent{want, old.epoch + 1}
-	// An older version may have written settings without an epoch.
+	// The new epoch must exceed those of all shards, because an older version may have written settings without an epoch.
 	for shard := range want.Shards {
 		found, _, err := t.locate(ctx, shard, true)
 		if err != nil {
@@ -53,8 +53,8 @@ func (t *Table) declare(ctx context.Context, old intent, want Settings) (intent,
 	return next, done, err
 }
 
-// put replaces the intent old by next, in an item that does not expire. It returns false when old
-// is not in the table. That may be the effect of an earlier sending of the same call.
+// put replaces the intent old by next, in an item that does not expire. put returns false when old is not in the table.
+// An earlier sending of the same call may be the reason.
 func (t *Table) put(ctx context.Context, table string, old, next intent) (done bool, err error) {
 	u := update{}
 	fields := func(i intent) map[string]int64 {
@@ -85,8 +85,8 @@ func (t *Table) put(ctx context.Context, table string, old, next intent) (done b
 	return err == nil, nil
 }
 
-// follow applies an intent to the shards, and to the settings in the table of tickets. It stops
-// when the intent is no longer the newest one.
+// follow applies an intent to all shards, and to the settings in the table of tickets. follow returns errOvertaken when
+// the intent is no longer the newest one.
 func (t *Table) follow(ctx context.Context, now intent) (changed bool, err error) {
 	for shard := range now.Shards {
 		did, err := t.relimit(ctx, now, shard)
@@ -111,19 +111,17 @@ func (t *Table) newest(ctx context.Context, now intent) error {
 	return err
 }
 
-// followed reports whether a shard's item follows an intent.
+// followed reports whether a shard's item already has the limit and the epoch of an intent.
 func (i item) followed(now intent, shard int) bool {
 	return len(i) > 0 && i.number(attrLimit) == int64(now.shardLimit(shard)) && i.number(attrEpoch) == now.epoch
 }
 
-// relimit applies an intent to a shard, or creates the shard. It adds the difference of the limits
-// to the free slots. These may fall below 0; nothing is granted then until enough slots have come
-// back.
+// relimit applies an intent to a shard, or creates the shard. The difference between new and old limit is added to the
+// free slots. If these fall below 0, nothing is granted until enough slots have come back.
 //
-// Sidecars change free slots and records together, so the difference stays right meanwhile. It is
-// applied once only, because the write requires the limit and the epoch from which it was
-// calculated. The newest intent is read after the shard: a later change of the shard then makes the
-// write fail.
+// Sidecars change free slots and records together, so the difference stays right meanwhile. The difference is applied
+// once only, because the write requires the limit and the epoch from which it was calculated. The newest intent is read
+// after the shard, so that a later change of the shard makes the write fail.
 func (t *Table) relimit(ctx context.Context, now intent, shard int) (changed bool, err error) {
 	limit := int64(now.shardLimit(shard))
 	for range raceTries {
@@ -162,7 +160,8 @@ func (t *Table) relimit(ctx context.Context, now intent, shard int) (changed boo
 	return changed, errRaced
 }
 
-// followRate applies an intent to the settings in the table of tickets, if that is a table of its own.
+// followRate applies an intent to the settings in the table of tickets. followRate changes nothing if slots and tickets
+// share a table.
 func (t *Table) followRate(ctx context.Context, now intent) (changed bool, err error) {
 	for range raceTries {
 		found, _, err := t.read(ctx, t.rate, t.address(itemSettings), true)

@@ -10,38 +10,39 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// These are the formats of the items. DynamoDB accepts at most 1,000 write units per second for one
-// partition key.
+// These are the formats of a table's items. Format 2 exists because DynamoDB accepts at most 1,000 write units per
+// second for one partition key.
 const (
-	// formatOneKey has all items of a cluster under one partition key.
+	// formatOneKey is the format in which all items of a cluster have one partition key.
 	formatOneKey = 1
-	// Format, the newest one, has each shard's item under its own key. The settings and the time of
-	// the next ticket have the cluster's key in both formats.
+	// Format is the newest format, in which each shard's item has its own partition key. In both formats, the settings and
+	// the time of the next ticket have the cluster's key.
 	Format = 2
 )
 
-// address is an item's partition key and sort key.
+// address is the primary key of an item in DynamoDB: partition key and sort key.
 type address struct{ partition, item string }
 
 func (a address) key() map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{attrCluster: text(a.partition), attrItem: text(a.item)}
 }
 
-// address returns the address of an item of the cluster that belongs to no shard.
+// address returns the address of one of the cluster's items that belong to no shard: its settings, or the time of its
+// next ticket.
 func (t *Table) address(item string) address { return address{t.cluster, item} }
 
-// oneKey returns the address of a shard's item in format 1. A table of format 2 has a closed item
-// there.
+// oneKey returns the address of a shard's item in format 1. In a table of format 2, that address has a closed item,
+// which accepts no change.
 func (t *Table) oneKey(shard int) address { return t.address(shardItem(shard)) }
 
-// ownKey returns the address of a shard's item in format 2. A cluster's name contains no #.
+// ownKey returns the address of a shard's item in format 2. The character # cannot occur in a cluster's name.
 func (t *Table) ownKey(shard int) address {
 	return address{fmt.Sprintf("%s#%03d", t.cluster, shard), shardItem(shard)}
 }
 
 func shardItem(shard int) string { return fmt.Sprintf("S#%03d", shard) }
 
-// places holds where the shards are, as far as this process knows.
+// places holds, as far as this process knows, whether each shard's item is under its own key (format 2).
 type places struct {
 	own     atomic.Bool            // the settings are of format 2: all shards are under their own keys
 	moved   [maxShards]atomic.Bool // shards under their own keys while the settings are of format 1
@@ -50,8 +51,8 @@ type places struct {
 
 func (p *places) at(shard int) (own bool) { return p.own.Load() || p.moved[shard].Load() }
 
-// learn records the format of newly read settings. While it is format 1, learn tries with a read
-// whether this process may use the shards' own keys.
+// learn records the format of settings that were just read. While the format is 1, learn tests by a read whether IAM
+// lets this process use the shards' own keys.
 func (t *Table) learn(ctx context.Context, format int) {
 	own := format >= Format
 	if t.places.own.Swap(own) && !own { // after an init by an older version, or with another table
@@ -68,10 +69,11 @@ func (t *Table) learn(ctx context.Context, format int) {
 	}
 }
 
-// Follows implements Store.
+// Follows implements Store: it reports whether this process can use shards that were moved to their own keys.
 func (t *Table) Follows() bool { return t.places.follows.Load() }
 
-// locate returns a shard's item and its address. It moves a closed item first.
+// locate returns a shard's item and its address. If the item of format 1 is closed, locate first moves it to the
+// shard's own key.
 func (t *Table) locate(ctx context.Context, shard int, consistent bool) (item, address, error) {
 	if !t.places.at(shard) {
 		found, _, err := t.read(ctx, t.slots, t.oneKey(shard), consistent)
@@ -87,8 +89,8 @@ func (t *Table) locate(ctx context.Context, shard int, consistent bool) (item, a
 	return found, t.ownKey(shard), err
 }
 
-// peek returns a shard's item and changes nothing. It shows a closed item as it will be after its
-// move.
+// peek returns a shard's item and writes nothing. A closed item of format 1 that was not moved is shown as it will be
+// after its move.
 func (t *Table) peek(ctx context.Context, shard int) (found item, moved bool, err error) {
 	if !t.places.own.Load() {
 		found, _, err = t.read(ctx, t.slots, t.oneKey(shard), true)
@@ -103,14 +105,14 @@ func (t *Table) peek(ctx context.Context, shard int) (found item, moved bool, er
 	return own, true, err
 }
 
-// Look implements Store.
+// Look implements Store: it reads one shard.
 func (t *Table) Look(ctx context.Context, shard int) (Shard, error) {
 	found, _, err := t.locate(ctx, shard, false)
 	return found.shard(), err
 }
 
-// Change implements Store. A closed item accepts no change, so the same change goes to the item at
-// the new key, which has the same record.
+// Change implements Store: it makes one conditional write of a shard. A closed item of format 1 accepts no change, so
+// the same change goes to the item at the shard's own key, which has the same record.
 func (t *Table) Change(ctx context.Context, c Change) (Shard, bool, error) {
 	if !t.places.at(c.Shard) {
 		found, done, err := t.change(ctx, c, t.oneKey(c.Shard), true)
@@ -121,7 +123,7 @@ func (t *Table) Change(ctx context.Context, c Change) (Shard, bool, error) {
 			return Shard{}, false, err
 		}
 	}
-	// A process that has not read of format 2 must not create an item that expects to be moved.
+	// A process that has not read settings of format 2 must not create an item that a migration will create.
 	begins := t.places.own.Load()
 	found, done, err := t.change(ctx, c, t.ownKey(c.Shard), begins)
 	if err == nil && !begins && len(found) == 0 {
@@ -131,8 +133,7 @@ func (t *Table) Change(ctx context.Context, c Change) (Shard, bool, error) {
 	return found.shard(), done, err
 }
 
-// change makes a change of the item at an address. With begins, a new record creates a missing
-// item.
+// change makes a change of the item at an address. begins allows a new record to create a missing item.
 func (t *Table) change(ctx context.Context, c Change, at address, begins bool) (item, bool, error) {
 	u := update{table: t.slots, at: at}
 	u.require("attribute_not_exists(%s)", u.name(attrClosed))

@@ -14,15 +14,15 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// ErrClosed is returned by Admit once Run ends.
+// ErrClosed is returned by Lease.Admit after Lease.Run has begun to end.
 var ErrClosed = errors.New("lease: closed")
 
-// Clock returns a time that never goes back and that runs while the machine sleeps. Its zero is
+// Clock returns a time that never goes back and that advances while the machine sleeps. The origin of the time is
 // arbitrary.
 type Clock func() time.Duration
 
-// Lease is a sidecar's right, until a time, to a part of the cluster's connection count and rate.
-// It is safe for concurrent use, and grants nothing before Run is called.
+// Lease is a sidecar's right, until a time, to a part of the cluster's connection count and rate. Lease is safe for
+// concurrent use, and grants nothing before Run is called.
 type Lease struct {
 	cfg     Config
 	store   Store
@@ -47,7 +47,7 @@ type Lease struct {
 	testified bool // the file is locked and names the places of this process's records
 }
 
-// New returns a Lease on the table behind store. m may be nil.
+// New returns a Lease on the table that store accesses. m may be nil.
 func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logger) (*Lease, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -63,9 +63,9 @@ func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logge
 	}, nil
 }
 
-// Run renews the lease and gets slots and tickets for Admit, until ctx ends. It then returns every
-// slot that no permit covers, and waits up to leaveWait for the other permits. It returns a
-// *MismatchError at once when it cannot work with the table's settings. Run is called once.
+// Run renews the lease, and gets slots and tickets for Admit, until ctx ends. Run then returns every slot that no
+// permit covers, and waits up to leaveWait for the other permits. When Run cannot work with the table's settings, it
+// returns a *MismatchError at once. Run is called once.
 func (l *Lease) Run(ctx context.Context) error {
 	l.takeFile()
 	for ctx.Err() == nil {
@@ -84,7 +84,7 @@ func (l *Lease) Run(ctx context.Context) error {
 	return nil
 }
 
-// step makes one call, or returns the time until the next one.
+// step makes one call of the Store. If no call is due, step returns the time until the next one.
 func (l *Lease) step(ctx context.Context) (pause time.Duration, err error) {
 	l.mu.Lock()
 	now := l.clock()
@@ -99,7 +99,7 @@ func (l *Lease) step(ctx context.Context) (pause time.Duration, err error) {
 		return wake - now, nil
 	}
 	l.testify(c)
-	// The end of ctx does not cancel a renewal: the call's own limit is short.
+	// The end of ctx does not cancel a call of the Store, which may renew the lease and is short anyway.
 	a := l.call(context.WithoutCancel(ctx), c)
 	l.mu.Lock()
 	l.core.done(c, a, l.clock())
@@ -109,7 +109,7 @@ func (l *Lease) step(ctx context.Context) (pause time.Duration, err error) {
 	return 0, nil
 }
 
-// call makes one call of the table within Config.CallTimeout.
+// call makes one call of the Store within Config.CallTimeout.
 func (l *Lease) call(ctx context.Context, c *call) (a answer) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func (l *Lease) call(ctx context.Context, c *call) (a answer) {
 	return a
 }
 
-// outcome returns the label under which a call is counted.
+// outcome returns the metrics label for the error of a call of the Store.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -142,7 +142,7 @@ func outcome(err error) string {
 	return metrics.CallFailed
 }
 
-// sleep waits for the pause, or until Run is woken.
+// sleep waits for the pause, or until poke wakes Run, or until ctx ends.
 func (l *Lease) sleep(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -153,10 +153,11 @@ func (l *Lease) sleep(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// leaveWait bounds the return of slots at the end, including the wait for permits.
+// leaveWait bounds the return of slots at the end of Run, including the wait for permits that are in use.
 const leaveWait = 5 * time.Second
 
-// leave returns the held slots. Slots that are not returned in time are reaped by others.
+// leave returns this process's slots at the end of Run. Slots that are not returned within leaveWait are reaped by
+// other processes later.
 func (l *Lease) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
 	defer cancel()
@@ -180,7 +181,7 @@ func (l *Lease) leave() {
 	}
 }
 
-// close makes all waiting Admits fail.
+// close makes all waiting Admits fail with ErrClosed.
 func (l *Lease) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -189,13 +190,13 @@ func (l *Lease) close() {
 	l.mu.Unlock()
 }
 
-// wakeLocked makes all waiting Admits try again. l.mu is held.
+// wakeLocked makes all waiting Admits try again. The caller holds l.mu.
 func (l *Lease) wakeLocked() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// poke makes Run ask for the next call.
+// poke wakes Run, so that it looks for the next call of the Store.
 func (l *Lease) poke() {
 	select {
 	case l.kick <- struct{}{}:
@@ -203,8 +204,8 @@ func (l *Lease) poke() {
 	}
 }
 
-// note logs changes of the phase and problems that an operator must solve. A problem that will
-// close every backend is logged as soon as it is known.
+// note logs changes of the lease's phase, and problems that an operator must solve. A problem that will close every
+// backend is logged as soon as it is known.
 func (l *Lease) note() {
 	l.mu.Lock()
 	now := l.clock()
@@ -273,12 +274,11 @@ func (l *Lease) logSettings(s State, now Settings, changed, differ bool) {
 	}
 }
 
-// warnEvery is the interval at which a lasting problem is logged again. A problem with another
-// cause is logged at once, but at most once a heartbeat. A problem that will close every backend is
-// logged at once in any case.
+// warnEvery is the interval at which a lasting problem is logged again. A problem with another cause is logged earlier,
+// but at most once a heartbeat. A problem that will close every backend is always logged at once.
 const warnEvery = 10 * time.Minute
 
-// warnLocked reports whether a lasting problem should be logged now.
+// warnLocked reports whether the state's problem lasts and should be logged now. The caller holds l.mu.
 func (l *Lease) warnLocked(s State, now time.Duration) bool {
 	if s.Reason != nil || s.Problem == nil || !s.Problem.lasting() {
 		return false
@@ -292,7 +292,7 @@ func (l *Lease) warnLocked(s State, now time.Duration) bool {
 	return true
 }
 
-// trouble returns the problem as attributes of a log line.
+// trouble returns the state's problem, if any, as attributes of a log line.
 func trouble(s State) []any {
 	if s.Problem == nil {
 		return nil
@@ -300,8 +300,8 @@ func trouble(s State) []any {
 	return []any{slog.Any("problem", s.Problem)}
 }
 
-// reason returns why nothing is granted as attributes of a log line, unless the problem says the
-// same.
+// reason returns, as attributes of a log line, the reason that nothing is granted. reason returns none if the state's
+// problem is the reason.
 func reason(s State) []any {
 	if p, ok := s.Reason.(*Problem); ok && p == s.Problem {
 		return nil
@@ -309,18 +309,17 @@ func reason(s State) []any {
 	return []any{slog.Any("error", s.Reason)}
 }
 
-// State returns a snapshot for the owner of the backends, which reads it every StateEvery.
+// State returns a snapshot of the lease. The owner of the backends reads State at least every StateEvery.
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.core.state(l.clock())
 }
 
-// Paced reports whether Admit waits for the cluster's rate. If not, the caller must limit its
-// dials.
+// Paced reports whether Admit limits the rate of dials to the cluster's rate. If not, the caller must limit its dials.
 func (l *Lease) Paced() bool { return l.cfg.Rate }
 
-// Refused records that the cluster refused a connection for the number or the rate of connections.
+// Refused records that the cluster refused a connection, for the number of connections (Count) or their rate (Rate).
 func (l *Lease) Refused(q Quota) {
 	l.mu.Lock()
 	now := l.clock()

@@ -7,16 +7,15 @@ import (
 )
 
 const (
-	// block is the number of slots that are taken at once, and that a process does not return when
-	// idle.
+	// block is the largest number of slots that a process takes with one write. An idle process retains one block.
 	block = 5
-	// maxParts bounds the shards in which a process holds slots.
+	// maxParts is the greatest number of shards in which one process may hold slots.
 	maxParts = 8
 )
 
-// ledger is a process's part in the cluster's connection count: its slots in each shard, and its
-// next write. It does no I/O and starts no goroutine. Its times are on a monotonic clock that runs
-// while the machine sleeps. The Lease's mutex guards it.
+// ledger is a process's part in the cluster's connection count: its slots in each shard, and its next write. The ledger
+// does no I/O and starts no goroutine. Its times are on a monotonic clock that advances while the machine sleeps. The
+// Lease's mutex guards the ledger.
 type ledger struct {
 	cfg      Config
 	rng      *rand.Rand
@@ -29,13 +28,13 @@ type ledger struct {
 	joins int
 	seq   uint64
 	sight []*sight // by shard; nil for a shard that was not read yet
-	// heard is the time of the table's last answer. sightless is the time of the last answer behind
-	// a long silence, in which living and dead could not be distinguished.
+	// heard is the time of the table's last answer. sightless is the time of the last answer that followed a long silence
+	// of the table. During the silence, dead processes could not be distinguished from living ones.
 	heard, sightless time.Duration
 
 	used   int // permits in use
 	demand int // permits that callers wait for
-	// giving slots of the shard giveTo are promised to processes that wait there.
+	// giving is the number of slots of shard giveTo that will be returned, for processes that wait in that shard.
 	giving, giveTo int
 	giveAt         time.Duration // not before
 	waiting        bool          // below the fair share without a free slot
@@ -47,7 +46,7 @@ type ledger struct {
 	graveAt time.Duration // not before
 
 	hunt hunt
-	// Until levelUntil no process takes more than the fair share; see raised.
+	// levelUntil is the time until which no process takes more than the fair share, after a raised limit.
 	levelUntil time.Duration
 	full       time.Duration // no growth before: the cluster had no room
 	lookAt     time.Duration // time of the next look at a shard of others
@@ -59,7 +58,7 @@ type ledger struct {
 	stats ledgerCounts
 }
 
-// ledgerCounts are counters.
+// ledgerCounts holds counters of a ledger for metrics.
 type ledgerCounts struct {
 	Granted, Returned      uint64 // slots
 	Refused                uint64 // changes whose condition was not met
@@ -76,7 +75,7 @@ func newLedger(cfg Config, process string, rng *rand.Rand) *ledger {
 	return &ledger{cfg: cfg, rng: rng, process: process}
 }
 
-// start is called once, with the first settings.
+// start initialises the ledger with the first settings that were read. start is called once.
 func (l *ledger) start(s Settings, now time.Duration) {
 	l.settings, l.began, l.heard, l.sightless = s, now, now, now
 	l.sight = make([]*sight, s.Shards)
@@ -84,7 +83,7 @@ func (l *ledger) start(s Settings, now time.Duration) {
 	l.lookAt = now + l.jittered(l.cfg.Heartbeat)
 }
 
-// adopt replaces the settings.
+// adopt replaces the settings after sluice lease init changed them.
 func (l *ledger) adopt(s Settings, now time.Duration) {
 	if s.Limit > l.settings.Limit {
 		l.hunt = hunt{}
@@ -93,11 +92,11 @@ func (l *ledger) adopt(s Settings, now time.Duration) {
 	l.settings = s
 }
 
-// raised starts a time in which no process takes more than the fair share. The limit of the cluster
-// or of a shard has risen, and within that time all processes have read of it.
+// raised starts a time in which no process takes more than the fair share, after the limit of the cluster or of a shard
+// has risen. Within that time all processes have read the new limit.
 func (l *ledger) raised(now time.Duration) { l.levelUntil = now + 2*l.cfg.Heartbeat }
 
-// next returns the call to make now, or the time to ask again.
+// next returns the call of the Store to make now, or the time to ask again.
 func (l *ledger) next(now time.Duration) (*call, time.Duration) {
 	l.expire(now)
 	if now < l.pause {
@@ -116,10 +115,10 @@ func (l *ledger) next(now time.Duration) (*call, time.Duration) {
 	return nil, max(wake, now+time.Millisecond)
 }
 
-// never is later than any wake that matters.
+// never is a time later than any time at which something happens.
 const never = time.Duration(1<<63 - 1)
 
-// done handles the answer of a call.
+// done handles the answer of a call that next returned.
 func (l *ledger) done(c *call, a answer, now time.Duration) {
 	if a.err != nil {
 		l.stats.Fails++
@@ -152,11 +151,11 @@ func (l *ledger) done(c *call, a answer, now time.Duration) {
 
 func (l *ledger) jittered(d time.Duration) time.Duration { return jittered(l.rng, d) }
 
-// jittered returns d, longer or shorter by up to a tenth.
+// jittered returns d, made longer or shorter at random by up to a tenth.
 func jittered(rng *rand.Rand, d time.Duration) time.Duration { return d - d/10 + upTo(rng, d/5) }
 
-// backoff returns a random pause whose bound doubles with each failure, from 100 ms to the smaller
-// of 5 s and most.
+// backoff returns a random pause after failures. The pause's bound starts at 100 ms and doubles with each failure, up
+// to the smaller of 5 s and most.
 func backoff(rng *rand.Rand, failures int, most time.Duration) time.Duration {
 	most = min(most, 5*time.Second)
 	pause := most

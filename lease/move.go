@@ -9,38 +9,38 @@ import (
 	"strings"
 )
 
-// These are the attributes of a closed item of format 1, which one write closes for good. Its free
-// slots and its limit move to other names. attrFree becomes a text, with which older versions
-// cannot calculate, and attrLimit becomes a limit that no shard has. Records are renamed with
-// asidePrefix before the item is copied. So their owners of older versions find them gone and renew
-// nothing there, and nobody can write to the item.
+// attrClosed, attrWasLimit and attrWasFree are attributes of a closed item: an item of format 1 that one write closed
+// for good. The free slots and the limit move to the last two names. attrFree becomes a text, with which older versions
+// cannot calculate, and attrLimit becomes a limit that no shard has. Records are renamed with asidePrefix before the
+// item is copied. So owners of older versions find their records gone and renew nothing, and nobody can write to the
+// item.
 const (
 	attrClosed, attrWasLimit, attrWasFree = "moved", "wlim", "wfree"
 
 	asidePrefix = "x"
 	closedFree  = "moved to a key of its own, in format 2"
 	closedLimit = -1
-	// tombstone is a fake owner record, which is never reaped. An older version takes an item
-	// without owners for a missing one, and would try to create it without a pause.
+	// tombstone is the name of a fake owner in a closed item, and tombstoneText its record, which is never reaped. An
+	// older version takes an item without owners for a missing one. It would try to create the item again without a pause.
 	tombstone     = "moved-to-format-2"
 	tombstoneText = "0|0|0|315360000000|"
 
-	// follower is part of the owner names of processes that follow a moved shard.
+	// follower is a part of owner names. It shows that the owner can use shards that moved to their own keys.
 	follower = "~"
-	// movedAtOnce and asideAtOnce bound the records of one write: an expression has at most 4 KB
-	// and 300 operators.
+	// movedAtOnce bounds the attributes that one write copies, and asideAtOnce the records that one write renames. An
+	// expression of DynamoDB has at most 4 KB and 300 operators.
 	movedAtOnce = 100
 	asideAtOnce = 50
 )
 
 var errNotMoved = errors.New("a shard's item is gone: sluice lease init makes it")
 
-// closed reports whether an item was closed. whole reports whether an item under a shard's own key
-// is complete.
+// closed reports whether a migration closed this item of format 1. whole reports whether an item under a shard's own
+// key is complete.
 func (i item) closed() bool { return i.number(attrClosed) != 0 }
 func (i item) whole() bool  { return i[attrFree] != nil }
 
-// asMoved returns the content of a closed item as it is under its own key.
+// asMoved returns the content that a closed item of format 1 will have under the shard's own key.
 func (i item) asMoved() item {
 	moved := item{attrLimit: i[attrWasLimit], attrFree: i[attrWasFree]}
 	for name, value := range i {
@@ -55,8 +55,8 @@ func (i item) asMoved() item {
 	return moved
 }
 
-// strays returns the owners that do not follow a moved shard. They run an older version, or may not
-// use the shards' own keys.
+// strays returns the owners that cannot use a shard moved to its own key. Such owners run an older version, or IAM
+// forbids them these keys.
 func (i item) strays() (owners []string) {
 	for owner := range i.shard().Owners {
 		if owner != tombstone && !strings.Contains(owner, follower) {
@@ -67,8 +67,8 @@ func (i item) strays() (owners []string) {
 	return owners
 }
 
-// closeShard closes a shard's item of format 1, so that no process takes or returns slots there. It
-// creates a missing item as a closed one, so that older versions do not create it.
+// closeShard closes a shard's item of format 1, so that no process takes or returns slots there. If the item is
+// missing, closeShard creates a closed one, so that older versions do not create an open one.
 func (t *Table) closeShard(ctx context.Context, shard int) error {
 	u := update{table: t.slots, at: t.oneKey(shard), forever: true}
 	u.require("attribute_not_exists(%s)", u.name(attrClosed))
@@ -83,8 +83,8 @@ func (t *Table) closeShard(ctx context.Context, shard int) error {
 	return err
 }
 
-// move copies a closed item to its own key, unless another process has done so. Any process that
-// meets a closed item moves it, because the one that closed it may have ended.
+// move copies a closed item of format 1 to the shard's own key, unless another process has done so. Any process that
+// reads a closed item moves it, because the process that closed it may have ended.
 func (t *Table) move(ctx context.Context, shard int) error {
 	own, _, err := t.read(ctx, t.slots, t.ownKey(shard), true)
 	if err != nil {
@@ -99,8 +99,8 @@ func (t *Table) move(ctx context.Context, shard int) error {
 	return nil
 }
 
-// carry renames the records of a closed item and then copies it. Owners of older versions may renew
-// records in between.
+// carry renames all records of a closed item and then copies the item. carry repeats the renaming when owners of older
+// versions renew records in between.
 func (t *Table) carry(ctx context.Context, shard int) error {
 	for tries := 0; tries < raceTries; {
 		found, _, err := t.read(ctx, t.slots, t.oneKey(shard), true)
@@ -130,8 +130,8 @@ func (t *Table) carry(ctx context.Context, shard int) error {
 	return errRaced
 }
 
-// copy creates an item under a shard's own key. It writes the free slots last: without them the
-// item does not exist for others. Several processes may copy at once, since all write the same.
+// copy creates an item under a shard's own key. Several processes may copy the same item at once, since all write the
+// same. copy writes the free slots last, because an item without free slots counts as missing.
 func (t *Table) copy(ctx context.Context, shard int, what item) error {
 	free := what[attrFree]
 	delete(what, attrFree)
@@ -154,9 +154,9 @@ func (t *Table) copy(ctx context.Context, shard int, what item) error {
 	}
 }
 
-// begin prepares a cluster without settings. It closes the items of format 1 first, so that no
-// older version creates a second ledger. If there is a ledger of format 1 whose settings are gone,
-// begin returns that format.
+// begin prepares the items for a cluster without settings, and returns the format to use. begin closes the items of
+// format 1 first, so that no older version creates a second ledger. If shards of format 1 are in use and only their
+// settings are gone, begin returns format 1.
 func (t *Table) begin(ctx context.Context, shards int) (format int, err error) {
 	for shard := range shards {
 		found, _, err := t.read(ctx, t.slots, t.oneKey(shard), true)
@@ -172,7 +172,7 @@ func (t *Table) begin(ctx context.Context, shards int) (format int, err error) {
 	return Format, nil
 }
 
-// A StraysError names the owners that would lose their records by a migration.
+// A StraysError names the owners that would lose their records by a migration to format 2.
 type StraysError struct {
 	Owners []string // as Status shows them
 	Moved  int      // shards that were moved already
@@ -189,14 +189,13 @@ func (e *StraysError) Error() string {
 		len(e.Owners), which, e.Moved)
 }
 
-// strayNames is how many owners an error names.
+// strayNames is the greatest number of owners that the text of a StraysError names.
 const strayNames = 20
 
-// Migrate brings a table of format 1 to format 2 while sidecars run. It closes and moves one shard
-// after the other, and changes the settings at the end. Sidecars follow each shard and close
-// nothing. Migrate fails before the first change while there are owners that cannot follow. It may
-// be interrupted, repeated, or run twice at once: a partly migrated table is usable. It returns its
-// result in words.
+// Migrate brings a table of format 1 to format 2 while sidecars run, and returns its result in words. Migrate closes
+// and moves one shard after the other, and changes the settings at the end. Sidecars follow each shard and close no
+// backends. While some owners cannot follow, Migrate fails before its first change. Migrate may be interrupted,
+// repeated, or run twice at once, because a partly migrated table is usable.
 func (t *Table) Migrate(ctx context.Context) (did string, err error) {
 	patient, err := t.admin(ctx)
 	if err != nil {
@@ -256,7 +255,7 @@ func (t *Table) migrate(ctx context.Context, heed bool) (did string, err error) 
 	return fmt.Sprintf("%d shards have keys of their own now: the table is of format 2", now.Shards), nil
 }
 
-// strays returns a *StraysError if an owner in a shard that was not moved yet cannot follow.
+// strays returns a *StraysError if a shard that was not moved yet has an owner that cannot follow the move.
 func (t *Table) strays(ctx context.Context, shards int) error {
 	e := StraysError{}
 	for shard := range shards {
@@ -276,7 +275,8 @@ func (t *Table) strays(ctx context.Context, shards int) error {
 	return &e
 }
 
-// newestKnown returns the newest intent. An intent of a later version is an error.
+// newestKnown returns the newest intent (settings and epoch) in the table. An intent of a later version's format is an
+// error.
 func (t *Table) newestKnown(ctx context.Context) (intent, error) {
 	now, err := t.intent(ctx)
 	if err == nil && now.Format > Format {

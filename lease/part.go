@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// This file has the records of this process in the shards. Each change is sent until its outcome is
-// known, and each record is renewed when it is due.
+// This file has the records of this process in the shards of the ledger. Each change of a record is sent until its
+// outcome is known, and each record is renewed when it is due.
 
-// part is a record of this process in one shard.
+// part is a record of this process in one shard of the ledger.
 type part struct {
 	shard   int
 	owner   string
@@ -20,13 +20,12 @@ type part struct {
 	tried   time.Duration
 
 	pending *attempt
-	// doubt is a refused change of which an earlier sending may still arrive. The next renewal
-	// makes that impossible.
+	// doubt is a change that the table refused although an earlier sending of it may still arrive. The next renewal of the
+	// record makes that impossible.
 	doubt *attempt
 }
 
-// attempt is a change with an unknown outcome. It is sent again, unchanged, until the outcome is
-// known.
+// attempt is a change of a record whose outcome is unknown. The same change is sent again until its outcome is known.
 type attempt struct {
 	change Change
 	rec    Record
@@ -41,8 +40,8 @@ func (p *part) held() int {
 	return p.rec.Slots
 }
 
-// renew sends unresolved changes again, and renews due records. The record that was tried longest
-// ago comes first, so that one shard in trouble does not delay the others.
+// renew returns a call that sends an unresolved change again, or that renews a due record. The record that was tried
+// longest ago comes first, so that one shard in trouble does not delay the others.
 func (l *ledger) renew(now time.Duration) (*call, time.Duration) {
 	var best *part
 	wake := never
@@ -65,8 +64,8 @@ func (l *ledger) renew(now time.Duration) (*call, time.Duration) {
 	return l.change(best, now, 0), now
 }
 
-// superfluous reports whether a part without slots can be removed. The home moves to a part with
-// slots.
+// superfluous reports whether the record of a part without slots can be removed. The home, the part that counts the
+// process, is never superfluous. So superfluous first makes a part with slots the home, if there is one.
 func (l *ledger) superfluous(p *part) bool {
 	if p == l.parts[0] {
 		for i, q := range l.parts {
@@ -79,7 +78,7 @@ func (l *ledger) superfluous(p *part) bool {
 	return p != l.parts[0] && !l.waiting && p.doubt == nil
 }
 
-// change begins a change of a part: it takes slots, or returns some when take is below 0.
+// change begins a change of a part's record: it takes slots, or returns some when take is below 0.
 func (l *ledger) change(p *part, now time.Duration, take int) *call {
 	l.seq++
 	rec := Record{Seq: l.seq, Slots: p.rec.Slots + take, Total: l.held() + take, ReapAfter: l.cfg.ReapAfter,
@@ -89,7 +88,7 @@ func (l *ledger) change(p *part, now time.Duration, take int) *call {
 	return l.send(p, now)
 }
 
-// leaveCall returns all slots of a part and removes its record.
+// leaveCall returns a call that gives back all slots of a part and removes its record.
 func (l *ledger) leaveCall(p *part, now time.Duration) *call {
 	p.pending = &attempt{sent: now,
 		change: Change{Shard: p.shard, Owner: p.owner, Old: p.text, Take: -p.rec.Slots}}
@@ -102,8 +101,8 @@ func (l *ledger) send(p *part, now time.Duration) *call {
 	return &call{kind: callChange, part: p, change: p.pending.change}
 }
 
-// settle decides the outcome of a part's pending change by the record in the table. It is the new
-// one, the old one, or no longer ours.
+// settle decides the outcome of a part's pending change by the record that the table has now. The record is the new
+// one, the old one, or gone because another process reaped it.
 func (l *ledger) settle(p *part, a answer, now time.Duration) {
 	at := p.pending
 	p.pending = nil
@@ -148,7 +147,8 @@ func (l *ledger) applied(p *part, at *attempt, now time.Duration) {
 	l.idle.note(l.spare(now))
 }
 
-// drop removes a part. The next part becomes the home.
+// drop removes a part from this process's list. If the part was the home, which counts the process, the next part
+// becomes the home.
 func (l *ledger) drop(p *part) {
 	l.parts = slices.DeleteFunc(l.parts, func(q *part) bool { return q == p })
 	if l.giveTo == p.shard {
@@ -156,7 +156,7 @@ func (l *ledger) drop(p *part) {
 	}
 }
 
-// leave returns, at the end, all slots that no permit covers.
+// leave returns, when Run ends, calls that give back all slots that no permit covers.
 func (l *ledger) leave(now time.Duration) (*call, time.Duration) {
 	if !l.leaving {
 		return nil, never
@@ -172,7 +172,7 @@ func (l *ledger) leave(now time.Duration) (*call, time.Duration) {
 	return nil, never
 }
 
-// partIn returns the part in a shard, or nil.
+// partIn returns this process's part in a shard, or nil if it has no record there.
 func (l *ledger) partIn(shard int) *part {
 	for _, p := range l.parts {
 		if p.shard == shard {
@@ -182,12 +182,12 @@ func (l *ledger) partIn(shard int) *part {
 	return nil
 }
 
-// owns reports whether a record is one of this process's parts.
+// owns reports whether an owner name belongs to one of this process's parts.
 func (l *ledger) owns(owner string) bool {
 	return slices.ContainsFunc(l.parts, func(p *part) bool { return p.owner == owner })
 }
 
-// join creates a part in a shard with the given number of slots.
+// join begins a new record of this process in a shard, with the given number of slots.
 func (l *ledger) join(shard, slots int, now time.Duration) *call {
 	l.joins++
 	p := &part{shard: shard, owner: fmt.Sprintf("%s.%d", l.process, l.joins)}

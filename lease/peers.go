@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// sight is the last image of a shard.
+// sight is the newest image of a shard that this process has read.
 type sight struct {
 	at          time.Duration
 	limit, free int
@@ -15,24 +15,24 @@ type sight struct {
 	reapAt      time.Duration    // when the first record of others may be taken
 }
 
-// peer is a record, the time since when it was seen unchanged, and the time when its owner was
-// first seen.
+// peer is an owner's record in a shard. since is the time since when the record was seen unchanged, and first the time
+// when its owner was first seen.
 type peer struct {
 	text         string
 	rec          Record
 	since, first time.Duration
 }
 
-// lasting reports whether a record's process is older than a heartbeat. The record says so, or, if
-// an older version wrote it, was seen to change over a heartbeat.
+// lasting reports whether a record's process is older than a heartbeat. A record of this version says so. A record of
+// an older version must have changed over a heartbeat.
 func (l *ledger) lasting(p *peer) bool { return p.rec.Lasting || p.since-p.first >= l.cfg.Heartbeat }
 
-// reapAt returns the time when the slots of an unchanged record may be taken. It allows for clocks
-// that differ by one part in a thousand.
+// reapAt returns the time when other processes may take the slots of an unchanged record. reapAt allows for clocks that
+// differ by one part in a thousand.
 func (p *peer) reapAt() time.Duration { return p.since + p.rec.ReapAfter + p.rec.ReapAfter/1000 + 1 }
 
-// see records an image of a shard. An image may be older than the one before; a record that seems
-// changed then only starts to age again.
+// see records an image of a shard. The image may be older than the previous one. A record that then seems changed only
+// starts to age again.
 func (l *ledger) see(shard int, image Shard, now time.Duration) {
 	if image.Limit == 0 && len(image.Owners) == 0 { // no item: the first join creates it
 		image.Limit = l.settings.shardLimit(shard)
@@ -83,20 +83,20 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 	l.sight[shard] = s
 }
 
-// quietBeats is the number of heartbeats for which an unchanged record counts as alive. Its owner
-// writes once a heartbeat, and sends a failed write again within seconds.
+// quietBeats is the number of heartbeats for which the owner of an unchanged record counts as alive. An owner writes
+// once a heartbeat, and sends a failed write again within seconds.
 const quietBeats = 2
 
-// lives reports whether a record was new or had changed within the last heartbeats, as of the
-// shard's image. A dead owner has no share and no claim, though its slots are its own until they
-// are reaped. Silence does not count while this process itself could not reach the table.
+// lives reports whether a record was new or had changed within the last quietBeats heartbeats before the shard was
+// read. A dead owner has no fair share and no claim to slots, but retains its slots until they are reaped. Silence does
+// not count while this process itself could not reach the table.
 func (l *ledger) lives(s *sight, p *peer) bool {
 	return s.at-max(p.since, l.sightless) <= quietBeats*l.cfg.Heartbeat
 }
 
-// owed returns the slots that living, waiting processes in a shard lack. Lasting ones have a claim
-// to the share due, new ones to one block. New ones may crash again, and their slots would be
-// blocked until they are reaped.
+// owed returns the slots that living, waiting processes in a shard lack. lasting is for processes older than a
+// heartbeat, which have a claim to the share due. new is for younger processes, which have a claim to one block. Young
+// processes may crash again, and their slots would be blocked until they are reaped.
 func (l *ledger) owed(s *sight, due int) (lasting, new int) {
 	for owner, p := range s.peers {
 		switch {
@@ -110,8 +110,8 @@ func (l *ledger) owed(s *sight, due int) (lasting, new int) {
 	return lasting, new
 }
 
-// rich reports whether another living process in a shard has at least a quarter more than the fair
-// share. One that is just above it would return too little to wait for.
+// rich reports whether another living process in a shard has at least a quarter more than the fair share. A process
+// just above the fair share would return too few slots to wait for.
 func (l *ledger) rich(s *sight, fair int) bool {
 	if s == nil {
 		return false
@@ -124,7 +124,7 @@ func (l *ledger) rich(s *sight, fair int) bool {
 	return false
 }
 
-// givers returns how many other living processes in a shard are above the fair share.
+// givers returns the number of other living processes in a shard that have more than the fair share.
 func (l *ledger) givers(s *sight, fair int) int {
 	n := 0
 	for owner, p := range s.peers {
@@ -135,18 +135,18 @@ func (l *ledger) givers(s *sight, fair int) int {
 	return n
 }
 
-// sightBeats is the number of heartbeats for which an image counts for the fair share.
+// sightBeats is the number of heartbeats for which the image of a shard counts in the estimate of the fair share.
 const sightBeats = 10
 
-// fair returns the share of each process: the limit divided by the number of living processes.
-// Their number is estimated from the homes in recent images.
+// fair returns the fair share of each process: the limit divided by the number of living processes. The number of
+// processes is estimated from the home records in recent images of shards.
 func (l *ledger) fair(now time.Duration) int {
 	return l.share(now, func(s *sight) int { return s.homes })
 }
 
-// due returns the share above which this process returns slots to lasting ones: the fair share
-// among lasting processes. A pod that crashes again and again is a new process each time, and its
-// last few records still look alive.
+// due returns the number of slots above which this process returns slots to others: the fair share among processes
+// older than a heartbeat. A pod that crashes again and again is a new process each time, and its last few records still
+// look alive.
 func (l *ledger) due(now time.Duration) int {
 	return l.share(now, func(s *sight) int {
 		if now-s.at > l.cfg.Heartbeat { // processes that were new then have lasted since, or ended
@@ -171,12 +171,12 @@ func (l *ledger) share(now time.Duration, count func(*sight) int) int {
 	return max(1, l.settings.Limit/(1+others))
 }
 
-// closePart (1/4) of its slots is the most that a process returns within a heartbeat while the
-// limit is lowered.
+// closePart is a divisor: while the limit is lowered, a process returns at most 1/closePart of its slots within a
+// heartbeat.
 const closePart = 4
 
-// asked decides, after a renewal, whether slots must be returned. They must if a waiting process in
-// the shard has a claim, or if a lowered limit made the free slots negative.
+// asked decides, after a renewal of a part, whether slots of its shard must be returned. Slots are returned when a
+// waiting process in the shard has a claim, or when a lowered limit made the free slots negative.
 func (l *ledger) asked(p *part, now time.Duration) {
 	s := l.sight[p.shard]
 	fair, due := l.fair(now), l.due(now)
@@ -198,9 +198,9 @@ func (l *ledger) asked(p *part, now time.Duration) {
 	}
 }
 
-// portion returns this process's part of a shard's negative free slots, where no process is above
-// the fair share. It is proportional to its slots in the shard. Other shards then have free slots
-// for it.
+// portion returns how many of a shard's missing slots this process returns when a lowered limit made the free slots
+// negative. portion is 0 if some other process is above the fair share. Otherwise it is proportional to this process's
+// slots in the shard. Other shards then have free slots for this process.
 func (l *ledger) portion(s *sight, p *part, over, fair int) int {
 	if l.givers(s, fair) > 0 {
 		return 0
@@ -209,13 +209,13 @@ func (l *ledger) portion(s *sight, p *part, over, fair int) int {
 	return (over*p.held() + all - 1) / all
 }
 
-// part returns this process's part of the claims in a shard, if all processes above a share return
-// theirs.
+// part returns the number of slots that this process returns for the claims in a shard. All processes above the given
+// share return equal parts.
 func (l *ledger) part(s *sight, owed, share int) int {
 	return min(max(block, owed/(1+l.givers(s, share))), l.held()-share, owed)
 }
 
-// give returns promised slots that no permit covers.
+// give returns a call that gives back promised slots, as far as no permit covers them.
 func (l *ledger) give(now time.Duration) (*call, time.Duration) {
 	free := l.held() - l.used
 	if l.giving == 0 || free <= 0 || l.leaving {
@@ -240,7 +240,7 @@ type idle struct {
 
 func (i *idle) note(spare int) { i.least = min(i.least, spare) }
 
-// shrink returns slots that were unused for IdleRelease; the last block stays.
+// shrink returns slots that were unused for IdleRelease. The last block of slots stays with the process.
 func (l *ledger) shrink(now time.Duration) (*call, time.Duration) {
 	l.idle.note(l.spare(now))
 	end := l.idle.since + l.cfg.IdleRelease
@@ -252,12 +252,12 @@ func (l *ledger) shrink(now time.Duration) (*call, time.Duration) {
 	if n <= 0 || l.phase(now) != OK || l.leaving {
 		return nil, now + l.cfg.IdleRelease
 	}
-	// Take them from the part with the fewest slots, which may become superfluous.
+	// The part with the fewest slots gives them back, because its record may become superfluous.
 	p := slices.MinFunc(l.parts, func(a, b *part) int { return cmpSlots(a, b) })
 	return l.change(p, now, -min(n, p.rec.Slots)), now
 }
 
-// cmpSlots orders parts by their slots; those without slots come last.
+// cmpSlots orders parts by their number of slots. Parts without slots come last.
 func cmpSlots(a, b *part) int {
 	size := func(p *part) int {
 		if p.rec.Slots == 0 {
@@ -268,8 +268,8 @@ func cmpSlots(a, b *part) int {
 	return size(a) - size(b)
 }
 
-// reap takes the slots of a record that has not changed for its ReapAfter. Its owner has closed all
-// backends by then, because its own clock started earlier.
+// reap takes the slots of a record that has not changed for its ReapAfter. The record's owner has closed all backends
+// by then, because its own clock started earlier.
 func (l *ledger) reap(now time.Duration) (*call, time.Duration) {
 	if l.leaving {
 		return nil, never

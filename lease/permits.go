@@ -2,11 +2,10 @@ package lease
 
 import "time"
 
-// This file has the permits of this process: their number while its lease is renewed, and while it
+// This file has the number of permits that this process may use, with a lease that is renewed in time and with one that
 // is not.
 
-// held returns the number of slots that this process certainly has, whatever the outcome of pending
-// changes.
+// held returns the number of slots that this process certainly has, whatever the outcome of its pending changes.
 func (l *ledger) held() int {
 	held := 0
 	for _, p := range l.parts {
@@ -15,7 +14,8 @@ func (l *ledger) held() int {
 	return held
 }
 
-// age returns the time since the oldest renewal among the records with slots.
+// age returns the time since the oldest renewal among this process's records with slots. any is false if no record has
+// slots.
 func (l *ledger) age(now time.Duration) (age time.Duration, any bool) {
 	for _, p := range l.parts {
 		if p.rec.Slots > 0 {
@@ -26,8 +26,8 @@ func (l *ledger) age(now time.Duration) (age time.Duration, any bool) {
 	return age, any
 }
 
-// allowed returns the number of permits that may be in use: held slots less promised ones. It falls
-// to 0 while the lease is not renewed.
+// allowed returns the number of permits that may be in use: held slots less those promised to other processes. The
+// number falls to 0 while the lease is not renewed.
 func (l *ledger) allowed(now time.Duration) int {
 	allowed := max(0, l.held()-l.giving)
 	age, _ := l.age(now)
@@ -57,7 +57,7 @@ func (l *ledger) phase(now time.Duration) Phase {
 	return OK
 }
 
-// take takes a permit if one is free.
+// take takes a slot for a permit, if one is free.
 func (l *ledger) take(now time.Duration) bool {
 	l.expire(now)
 	if l.leaving || l.spare(now) <= 0 {
@@ -68,7 +68,7 @@ func (l *ledger) take(now time.Duration) bool {
 	return true
 }
 
-// valid reports whether an unused permit may still lead to a dial.
+// valid reports whether a waiting Admit may still use its slot for a dial.
 func (l *ledger) valid(now time.Duration) bool {
 	l.expire(now)
 	return l.spare(now) >= 0
@@ -80,8 +80,8 @@ func (l *ledger) release() {
 	}
 }
 
-// expire drops all parts when the lease was not renewed for too long. The records stay in the table
-// for others to reap.
+// expire drops all parts when the lease was not renewed for too long. Their records stay in the table until other
+// processes reap them.
 func (l *ledger) expire(now time.Duration) {
 	if age, any := l.age(now); any && age >= l.cfg.lostAfter() {
 		l.parts, l.giving, l.lapsed, l.unrenewed = nil, 0, true, age

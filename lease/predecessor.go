@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// gravePause is the time between getting the lock and the first removal of a predecessor's record.
-// The kernel closes a process's descriptors one by one: the lock may be the first and a socket the
-// last.
+// gravePause is the time between getting the lock of the lease file and the first removal of an ended process's record.
+// The kernel closes the descriptors of an ended process one by one, so the lock may end before the last socket.
 const gravePause = time.Second
 
-// inherit sets, before the first call, the possible places of ended processes' records.
+// inherit sets the places where records of ended processes may be. inherit is called before the first call of the
+// Store.
 func (l *ledger) inherit(graves []place, now time.Duration) {
 	l.graves, l.graveAt = graves, now+gravePause
 }
 
-// bury removes the records of predecessors and frees their slots. It never continues a record,
-// because a late request of the predecessor may still change it. A request that arrives even later
-// and creates the record again is reaped by time.
+// bury returns calls that remove the records of ended processes and free their slots. bury never takes over a record,
+// because a late request of the ended process may still change it. If an even later request creates the record again,
+// the record is reaped by time.
 func (l *ledger) bury(now time.Duration) (*call, time.Duration) {
 	if len(l.graves) == 0 || l.leaving {
 		return nil, never
@@ -42,7 +42,7 @@ func (l *ledger) bury(now time.Duration) (*call, time.Duration) {
 	return nil, never
 }
 
-// estate returns the possible places of records of this process and its predecessors.
+// estate returns the places where records of this process and of ended processes may be.
 func (l *ledger) estate() []place {
 	places := slices.Clone(l.graves)
 	for _, p := range l.parts {
@@ -51,10 +51,10 @@ func (l *ledger) estate() []place {
 	return places
 }
 
-// Hold sets a file that proves the end of this process to its successor. It is called before Run.
+// Hold sets the lock file that proves the end of this process to the next one. Hold is called before Run.
 func (l *Lease) Hold(f *File) { l.file = f }
 
-// takeFile locks the file. The lock ends with the process.
+// takeFile locks the lease file until this process ends, and reads the places of ended processes' records.
 func (l *Lease) takeFile() {
 	if l.file == nil || !l.cfg.Slots {
 		return
@@ -75,7 +75,7 @@ func (l *Lease) takeFile() {
 	l.mu.Unlock()
 }
 
-// bequeath writes, at the end, the places of records that could not be removed: mostly none.
+// bequeath writes, at the end of Run, the places of records that could not be removed. Mostly there are none.
 func (l *Lease) bequeath() {
 	if !l.file.held() {
 		return
@@ -86,7 +86,7 @@ func (l *Lease) bequeath() {
 	_ = l.file.write(places) // on failure the file keeps its earlier content, which is harmless
 }
 
-// testify writes the place of a new record to the file before the record is created.
+// testify writes the place of a new record to the lease file before the record is created.
 func (l *Lease) testify(c *call) {
 	if !l.file.held() || c.kind != callChange || c.part == nil || c.change.Old != "" {
 		return

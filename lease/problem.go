@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// errCredentials marks a call that was not made because there were no credentials.
+// errCredentials is the error of a call of DynamoDB that was not made because there were no AWS credentials.
 var errCredentials = errors.New("no AWS credentials")
 
 // A TableError explains why a call of DynamoDB failed.
@@ -35,12 +35,12 @@ func (e *TableError) Error() string {
 
 func (e *TableError) Unwrap() error { return e.Err }
 
-// Is makes a throttled call equal to ErrThrottled, for callers that know nothing of DynamoDB.
+// Is makes a throttled TableError equal to ErrThrottled, for callers that do not know DynamoDB.
 func (e *TableError) Is(target error) bool {
 	return target == ErrThrottled && e.Cause == metrics.CauseThrottled
 }
 
-// codes maps AWS error codes to causes. The SDK knows the other codes of throttling.
+// codes maps AWS error codes to causes. Codes of throttling that are not listed are known to the SDK.
 var codes = map[string]string{
 	"ResourceNotFoundException":       metrics.CauseTableMissing,
 	"AccessDeniedException":           metrics.CauseAccessDenied,
@@ -59,7 +59,7 @@ var codes = map[string]string{
 	"ServiceUnavailable":              metrics.CauseServerError,
 }
 
-// remedies says, for each cause, what ends it.
+// remedies has, for each cause of a failed call, the text that says what an operator should do.
 var remedies = map[string]string{
 	metrics.CauseTableMissing:   "run sluice lease init, or name the right one in distributed.conn_lease_table, distributed.rate_limiter_table or AWS_REGION",
 	metrics.CauseNotInitialised: "run sluice lease init for this endpoint and port",
@@ -74,10 +74,10 @@ var remedies = map[string]string{
 	metrics.CauseOther:          "the log has the error",
 }
 
-// noCode is the SDK's code for an answer without a code, for example from a proxy.
+// noCode is the code that the AWS SDK reports for an answer without a code, for example from an HTTP proxy.
 const noCode = "UnknownError"
 
-// tableError returns the error of a call with its cause.
+// tableError returns a *TableError with the cause of a failed call of DynamoDB.
 func tableError(table, region string, err error) *TableError {
 	e := &TableError{Cause: metrics.CauseOther, Table: table, Region: region, Err: err}
 	if named, ok := errors.AsType[interface {
@@ -117,7 +117,7 @@ func isTimeout(err error) bool {
 	return ok && n.Timeout()
 }
 
-// A Problem is a failing step of the lease, and its remedy. Clients see its text, so it contains
+// A Problem is a failing step of the lease, and its remedy. Clients see the text of a Problem. So the text contains
 // nothing of AWS's messages, which name accounts and roles.
 type Problem struct {
 	Step          string
@@ -152,8 +152,8 @@ func (p *Problem) LogValue() slog.Value {
 		slog.String("region", p.Region), slog.String("remedy", p.Remedy), slog.String("error", p.Err.Error()))
 }
 
-// lasting reports whether a problem needs an operator. A lasting problem of changes closes every
-// backend in time.
+// lasting reports whether only an operator can end the problem. A lasting problem of callChange, which renews the
+// lease, closes every backend in time.
 func (p *Problem) lasting() bool {
 	switch p.Cause {
 	case metrics.CauseAccessDenied, metrics.CauseCredentials, metrics.CauseTableMissing, metrics.CauseNotInitialised, metrics.CauseTwoLedgers:
@@ -162,7 +162,7 @@ func (p *Problem) lasting() bool {
 	return false
 }
 
-// problemOf returns the problem that an error of a call means.
+// problemOf returns the Problem for the error of a call of the Store.
 func problemOf(k *call, err error) *Problem {
 	p := &Problem{Step: k.step(), Cause: metrics.CauseOther, Err: err, kind: k.kind}
 	e, ok := errors.AsType[*TableError](err)
@@ -186,7 +186,7 @@ func suspended(unrenewed time.Duration) *Problem {
 		Err: fmt.Errorf("nothing was renewed for %v", unrenewed.Round(time.Millisecond)), kind: callChange}
 }
 
-// step returns the purpose of a call in words.
+// step returns the purpose of a call of the Store in words.
 func (c *call) step() string {
 	switch {
 	case c.kind == callSettings:
@@ -205,12 +205,13 @@ func (c *call) step() string {
 	return "renewing the lease"
 }
 
-// troubles holds, for each kind of call, the problem of the last one if it failed.
+// troubles holds, for each kind of call of the Store, the problem of its last call, or nil after a success.
 type troubles [callReserve + 1]*Problem
 
-// note records the outcome of a call. apart says that tickets have their own table. A success ends
-// problems whose cause concerns all calls. A right may be missing for reads or writes alone, and a
-// table may be missing beside another: a write ends these for its own table. A problem that
+// note records the outcome of a call of the Store. apart says that tickets have their own table.
+//
+// A success ends problems whose cause concerns all calls. A missing right may concern reads or writes alone, and a
+// missing table one of two tables. So only a write ends such problems, and only those of its own table. A problem that
 // persists comes back with the next call of its kind.
 func (t *troubles) note(k *call, err error, apart bool) {
 	if err != nil {
@@ -231,7 +232,7 @@ func (t *troubles) note(k *call, err error, apart bool) {
 	}
 }
 
-// worst returns the problem to report. Problems of the calls that renew the lease come first.
+// worst returns the most important problem for a report, or nil. Problems of the calls that renew the lease come first.
 func (t *troubles) worst() *Problem {
 	for _, kind := range []callKind{callChange, callSettings, callReserve, callLook} {
 		if t[kind] != nil {

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// A Record is an owner's entry in one shard. The table holds it as text, and every change names the
-// whole text that it replaces. So a late or repeated change has no effect.
+// A Record is an owner's entry in one shard. The table holds the Record as text, and every change names the whole text
+// that it replaces. So a late or repeated change has no effect.
 type Record struct {
-	// Seq grows with every record of the owner's process, so that no text occurs twice.
+	// Seq is a number that grows with every record of the owner's process, so that no text occurs twice.
 	Seq uint64
-	// Slots is what the owner holds in this shard.
+	// Slots is the number of slots that the owner holds in this shard.
 	Slots int
-	// Total is what its process held in all shards when the record was written.
+	// Total is the number of slots that the owner's process held in all shards when the record was written.
 	Total int
-	// ReapAfter is the time after which others may take the slots of the unchanged record. The text
-	// has it in milliseconds.
+	// ReapAfter is the time after which others may take the slots of the unchanged record. The record's text has ReapAfter
+	// in milliseconds.
 	ReapAfter time.Duration
 	// Home marks one record of each process, so that processes can be counted.
 	Home bool
-	// Waiting means that the process is below its fair share and finds no free slot.
+	// Waiting is true if the owner's process is below its fair share and finds no free slot.
 	Waiting bool
-	// Lasting means that the process is older than a heartbeat, and so not likely to crash as soon
-	// as it starts to work. The text shows it with Home or Waiting only.
+	// Lasting is true if the owner's process is older than a heartbeat. Such a process is not likely to crash as soon as
+	// it starts to work. The text shows Lasting with Home or Waiting only.
 	Lasting bool
 }
 
@@ -44,7 +44,7 @@ func (r Record) String() string {
 	return fmt.Sprintf("%d|%d|%d|%d|%s", r.Seq, r.Slots, r.Total, r.ReapAfter.Milliseconds(), flags)
 }
 
-// ParseRecord parses a text written by String.
+// ParseRecord parses a record's text, which Record.String has written.
 func ParseRecord(text string) (Record, error) {
 	parts := strings.Split(text, "|")
 	if len(parts) != 5 || strings.Trim(parts[4], "hw") != "" {
@@ -71,17 +71,17 @@ func badRecord(text string) error {
 	return fmt.Errorf("lease: record %q: want seq|slots|total|milliseconds|flags", text)
 }
 
-// A Shard is one item of the table: a part of the cluster's limit, and the records of its owners.
+// A Shard is one item of the DynamoDB table: a part of the cluster's limit, and the records of its owners.
 type Shard struct {
 	Limit int
-	// Free is the number of free slots. It may be below 0 after the limit was lowered; nothing is
-	// granted then until enough slots have come back.
+	// Free is the number of free slots. A lowered limit may bring Free below 0, and nothing is granted then until enough
+	// slots have come back.
 	Free int
-	// Owners maps each owner to the text of its record.
+	// Owners maps the name of each owner to the text of its record.
 	Owners map[string]string
 }
 
-// Held returns the sum of all records' slots. An unreadable record counts as 0.
+// Held returns the sum of the slots of all records in the shard. An unreadable record counts as 0.
 func (s Shard) Held() int {
 	held := 0
 	for _, text := range s.Owners {
@@ -92,25 +92,24 @@ func (s Shard) Held() int {
 	return held
 }
 
-// Drift returns by how many slots the shard's numbers disagree: 0, unless somebody edited the
-// table.
+// Drift returns by how many slots the shard's limit differs from free plus held slots. Drift is 0 unless somebody
+// edited the table.
 func (s Shard) Drift() int { return s.Limit - s.Free - s.Held() }
 
-// A Change is one conditional write of one shard. It happens if the owner's record is Old and,
-// where it takes slots, enough of them are free. The record then becomes New, and Take slots move
-// from free to the record.
+// A Change is one conditional write of one shard. The Change happens if the owner's record is Old and, when it takes
+// slots, enough of them are free. The record then becomes New, and Take slots move from free to the record.
 type Change struct {
 	Shard    int
 	Owner    string
 	Old, New string // "" for no record
 	Take     int    // number of slots; below 0 returns some
-	// Limit is the limit of a shard that does not exist yet: if Old is "", the change creates it,
-	// for example after all items have expired.
+	// Limit is the limit of a shard that does not exist yet. If Old is "", the Change creates a missing shard, for example
+	// after all items have expired.
 	Limit int
 }
 
-// Apply defines the effect of a Change on a shard, nil for one that does not exist. It returns the
-// shard afterwards, and whether the change happened.
+// Apply defines the effect of a Change on a shard; s is nil for a shard that does not exist. Apply returns the shard
+// afterwards, and whether the Change happened.
 func (c Change) Apply(s *Shard) (*Shard, bool) {
 	if s == nil {
 		if c.Old != "" {
@@ -132,23 +131,20 @@ func (c Change) Apply(s *Shard) (*Shard, bool) {
 	return after, true
 }
 
-// A Reservation asks for tickets. A ticket is the right to dial once, and two are one Interval
-// apart. Times are microseconds of the table's clock.
+// A Reservation asks for tickets. A ticket is the right to dial once, and two tickets are one Interval apart. Times are
+// microseconds of DynamoDB's clock.
 type Reservation struct {
 	Tickets  int
 	Interval int64
-	// Floor is the earliest time of the first ticket: unused tickets since then are the burst.
-	// Nothing is reserved if the first ticket would be due after Ceiling, which is not before
-	// Floor.
+	// Floor is the earliest time of the first ticket. Unused tickets since Floor are the burst. Nothing is reserved if the
+	// first ticket would be due after Ceiling, which is not before Floor.
 	Floor, Ceiling int64
-	// Wrong, unless 0, is an impossible time of the next ticket. If the table still has it, Floor
-	// replaces it.
+	// Wrong is 0, or an impossible time of the next ticket. If the table still has the time Wrong, Floor replaces it.
 	Wrong int64
 }
 
-// Apply defines the effect of a Reservation on the time of the next ticket. It returns that time
-// afterwards, and whether the tickets were reserved. The first of them is due at after -
-// Tickets*Interval.
+// Apply defines the effect of a Reservation on next, the time of the next ticket. Apply returns that time afterwards,
+// and whether the tickets were reserved. The first reserved ticket is due at after - Tickets*Interval.
 func (r Reservation) Apply(next int64) (after int64, reserved bool) {
 	if r.Wrong != 0 {
 		if next != r.Wrong {

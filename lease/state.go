@@ -6,21 +6,21 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// Phase is the condition of a lease.
+// Phase is the condition of a lease, from Starting to Lost.
 type Phase int
 
 const (
-	// Starting: no slot has been granted yet.
+	// Starting is the phase before the first slot is granted.
 	Starting Phase = iota
-	// OK: the lease was renewed in time.
+	// OK is the phase while the lease is renewed in time.
 	OK
-	// Degraded: the lease was not renewed lately. Open backends stay open. Nothing grows, an ended
-	// backend may be replaced, and none is retired for its age.
+	// Degraded is the phase when the lease was not renewed lately. Open backends stay open, and no slots are taken. An
+	// ended backend may be replaced, and no backend is retired for its age.
 	Degraded
-	// Draining: the lease is about to run out. Idle backends close, a few at a time, and none is
+	// Draining is the phase when the lease is about to run out. Idle backends close, a few at a time, and none is
 	// replaced.
 	Draining
-	// Lost: the lease has run out, and no slot is held.
+	// Lost is the phase after the lease has run out: no slot is held.
 	Lost
 )
 
@@ -39,41 +39,41 @@ const (
 // State is a snapshot of a Lease. The zero State is Starting.
 type State struct {
 	Phase Phase
-	// Held is the number of slots, InUse that of permits in use.
+	// Held is the number of slots, and InUse the number of permits in use.
 	Held, InUse int
-	// Waiting is the number of dials that wait for a slot. Unticketed ones have a slot and wait for
-	// the rate.
+	// Waiting is the number of dials that wait for a slot. Unticketed is the number of dials that have a slot and wait for
+	// the connection rate.
 	Waiting, Unticketed int
-	// Excess is the number of backends that must close: idle ones at once, and others when they are
-	// returned. None of them may be lent. The reason is a claim of other processes, or a lease that
-	// runs out.
+	// Excess is the number of backends that must close: idle ones at once, and others when they are returned. None of them
+	// may be lent. Excess results from claims of other processes, or from a lease that runs out.
 	Excess int
-	// Revoked of Excess must close now, even if lent: their slots are lost.
+	// Revoked is the number of backends that must close now, even if lent, because their slots are lost. Excess includes
+	// Revoked.
 	Revoked int
-	// Postpone means that backends should not retire for their age while the server's limit allows,
-	// because they could not be replaced.
+	// Postpone means that backends should not be retired for their age as long as the server's age limit allows, because
+	// they could not be replaced.
 	Postpone bool
-	// Local means that dials use the share that is reserved for sidecars that cannot reach the
+	// Local means that dials use the part of the connection rate that is reserved for sidecars without access to the
 	// table.
 	Local bool
 	// Age is the time since the lease was last renewed.
 	Age time.Duration
-	// Queue is how far ahead the cluster's tickets are reserved, as of the last answer.
+	// Queue is how far ahead of the time the cluster's tickets are reserved, by the table's last answer.
 	Queue time.Duration
-	// Limit is the cluster's number of slots, Fair this process's share of it; 0 if unknown.
+	// Limit is the cluster's number of slots, and Fair this process's share of them. Each is 0 if unknown.
 	Limit, Fair int
-	// Reason is why nothing can be granted, nil if nothing is wrong.
+	// Reason is the error because of which nothing can be granted, or nil.
 	Reason error
-	// Differences between the table's settings, which apply, and the configured ones.
+	// Differences are the settings whose values in the table, which apply, differ from the configured ones.
 	Differences []Difference
-	// Unusable is why this process works with earlier settings than the newest, nil if it does not.
+	// Unusable says why this process cannot use the table's newest settings and works with earlier ones, or is nil.
 	Unusable error
-	// Problem is why calls of the table fail now, nil if they do not. In the phase Lost it may say
-	// that this process did not run. In the phase OK it may pass unnoticed.
+	// Problem is the problem of failing calls of the table, or nil. In the phase Lost, Problem may say that this process
+	// did not run. In the phase OK, Problem may be harmless.
 	Problem *Problem
 }
 
-// Trouble returns why the lease grants less than it should, for an error to a client. It is nil
+// Trouble returns the error that explains to a client why the lease grants less than it should. Trouble returns nil
 // while the lease is well, or where no call of the table fails.
 func (s State) Trouble() error {
 	switch {
@@ -85,7 +85,7 @@ func (s State) Trouble() error {
 	return nil
 }
 
-// Gauges returns a snapshot for metrics.
+// Gauges returns a snapshot of the lease for metrics.
 func (l *Lease) Gauges() metrics.LeaseGauges {
 	l.mu.Lock()
 	defer l.mu.Unlock()

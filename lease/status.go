@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Status is the content of the table for one cluster.
+// Status is the content of the DynamoDB table for one cluster.
 type Status struct {
 	Settings Settings
 	Shards   []Shard
-	// Queue is how far ahead tickets are reserved, by DynamoDB's clock.
+	// Queue is how far ahead of the time tickets are reserved, by DynamoDB's clock.
 	Queue time.Duration
 
 	intent     intent
@@ -23,7 +23,7 @@ type Status struct {
 	next       int64  // time of the next ticket
 }
 
-// Status reads all items of a cluster.
+// Status reads all items of a cluster from the table.
 func (t *Table) Status(ctx context.Context) (Status, error) {
 	t, err := t.admin(ctx)
 	if err != nil {
@@ -67,11 +67,11 @@ func (t *Table) Status(ctx context.Context) (Status, error) {
 	return s, err
 }
 
-// half reports whether shards are moved and the settings do not say so.
+// half reports whether some shards are moved to the keys of format 2 while the settings still have format 1.
 func (s Status) half() bool { return s.Settings.Format < Format && s.moved > 0 }
 
-// Problems returns the faults of the table, one line each. Faults are limits that are not those of
-// the settings, as an interrupted Init leaves them, and shards whose numbers disagree.
+// Problems returns the faults of the table, one line each. Faults are limits that differ from the settings, as after an
+// interrupted Init, and shards whose numbers disagree.
 func (s Status) Problems() []string {
 	var problems []string
 	sum := 0
@@ -97,8 +97,8 @@ func (s Status) Problems() []string {
 	return problems
 }
 
-// Unchanged returns the owners whose records are the same as before. Some owners renew rarely or
-// cannot renew, so that it proves nothing.
+// Unchanged returns the owners whose records are the same in both Statuses. An unchanged record does not prove its
+// owner dead, because some owners renew rarely or cannot renew.
 func (s Status) Unchanged(before Status) (owners []string) {
 	for shard, one := range s.Shards {
 		if shard >= len(before.Shards) {
@@ -114,16 +114,15 @@ func (s Status) Unchanged(before Status) (owners []string) {
 	return owners
 }
 
-// A Repair is one fault of a table with its correction.
+// A Repair is one fault of the table with its correction.
 type Repair struct {
 	Text string
 	do   func(context.Context, *Table) error
 }
 
-// Repairs returns the corrections of a table. They concern shards and settings that have not
-// followed the newest intent, shards whose numbers disagree, and an impossible time of the next
-// ticket. They also remove the records of the given owners, which the caller knows to be dead. An
-// owner has the name that Status shows.
+// Repairs returns the corrections of the table. They concern shards and settings that have not followed the newest
+// intent, shards whose numbers disagree, and an impossible time of the next ticket. Corrections also remove the records
+// of the given owners, which the caller knows to be dead. An owner has the name that Status shows.
 func (t *Table) Repairs(s Status, owners []string) []Repair {
 	var repairs []Repair
 	for shard, one := range s.Shards {
@@ -165,8 +164,7 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 	return repairs
 }
 
-// Repair performs a correction. It returns an error and changes nothing when the item has changed
-// since Status.
+// Repair performs a correction. If the item has changed since Status, Repair changes nothing and returns an error.
 func (t *Table) Repair(ctx context.Context, r Repair) error {
 	patient, err := t.admin(ctx)
 	if err != nil {
@@ -175,13 +173,14 @@ func (t *Table) Repair(ctx context.Context, r Repair) error {
 	return r.do(ctx, patient)
 }
 
-// namedRecords bounds the records that a condition names: DynamoDB allows 300 operators.
+// namedRecords is the greatest number of records that one condition names. DynamoDB allows 300 operators in a
+// condition.
 const namedRecords = 100
 
 var errChanged = errors.New("it has changed meanwhile: look again")
 
-// removal returns the correction that removes a record and frees its slots. No text of a record
-// occurs twice, so the condition is met once at most.
+// removal returns the Repair that removes a record and frees its slots. The text of a record never occurs twice, so the
+// condition on the text is met at most once.
 func removal(shard int, owner, text string) Repair {
 	record, _ := ParseRecord(text) // an unreadable record holds nothing
 	return Repair{fmt.Sprintf("shard %d: remove owner %s, which frees %d slots", shard, owner, record.Slots),
@@ -203,11 +202,11 @@ func removal(shard int, owner, text string) Repair {
 		}}
 }
 
-// level adds drift to a shard's free slots, if its numbers still disagree by drift. Changes of
-// sidecars and of the limit move two of the numbers together and leave drift as it is. Only another
-// repair could make it wrong, even one that restores the same number of free slots. Hence each
-// repair writes a unique name, which the next one requires. Older versions write no name, so the
-// records must be unchanged as well.
+// level adds drift to a shard's free slots, if its numbers still disagree by drift.
+//
+// Changes of sidecars and of the limit move two of the numbers together and leave the drift as it is. Only another
+// repair could make drift wrong, even one that restores the same number of free slots. Hence each repair writes a
+// unique name, which the next repair requires. Older versions write no name, so the records must be unchanged as well.
 func (t *Table) level(ctx context.Context, shard, drift int) error {
 	name := crand.Text()
 	for range raceTries {
@@ -242,7 +241,8 @@ func (t *Table) level(ctx context.Context, shard, drift int) error {
 	return errRaced
 }
 
-// rewind starts the tickets again from now, unless their time has changed since it was read.
+// rewind makes the tickets start again from now. It returns an error if the time of the next ticket has changed since
+// next was read.
 func (t *Table) rewind(ctx context.Context, next int64) error {
 	u := update{table: t.rate, at: t.address(itemTickets)}
 	u.require("%s = %s", u.name(attrNext), u.number(next))

@@ -7,24 +7,26 @@ import (
 	"time"
 )
 
-// Store is the table. A call that fails may have happened, may happen later, and may happen twice.
-// Each call returns in bounded time. Change.Apply and Reservation.Apply define the effects.
+// Store is the shared table of the lease. A call that fails may have happened, may happen later, and may happen twice.
+// Each call returns in bounded time. Change.Apply and Reservation.Apply define the effects of calls.
 type Store interface {
 	// Settings returns the cluster's settings, or ErrNoSettings if there are none.
 	Settings(ctx context.Context) (Settings, Stamp, error)
 	// Look returns a shard, perhaps not in its newest state. A missing shard is empty.
 	Look(ctx context.Context, shard int) (Shard, error)
-	// Change returns the shard after the change, or as it was found when the condition was not met.
+	// Change makes a conditional write of a shard. Change returns the shard after the write, or as it was found when the
+	// condition was not met.
 	Change(ctx context.Context, c Change) (after Shard, done bool, err error)
-	// Reserve returns the time of the next ticket after the reservation, or as it was found when
+	// Reserve reserves tickets. Reserve returns the time of the next ticket after the reservation, or as it was found when
 	// the reservation was refused.
 	Reserve(ctx context.Context, r Reservation) (next int64, done bool, at Stamp, err error)
-	// Follows reports whether this process finds moved shards, as of the last Settings. It makes no
-	// call.
+	// Follows reports whether this process can use shards that were moved to their own keys, as of the last Settings.
+	// Follows makes no call of the table.
 	Follows() bool
 }
 
-// Stamp is the table's clock in an answer, in whole seconds. The zero Stamp is none.
+// Stamp is the time of the table's clock in an answer, in whole seconds. The zero Stamp means that the answer had no
+// time.
 type Stamp time.Time
 
 // Settings are a cluster's limits. They are stored in the table and apply to all sidecars, whatever
@@ -40,7 +42,7 @@ type Settings struct {
 // ErrNoSettings is returned by a Store whose table was not initialised for the cluster.
 var ErrNoSettings = errors.New("not initialised for this cluster: run sluice lease init")
 
-// A MismatchError says that this process cannot work by the table's settings.
+// A MismatchError says that this process cannot work with a setting in the table.
 type MismatchError struct {
 	Key               string
 	Table, Configured int
@@ -54,7 +56,7 @@ func (e *MismatchError) Error() string {
 		e.Key, e.Table, e.Configured)
 }
 
-// shardLimit returns a shard's part of the limit. The first shards get the remainder.
+// shardLimit returns a shard's part of the cluster's limit. The first shards get the remainder of the division.
 func (s Settings) shardLimit(shard int) int {
 	limit := s.Limit / s.Shards
 	if shard < s.Limit%s.Shards {
@@ -63,5 +65,5 @@ func (s Settings) shardLimit(shard int) int {
 	return limit
 }
 
-// ErrThrottled marks a call that the table refused for its load.
+// ErrThrottled marks a call that the table refused because of its load.
 var ErrThrottled = errors.New("throttled")

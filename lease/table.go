@@ -23,9 +23,9 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// These are the names in the table. Each cluster has three kinds of items: its settings, the time
-// of the next ticket, and its shards. The first two are under the cluster's partition key; see
-// keys.go.
+// These are names of keys, items and attributes in the DynamoDB table. Each cluster has its settings, the time of its
+// next ticket, and its shards. The settings and that time are under the cluster's partition key. The keys of shards are
+// in keys.go.
 const (
 	attrCluster = "pk"
 	attrItem    = "sk"
@@ -37,29 +37,29 @@ const (
 	attrFormat, attrShards, attrLimit = "format", "shards", "lim"
 	attrRate, attrBurst               = "rate", "burst"
 	attrFree, attrNext                = "free", "tat"
-	// attrEpoch counts the changes of the settings. The settings have the newest epoch, and each
-	// shard the one that it has followed. attrRepair is a unique name for each repair of a shard.
-	// No owner's attribute begins like either.
+	// attrEpoch is a count of the changes of the settings. The settings have the newest epoch, and each shard has the
+	// epoch that it has followed. attrRepair is a unique name for each repair of a shard. No owner's attribute begins like
+	// either name.
 	attrEpoch, attrRepair = "epoch", "fix"
 	ownerPrefix           = "o"
 )
 
-// DynamoDB may remove an item after expiry without a write; in use it is written every few seconds.
-// The time is DynamoDB's own.
+// expiry is the time after which DynamoDB may remove an item that is not written. Items in use are written every few
+// seconds. The time is DynamoDB's own.
 const expiry = 30 * 24 * time.Hour
 
 const (
 	connectTimeout = time.Second
 	idleConns      = 4
-	// adminAttempts bounds the attempts of an administrator's call. The pause between them doubles
-	// from adminPause to maxAdminPause.
+	// adminAttempts bounds the attempts of an administrator's call of DynamoDB. The pause between attempts doubles from
+	// adminPause to maxAdminPause.
 	adminAttempts = 12
 	adminPause    = 100 * time.Millisecond
 	maxAdminPause = 4 * time.Second
 )
 
-// Table is a Store in DynamoDB. It sends each call once: the ledger resolves a call without an
-// answer, and a hidden retry could deceive it.
+// Table is a Store in DynamoDB. Table sends each call once, because the ledger resolves a call without an answer, and a
+// hidden retry could deceive the ledger.
 type Table struct {
 	api, patient *dynamodb.Client // patient retries, for administration
 	items        itemAPI          // api or patient
@@ -71,20 +71,20 @@ type Table struct {
 	places       *places
 }
 
-// itemAPI is the part of DynamoDB that reads and changes items.
+// itemAPI is the part of DynamoDB's API that reads and changes items.
 type itemAPI interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 }
 
-// serverTime is the last known time of DynamoDB.
+// serverTime is the last known time of DynamoDB's clock.
 type serverTime struct {
 	now   atomic.Int64 // in the last answer, in seconds
 	known atomic.Int64 // the machine's clock at that answer
 }
 
-// NewTable returns the Store that cfg names, with the given AWS configuration. It does not connect
+// NewTable returns the Store for the tables that cfg names, with the given AWS configuration. NewTable does not connect
 // yet.
 func NewTable(cfg Config, chain aws.Config) *Table {
 	base, ok := chain.HTTPClient.(*awshttp.BuildableClient) // it trusts the authorities of AWS_CA_BUNDLE, if set
@@ -129,9 +129,8 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	return t
 }
 
-// admin returns the table for administration: throttled or failed calls are repeated for some 20
-// seconds. So every write of an administrator may be sent twice. Two ledgers for the cluster are an
-// error.
+// admin returns a copy of the table for administration, which repeats throttled or failed calls for some 20 seconds. So
+// every write of an administrator may be sent twice. Two ledgers for the cluster are an error.
 func (t *Table) admin(ctx context.Context) (*Table, error) {
 	patient := t.again()
 	return patient, patient.settle(ctx)
@@ -146,11 +145,11 @@ func (t *Table) again() *Table {
 	return &patient
 }
 
-// noRedirect returns a redirect as the answer, which is an error: requests are signed for one
-// endpoint.
+// noRedirect makes the HTTP client return a redirect as the answer, which is an error, because requests are signed for
+// one endpoint.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Close closes idle connections.
+// Close closes the idle connections to DynamoDB.
 func (t *Table) Close() { t.transport.CloseIdleConnections() }
 
 func number(n int64) types.AttributeValue {
@@ -159,10 +158,10 @@ func number(n int64) types.AttributeValue {
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// item holds the attributes of an item.
+// item holds the attributes of an item in DynamoDB.
 type item map[string]types.AttributeValue
 
-// number returns an attribute, or 0 if it is missing or no integer.
+// number returns an attribute of the item as an integer, or 0 if the attribute is missing or no integer.
 func (i item) number(name string) int64 {
 	if a, ok := i[name].(*types.AttributeValueMemberN); ok {
 		n, _ := strconv.ParseInt(a.Value, 10, 64)
@@ -171,7 +170,7 @@ func (i item) number(name string) int64 {
 	return 0
 }
 
-// text returns an attribute, or "" if it is missing or no text.
+// text returns an attribute of the item as text, or "" if the attribute is missing or no text.
 func (i item) text(name string) string {
 	if a, ok := i[name].(*types.AttributeValueMemberS); ok {
 		return a.Value
@@ -179,7 +178,7 @@ func (i item) text(name string) string {
 	return ""
 }
 
-// settings returns a cluster's settings from their item.
+// settings returns a cluster's settings from the item that holds them.
 func (i item) settings() Settings {
 	return Settings{
 		Format: int(i.number(attrFormat)), Shards: int(i.number(attrShards)), Limit: int(i.number(attrLimit)),
@@ -187,7 +186,7 @@ func (i item) settings() Settings {
 	}
 }
 
-// shard returns a shard from its item.
+// shard returns a Shard from the item that holds it.
 func (i item) shard() Shard {
 	s := Shard{Limit: int(i.number(attrLimit)), Free: int(i.number(attrFree)), Owners: make(map[string]string)}
 	for name, value := range i {
@@ -199,7 +198,8 @@ func (i item) shard() Shard {
 	return s
 }
 
-// Settings implements Store.
+// Settings implements Store: it reads the cluster's settings. The rate comes from the table of tickets, if that is
+// another table.
 func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
 	if err := t.settle(ctx); err != nil {
 		return Settings{}, Stamp{}, err
@@ -224,15 +224,14 @@ func (t *Table) settings(ctx context.Context, table string) (Settings, Stamp, er
 	return found.settings(), at, err
 }
 
-// noSettings returns ErrNoSettings with the key that has none. An init for another endpoint or port
-// would create another ledger.
+// noSettings returns ErrNoSettings with the key under which no settings were found. An init for another endpoint or
+// port would create another ledger.
 func (t *Table) noSettings(table string) error {
 	return &TableError{Cause: metrics.CauseNotInitialised, Table: table, Region: t.api.Options().Region,
 		Err: fmt.Errorf("no settings under the key %s: %w", t.address(itemSettings).partition, ErrNoSettings)}
 }
 
-// Reserve implements Store, with one write when the bucket is in use, and with two when it was
-// idle.
+// Reserve implements Store: it reserves tickets. If unused tickets have been saved, a second write is needed.
 func (t *Table) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp, error) {
 	u := update{table: t.rate, at: t.address(itemTickets)}
 	tickets := int64(r.Tickets) * r.Interval
@@ -258,7 +257,7 @@ func (t *Table) reserve(ctx context.Context, u *update) (int64, bool, Stamp, err
 	return found.number(attrNext), done, at, err
 }
 
-// read returns an item, or nil if it is missing.
+// read returns an item of a DynamoDB table, or nil if it is missing.
 func (t *Table) read(ctx context.Context, table string, from address, consistent bool) (item, Stamp, error) {
 	out, err := t.items.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: from.key(), ConsistentRead: &consistent})
 	if err != nil {
@@ -269,8 +268,8 @@ func (t *Table) read(ctx context.Context, table string, from address, consistent
 	return out.Item, Stamp(at), nil
 }
 
-// write makes a conditional update. It returns the item after it, or as it was found when the
-// condition was not met.
+// write makes a conditional update of an item. write returns the item afterwards, or as it was found when the condition
+// was not met.
 func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error) {
 	if now := t.time(); u.forever {
 		u.remove(u.name(attrExpiry))
@@ -296,17 +295,17 @@ func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error)
 	if failed.Item != nil {
 		return failed.Item, false, Stamp{}, nil
 	}
-	// The item is missing, or this server does not return it.
+	// The answer has no item: the item is missing, or this server does not return it.
 	found, at, err := t.read(ctx, u.table, u.at, true)
 	return found, false, at, err
 }
 
-// explain returns the error of a call with its cause.
+// explain returns a *TableError with the cause of a failed call of DynamoDB.
 func (t *Table) explain(table string, err error) error {
 	return tableError(table, t.api.Options().Region, err)
 }
 
-// heard records DynamoDB's time.
+// heard records the time of DynamoDB's clock in an answer.
 func (t *Table) heard(at time.Time) {
 	if !at.IsZero() {
 		t.server.now.Store(at.Unix())
@@ -314,7 +313,7 @@ func (t *Table) heard(at time.Time) {
 	}
 }
 
-// time returns DynamoDB's time in seconds, or 0 before its first answer.
+// time returns DynamoDB's time in seconds, or 0 before DynamoDB's first answer.
 func (t *Table) time() int64 {
 	now := t.server.now.Load()
 	if now == 0 {

@@ -6,47 +6,48 @@ import (
 )
 
 const (
-	// ticketBatch is the number of tickets reserved with one write. A process goes to the end of
-	// the queue with each batch, so that processes share the rate.
+	// ticketBatch is the number of tickets (rights to dial once) reserved with one write. A process goes to the end of the
+	// queue with each batch, so that processes share the rate.
 	ticketBatch = 10
-	// MaxWait/queuePart is how far ahead a process with a few backends reserves. With queueHalf
-	// backends it is half of that, and so on, down to queueLeast, which uses the full rate. So
-	// processes with fewer backends go first.
+	// queuePart decides that a process with few backends reserves tickets at most MaxWait/queuePart ahead. With queueHalf
+	// backends it is half of that, and so on, down to queueLeast, which uses the full rate. So processes with fewer
+	// backends go first.
 	queuePart  = 3
 	queueHalf  = 8
 	queueLeast = time.Second
-	// Until youngTime after its start, a process with a backend leaves saved tickets to others that
-	// start with it, fewer and fewer of them.
+	// youngTime is a time after a process's start. Until then, a process with a backend leaves saved tickets to processes
+	// that start with it, fewer and fewer of them.
 	youngTime = 10 * time.Second
-	// youngBatch is the number of tickets that it reserves at once until then.
+	// youngBatch is the number of tickets that a process reserves at once until youngTime after its start.
 	youngBatch = 4
-	// modestMost is the number of backends after which a process may wait. The next ticket is
-	// reserved by itself, behind the first tickets of other processes. A process that met a queue
-	// while young waits until it is no longer young and that queue has dialled. firstDial is the
-	// allowance for the dial and for two clocks, each misread by up to half a second. A young
-	// process that is not alone waits until there has been no queue for firstDial. A fleet larger
-	// than the burst has a queue then, and uses the full rate all the same.
+	// modestMost is the number of backends after which a process may wait for its next ticket. The next ticket is reserved
+	// by itself, after the first tickets of other processes. A process that met a queue while young waits until it is no
+	// longer young and that queue has dialled.
+	//
+	// firstDial is the allowance for a dial and for two clocks, each misread by up to half a second. A young process that
+	// is not alone waits until there has been no queue for firstDial. If more processes than the burst start together,
+	// there is a queue then, and the full rate is used all the same.
 	modestMost = 9
 	firstDial  = clockError + 500*time.Millisecond
-	// After a refusal a process waits for a random time up to retryLeast. Each further refusal
-	// multiplies it by four. It is at least the time until the queue is short enough.
+	// retryLeast and mostRefusals bound the pause after a refused reservation. A process waits until the queue is short
+	// enough, and for a random time. The random time is up to retryLeast, or four times as much after each further
+	// refusal.
 	retryLeast   = 100 * time.Millisecond
 	mostRefusals = 4
-	// poisoned is an impossible distance of the next ticket's time. A clock or a person was wrong,
-	// and the time is reset.
+	// poisoned is a distance of the next ticket's time from now that cannot be right. A clock or a person was wrong, and
+	// the time is reset.
 	poisoned = 10 * time.Minute
-	// localAfter is the number of consecutive failures after which the table counts as out of
-	// reach.
+	// localAfter is the number of consecutive failed calls after which the table counts as out of reach.
 	localAfter = 2
-	// raceMost is the longest pause after an idle bucket turned out to be in use.
+	// raceMost is the longest pause after a reservation of saved tickets failed because another process was faster.
 	raceMost = 50 * time.Millisecond
-	// These bound the pause after the cluster refused a connection for the rate.
+	// refusedRateLeast and refusedRateMost bound the pause after the cluster refused a connection because of the rate.
 	refusedRateLeast = time.Second
 	refusedRateMost  = 5 * time.Second
 )
 
-// tickets is a process's part in the cluster's connection rate. Like ledger it does no I/O and
-// receives the time as a parameter.
+// tickets is a process's part in the cluster's connection rate. Like ledger, tickets does no I/O and receives the time
+// as a parameter.
 type tickets struct {
 	cfg      Config
 	rng      *rand.Rand
@@ -70,12 +71,12 @@ type tickets struct {
 	others   bool          // other processes took tickets while it was young
 	firstAt  time.Duration // no ticket ahead of the queue before
 	modest   time.Duration // until then this process reserves no more than modestMost
-	// Until thrifty no saved ticket is used; see adopt.
+	// thrifty is the time until which no saved ticket is used, because the rate changed.
 	thrifty time.Duration
 	stats   ticketCounts
 }
 
-// ticketCounts are counters.
+// ticketCounts holds counters of tickets for metrics.
 type ticketCounts struct {
 	Reserved, Used  uint64
 	Stale           uint64 // not used in time
@@ -91,12 +92,12 @@ func newTickets(cfg Config, rng *rand.Rand) *tickets {
 
 func (t *tickets) start(s Settings) { t.rate, t.burst = s.Rate, s.Burst }
 
-// thriftyBeats is the number of heartbeats after a change of the rate in which no saved ticket is
-// used. All processes read the change within that time.
+// thriftyBeats is the number of heartbeats after a change of the rate in which no saved ticket is used. All processes
+// read the change within that time.
 const thriftyBeats = 3
 
-// adopt replaces the settings. A process that has not read them may still use tickets that it
-// counts as saved. Both together could exceed the burst of the cluster.
+// adopt replaces the settings. A process that has not read the new settings may still use tickets that it counts as
+// saved. So this process uses no saved tickets for a while: together the processes could exceed the cluster's burst.
 func (t *tickets) adopt(s Settings, now time.Duration) {
 	if t.rate != s.Rate || t.burst != s.Burst {
 		t.start(s)
@@ -104,7 +105,7 @@ func (t *tickets) adopt(s Settings, now time.Duration) {
 	}
 }
 
-// saved returns the number of unused past tickets that may be reserved.
+// saved returns the number of unused tickets of the past that may still be reserved.
 func (t *tickets) saved(now time.Duration) int64 {
 	if now < t.thrifty {
 		return 0
@@ -115,20 +116,21 @@ func (t *tickets) saved(now time.Duration) int64 {
 // interval returns the time between two tickets, in microseconds of the table's clock.
 func (t *tickets) interval() int64 { return int64(time.Second/time.Microsecond) / int64(t.rate) }
 
-// burstTime returns the time for which unused tickets are saved.
+// burstTime returns the time for which unused tickets are saved, in which the burst accumulates.
 func (t *tickets) burstTime() time.Duration {
 	return time.Duration(int64(t.burst)*t.interval()) * time.Microsecond
 }
 
-// local reports whether the table is out of reach, so that dials use the reserved share.
+// local reports whether the table is out of reach, so that dials use the reserved part of the rate.
 func (t *tickets) local() bool { return t.failing >= localAfter }
 
-// localInterval returns the time between two dials of one process by its local share.
+// localInterval returns the time between two dials of one process while the table is out of reach.
 func (t *tickets) localInterval() time.Duration {
 	return time.Second * time.Duration(t.cfg.MaxInstances) / time.Duration(max(1, t.cfg.Reserve))
 }
 
-// take uses a due ticket. Without one it returns the time to ask again, should nothing else happen.
+// take uses a ticket that is due. Without such a ticket, take returns the time to ask again if nothing happens until
+// then.
 func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
 	if now < t.refused {
 		return false, t.refused
@@ -157,10 +159,11 @@ func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
 	return false, wake
 }
 
-// next returns the reservation to make now, or the time to ask again. A reservation follows when
-// the last batch is used up, and is at most for the slots at hand. A process without backends
-// reserves one ticket and passes the queue. Others join the queue only while it is short. A process
-// whose backends fail at once may pass the queue once a heartbeat.
+// next returns the reservation to make now, or the time to ask again. A reservation follows when the last batch is used
+// up, for at most as many dials as have slots.
+//
+// A process without backends reserves one ticket however long the queue is. Other processes reserve only while the
+// queue is short. A process whose backends fail at once may pass the queue once a heartbeat.
 func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration) {
 	want := min(t.demand, t.batch, most)
 	if t.rate == 0 || want <= 0 || len(t.due) > 0 {
@@ -198,14 +201,14 @@ func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration)
 	return &call{kind: callReserve, reserve: r, first: first}, now
 }
 
-// maxWait returns how far ahead a ticket is reserved. The table's rate may be lower than the one
-// for which MaxWait was configured, and its queue must not count as poisoned.
+// maxWait returns how far ahead a ticket may be reserved. The table's rate may be lower than the rate for which MaxWait
+// was configured. The queue must not grow so long that it counts as poisoned.
 func (t *tickets) maxWait() time.Duration {
 	longest := poisoned - ticketBatch*time.Duration(t.interval())*time.Microsecond - 2*clockError - time.Second
 	return min(t.cfg.MaxWait, longest)
 }
 
-// done handles the answer of a reservation. A lost answer costs its tickets and nothing else.
+// done handles the answer of a reservation. A lost answer only costs the tickets of that reservation.
 func (t *tickets) done(c *call, a answer, now time.Duration) {
 	if a.err != nil {
 		t.failed(now)
@@ -253,8 +256,7 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 	}
 }
 
-// notice records, while this process is young, whether others take tickets and whether there is a
-// queue.
+// notice records, while this process is young, whether other processes take tickets and whether there is a queue.
 func (t *tickets) notice(r Reservation, a answer, now time.Duration) {
 	alone := t.last
 	if a.done {
@@ -269,8 +271,8 @@ func (t *tickets) notice(r Reservation, a answer, now time.Duration) {
 	t.last = a.next
 }
 
-// failed records a failed call for the settings or for a reservation. Without the table, the first
-// dial comes at a random time, because all other processes may have lost the table as well.
+// failed records a failed call for the settings or for a reservation. When the table gets out of reach, the first dial
+// comes at a random time, because all other processes may have lost the table as well.
 func (t *tickets) failed(now time.Duration) {
 	t.stats.Fails++
 	t.pause = now + backoff(t.rng, t.failing, 5*time.Second)
@@ -279,22 +281,22 @@ func (t *tickets) failed(now time.Duration) {
 	}
 }
 
-// slow delays dials after the cluster refused a connection for the rate: something without tickets
-// uses the rate too.
+// slow delays dials after the cluster refused a connection for the rate. Some program without tickets uses the rate
+// too.
 func (t *tickets) slow(now time.Duration) {
 	t.stats.Refusals++
 	t.refused = max(t.refused, now+refusedRateLeast+upTo(t.rng, refusedRateMost-refusedRateLeast))
 	t.batch = max(1, t.batch/2)
 }
 
-// tableClock estimates the table's clock. Each answer shows the second in which it was given, and
-// so narrows the difference between that clock and the process's own.
+// tableClock estimates the difference between DynamoDB's clock and the process's own clock. Each answer shows the
+// second in which it was given, and so narrows the bounds of the difference.
 type tableClock struct {
 	low, high time.Duration // bounds of the difference
 	at        time.Duration // when they were last narrowed; 0 for never
 }
 
-// Two clocks diverge by at most 1/drift.
+// drift is a bound for the speed of clocks: two clocks diverge by at most 1/drift.
 const drift = 1000
 
 func (c *tableClock) observe(sent, received time.Duration, at Stamp) {
@@ -314,7 +316,7 @@ func (c *tableClock) observe(sent, received time.Duration, at Stamp) {
 	c.low, c.high, c.at = low, high, max(received, 1)
 }
 
-// read returns the table's time at now, in microseconds. when is the reverse.
+// read returns DynamoDB's time at the process's time now, in microseconds. when is the reverse.
 func (c *tableClock) read(now time.Duration) int64 { return (now + c.ahead()).Microseconds() }
 
 func (c *tableClock) when(micros int64) time.Duration {

@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// update builds a conditional UpdateItem. All names and values use placeholders, because some names
-// are reserved words.
+// update builds a conditional UpdateItem of DynamoDB. All names and values are placeholders in its expressions, because
+// some names are reserved words.
 type update struct {
 	table     string
 	at        address
@@ -20,7 +20,7 @@ type update struct {
 	values    map[string]types.AttributeValue
 }
 
-// name returns the placeholder of an attribute.
+// name returns the placeholder of an attribute in the update's expressions.
 func (u *update) name(attribute string) string {
 	for placeholder, name := range u.names {
 		if name == attribute {
@@ -47,7 +47,7 @@ func (u *update) value(v types.AttributeValue) string {
 func (u *update) number(n int64) string { return u.value(number(n)) }
 func (u *update) text(s string) string  { return u.value(text(s)) }
 
-// require adds a condition.
+// require adds a condition to the update, joined by AND.
 func (u *update) require(format string, args ...any) {
 	if u.condition != "" {
 		u.condition += " AND "
@@ -55,7 +55,7 @@ func (u *update) require(format string, args ...any) {
 	u.condition += fmt.Sprintf(format, args...)
 }
 
-// demand requires that a number is unchanged; 0 means that it is absent.
+// demand adds the condition that an attribute is still the number n. n is 0 for a missing attribute.
 func (u *update) demand(attribute string, n int64) {
 	if n == 0 {
 		u.require("attribute_not_exists(%s)", u.name(attribute))
