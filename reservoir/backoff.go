@@ -5,28 +5,29 @@ import (
 	"time"
 )
 
-// These bound the pauses after failed dials, which double from first to most. Those of ordinary
-// failures are those of AWS's own DSQL connectors (100 ms to 5 s, 2026-08). A refusal by quota
-// concerns every sidecar of the cluster, so its first pause is ten times longer.
+// These bound the pauses after failed dials, which double from first to most. Pauses after ordinary failures are those
+// of AWS's own DSQL connectors (100 ms to 5 s, 2026-08). A refusal by quota concerns every sidecar of the cluster, so
+// the first pause after it is ten times longer.
 const (
 	firstPause      = 100 * time.Millisecond
 	mostPause       = 5 * time.Second
 	firstQuotaPause = time.Second
 	mostQuotaPause  = 30 * time.Second
-	// mostWaitedPause bounds a pause while a borrower waits for a backend, so that it gets one soon
-	// after the server is back. Pauses after a refusal by quota have no such exception.
+	// mostWaitedPause bounds a pause while a borrower waits for a backend. So the borrower gets a backend soon after the
+	// server is back. Pauses after a refusal by quota have no such exception.
 	mostWaitedPause = 500 * time.Millisecond
 )
 
-// backoff paces dials after failures. Until a dial succeeds, dials for the shelf go out one at a
-// time. The Reservoir's mutex guards it.
+// backoff paces dials after failures. Until a dial succeeds, dials for the shelf (ready backends) are made one at a
+// time. The Reservoir's mutex guards backoff.
 type backoff struct {
 	failures   int
 	generation int // failures of dials that began in an earlier generation do not count
 	until      time.Time
 	soon       time.Time // like until, while a borrower waits
 	quota      bool      // the last failure was a refusal by quota: no dial before until
-	// Failed dials since the last success: their number, and the times of the first and the last.
+	// count is the number of failed dials since the last success. since is the time of the first of them, and last that of
+	// the latest.
 	count       int
 	since, last time.Time
 }
@@ -39,8 +40,8 @@ func (b *backoff) next(waited bool) time.Time {
 	return b.until
 }
 
-// failed records the failure of a dial that began in a generation. It returns the pause before the
-// next dial, and whether the failure counts: an earlier dial of the same generation has not failed.
+// failed records the failure of a dial that began in a generation. It returns the pause before the next dial. news is
+// false if another dial of the same generation has failed before, so that this failure does not count.
 func (b *backoff) failed(generation int, now time.Time, quota bool) (pause time.Duration, news bool) {
 	if b.last = now; b.count == 0 {
 		b.since = now
@@ -67,7 +68,7 @@ func (b *backoff) failed(generation int, now time.Time, quota bool) (pause time.
 	return pause, true
 }
 
-// succeeded records a success. It reports whether the success ends a time of failures.
+// succeeded records a successful dial. It reports whether the success ends a time of failures.
 func (b *backoff) succeeded(generation int) (recovered bool) {
 	b.count = 0
 	if generation != b.generation || b.failures == 0 {

@@ -2,13 +2,13 @@ package reservoir
 
 import "time"
 
-// retireMargin is the time between a backend's planned retirement and its guard window. It is the
-// scans that replace all backends by tenths, and two more for late ones.
+// retireMargin is the time between a backend's planned retirement and its guard window. The margin covers the scans
+// that replace all backends by tenths, and two more scans for late ones.
 const retireMargin = (replacedPart + 2) * scanEvery
 
-// calendar spreads the retirements of backends, so that replacing them takes one dial at a time
-// even if they were dialled together. It divides the time since New into hours of equal width, and
-// assigns each hour to one backend. The Reservoir's mutex guards it.
+// calendar spreads the retirements of backends. So backends that were dialled together are not replaced together.
+// calendar divides the time since New into hours of equal width, and assigns each hour to one backend. The Reservoir's
+// mutex guards calendar.
 type calendar struct {
 	width time.Duration
 	taken map[int64]struct{}
@@ -18,8 +18,8 @@ func newCalendar(width time.Duration) calendar {
 	return calendar{width: width, taken: make(map[int64]struct{})}
 }
 
-// book assigns the latest free hour that is not after latest. Config.Validate leaves room for as
-// many earlier hours as there are backends.
+// book assigns the latest free hour that is not after the given time. Config.Validate ensures that there are as many
+// earlier hours as backends.
 func (c *calendar) book(latest time.Duration) (hour int64) {
 	hour = int64(latest / c.width)
 	for {

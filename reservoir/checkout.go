@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// EmptyError says that no backend was available in time, and why.
+// EmptyError says why no backend was available within Config.CheckoutWait.
 type EmptyError struct {
 	Waited    time.Duration
 	InUse     int
@@ -19,11 +19,10 @@ type EmptyError struct {
 	MaxOpen   int
 	Throttled bool // a dial waited for the connection rate
 	Unleased  bool // a dial waited for a slot of the cluster's connection count
-	// Lease is the phase of a lease that is not OK, and Reason why it grants nothing. They are ""
-	// and nil otherwise.
+	// Lease is the phase of a lease that is not OK, or "". Reason says why such a lease grants nothing, or is nil.
 	Lease  string
 	Reason error
-	// LastDialErr is why the last dial failed; nil if it succeeded.
+	// LastDialErr is the error of the last dial, or nil if that dial succeeded.
 	LastDialErr error
 	// FailedDials is the number of failed dials since the last success, and FailedFor the time
 	// since the first of them. LastFailed is the time since the last failure.
@@ -58,10 +57,9 @@ func (e *EmptyError) Error() string {
 	return b.String()
 }
 
-// Remedy returns what ends the cause, in one or two sentences for the client's operator.
+// Remedy returns what the client's operator should do, in one or two sentences.
 func (e *EmptyError) Remedy() string {
-	// A lease that was not renewed lately closes nothing, so it is not the cause while all backends
-	// are in use.
+	// A lease in the phase Degraded closes no backend, so the lease is not the cause while all backends are in use.
 	granting := e.Lease == "" && e.Reason == nil
 	full := e.InUse >= e.MaxOpen && (granting || e.Lease == lease.Degraded.String())
 	switch {
@@ -85,9 +83,9 @@ func (e *EmptyError) Unwrap() []error {
 	return slices.DeleteFunc([]error{e.LastDialErr, e.Reason}, func(err error) bool { return err == nil })
 }
 
-// TryAcquire lends the backend that was used last. It returns nil when none is ready, or when a
-// borrower waits. It never blocks and allocates nothing. The borrower ends the loan with exactly
-// one Release or Discard.
+// TryAcquire lends the ready backend that was used last. TryAcquire returns nil when no backend is ready, or when a
+// borrower waits. TryAcquire never blocks and allocates nothing. The borrower ends the loan with exactly one Release or
+// Discard.
 func (r *Reservoir) TryAcquire() *Conn {
 	r.mu.Lock()
 	c := r.lendLocked()
@@ -95,13 +93,13 @@ func (r *Reservoir) TryAcquire() *Conn {
 	return c
 }
 
-// Acquire lends a backend. When none is ready it waits in line, up to Config.CheckoutWait, and then
-// returns an *EmptyError. It returns ctx's error when ctx ends. The borrower ends the loan with
-// exactly one Release or Discard.
+// Acquire lends a backend. When none is ready, Acquire waits in line, up to Config.CheckoutWait, and then returns an
+// *EmptyError. Acquire returns ctx's error when ctx ends. The borrower ends the loan with exactly one Release or
+// Discard.
 func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) { return r.acquire(ctx, false) }
 
-// AcquireAhead is Acquire ahead of all borrowers that wait by Acquire. It is for the replay of a
-// transaction, which has had a backend.
+// AcquireAhead lends a backend like Acquire, but before all borrowers that wait in Acquire. AcquireAhead is for the
+// replay of a transaction, whose first backend is gone or given back.
 func (r *Reservoir) AcquireAhead(ctx context.Context) (*Conn, error) { return r.acquire(ctx, true) }
 
 func (r *Reservoir) acquire(ctx context.Context, ahead bool) (*Conn, error) {
@@ -113,10 +111,10 @@ func (r *Reservoir) acquire(ctx context.Context, ahead bool) (*Conn, error) {
 	return r.wait(p, ahead)
 }
 
-// DialDedicated dials a backend for one session, with that session's startup, on the caller's
-// goroutine. It waits for a slot, for the rate limit, and for the end of a pause after a refusal by
-// quota. A ready backend is closed to make room. After Config.CheckoutWait it returns an
-// *EmptyError, otherwise the dial's own error. Release of a dedicated backend closes it.
+// DialDedicated dials a backend for one session, with that session's startup parameters, on the caller's goroutine.
+// DialDedicated waits for a slot, for the rate limit, and for the end of a pause after a refusal by quota. If there is
+// no room, a ready backend is closed. After Config.CheckoutWait, DialDedicated returns an *EmptyError, otherwise the
+// dial's own error. Release closes a dedicated backend.
 func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error) {
 	began := time.Now()
 	if err := r.claim(ctx, began); err != nil {
@@ -146,8 +144,8 @@ func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error)
 	return c, nil
 }
 
-// dialDedicated dials in a slot that claim has taken. The caller must release a returned permit,
-// with an error too.
+// dialDedicated dials a dedicated backend in a slot that claim has taken. The caller must release a returned permit,
+// even when an error is returned too.
 func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Time) (*Conn, *lease.Permit, error) {
 	waiting, cancel := context.WithTimeout(ctx, r.cfg.CheckoutWait-time.Since(began))
 	defer cancel()
@@ -178,7 +176,7 @@ func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Ti
 	return nil, nil, empty
 }
 
-// rest waits out a pause after a refusal by quota. It returns false when ctx ends first.
+// rest waits out a pause after the cluster refused a dial by quota. rest returns false when ctx ends first.
 func (r *Reservoir) rest(ctx context.Context) bool {
 	for {
 		r.mu.Lock()
@@ -200,8 +198,8 @@ func (r *Reservoir) rest(ctx context.Context) bool {
 	}
 }
 
-// heedRefusal records a dedicated dial's refusal by quota, because quotas concern all dials. Its
-// other failures concern its session only.
+// heedRefusal records that the cluster refused a dedicated dial by quota, because quotas concern all dials. Other
+// failures of a dedicated dial concern its session only.
 func (r *Reservoir) heedRefusal(generation int, err error) {
 	_, refused := quotaRefusal(err)
 	var pause time.Duration
@@ -222,7 +220,7 @@ func (r *Reservoir) heedRefusal(generation int, err error) {
 	}
 }
 
-// claim takes a slot and counts it as a dial in progress.
+// claim takes a slot for a dedicated backend and counts the slot as a dial in progress.
 func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 	r.mu.Lock()
 	if r.closed {
@@ -256,7 +254,7 @@ func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 	return a.err
 }
 
-// lendLocked lends the backend that was shelved last, or returns nil.
+// lendLocked lends the backend that was shelved last. lendLocked returns nil if no backend is ready.
 func (r *Reservoir) lendLocked() *Conn {
 	n := len(r.shelf.ready)
 	if n == 0 {
@@ -269,7 +267,7 @@ func (r *Reservoir) lendLocked() *Conn {
 	return c
 }
 
-// release ends a loan.
+// release ends a loan: the backend returns to the shelf or is closed.
 func (r *Reservoir) release(c *Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -279,7 +277,8 @@ func (r *Reservoir) release(c *Conn) {
 	r.returnLocked(c, r.shelf.put)
 }
 
-// returnLocked decides the fate of a returned backend. put places it on the shelf.
+// returnLocked decides whether a returned backend is closed or put on the shelf. The function put places the backend on
+// the shelf.
 func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 	switch {
 	case c.dedicated:
@@ -296,8 +295,8 @@ func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 	}
 }
 
-// offerLocked ends a backend that has just come to the shelf, lends it to a waiting borrower, or
-// leaves it there.
+// offerLocked decides about a backend that has just come to the shelf: it ends, is lent to a waiting borrower, or
+// remains ready.
 func (r *Reservoir) offerLocked(c *Conn) {
 	if !r.putOffLocked(c) {
 		if reason, due := r.shelf.due(c); due {
@@ -319,7 +318,7 @@ func (r *Reservoir) offerLocked(c *Conn) {
 	}
 }
 
-// WhyEmpty returns the error of a borrower that has waited since began and gives up now.
+// WhyEmpty returns the error for a borrower that has waited since began and gives up now.
 func (r *Reservoir) WhyEmpty(began time.Time) *EmptyError {
 	s, l := r.Stats(), r.lease.State()
 	e := &EmptyError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// Defaults. Those without a named source come from the specification.
+// These are defaults of a Config. Values without a named source come from the specification.
 const (
 	DefaultMaxOpen        = 100
 	DefaultCheckoutWait   = 10 * time.Second // below the 15 s or more that clients commonly give a statement
@@ -20,68 +20,69 @@ const (
 	DefaultProbeInterval  = 30 * time.Second // one small round trip
 	DefaultRateLimit      = 10               // a tenth of a cluster's rate
 	DefaultBurstLimit     = 100              // a tenth of a cluster's burst
-	// PostgresRateLimit is for a server without quotas: when a thousand clients log in at once,
-	// none waits for more than a second.
+	// PostgresRateLimit is the default RateLimit for a server without quotas. When a thousand clients log in at once, none
+	// waits for more than a second.
 	PostgresRateLimit = 1000
 )
 
 const (
-	// maxLifetime is the greatest age of a backend. DSQL closes a connection at 60 minutes, and a
-	// transaction lent at the last moment may run for 5 (documented quotas, 2026).
+	// maxLifetime is the greatest age of a backend. DSQL closes a connection at 60 minutes, and a transaction that gets a
+	// backend at the last moment may run for 5 (documented quotas, 2026).
 	maxLifetime = 55 * time.Minute
 	// scanEvery is the interval at which the clock and the lease are read and the shelf is searched
 	// for backends to retire.
 	scanEvery = lease.StateEvery
-	// maxDials bounds dials in flight for the shelf. At 100 ms a dial it is
-	// above the 100 connections per second that a cluster accepts.
+	// maxDials bounds the parallel dials for the shelf. At 100 ms a dial, 16 dials exceed the 100 connections per second
+	// that a cluster accepts.
 	maxDials = 16
-	// trickleEvery is the time between two dials above the low watermark.
+	// trickleEvery is the time between two dials when Config.LowWatermark is reached.
 	trickleEvery = time.Second
-	// MaxOpen/replacedPart is the number of backends that may be missing at once for replacement.
+	// replacedPart is a divisor: at most MaxOpen/replacedPart backends may be missing at once because they are being
+	// replaced.
 	replacedPart = 10
 )
 
-// LeastGuard is the least time before the end of a lease at which the last backends must start to
-// close. It covers one scan and the Terminate.
+// LeastGuard is the least time before the end of a lease at which the last backends must start to close. LeastGuard
+// covers one scan and the Terminate message.
 const LeastGuard = scanEvery + terminateWait
 
 // Config is the configuration of a Reservoir.
 type Config struct {
-	// MaxOpen bounds the backends in use, ready, being dialled and being closed, together.
+	// MaxOpen bounds the number of backends: in use, ready, being dialled and being closed, together.
 	MaxOpen int
-	// TargetReady is the number of backends, in use and ready together, that the fill opens ahead
-	// of demand. 0 dials on demand only.
+	// TargetReady is the number of backends, in use and ready together, that are opened ahead of demand. With 0, backends
+	// are dialled on demand only.
 	TargetReady int
-	// LowWatermark is how many of them are dialled as fast as they are admitted. Above it the fill
-	// is slow, unless a borrower waits. With MaxOpen or more it is never slow.
+	// LowWatermark is the number of backends that are dialled as fast as the lease and the rate limit allow. Further
+	// backends, up to TargetReady, are dialled slowly, unless a borrower waits. A LowWatermark of MaxOpen or more means
+	// that no dial is slow.
 	LowWatermark int
-	// InitialFillTimeout is how long Stats.Filled waits for the first LowWatermark
-	// backends. 0 does not wait.
+	// InitialFillTimeout is how long Stats.Filled waits for the first LowWatermark backends. With 0, Stats.Filled does not
+	// wait.
 	InitialFillTimeout time.Duration
-	// ProbeInterval is the interval at which an unused ready backend must answer a round trip. With
-	// 0, only a Suspect starts probes.
+	// ProbeInterval is the interval at which an unused ready backend must answer a round trip. With 0, backends are probed
+	// only after a call of Suspect.
 	ProbeInterval time.Duration
 	// CheckoutWait is how long Acquire waits for a backend.
 	CheckoutWait time.Duration
-	// BaseLifetime plus a random part of LifetimeJitter is the greatest age of a backend. It is not
-	// lent in the GuardWindow before that.
+	// BaseLifetime plus a random part of LifetimeJitter is the greatest age of a backend. A backend is not lent in the
+	// last GuardWindow of its lifetime.
 	BaseLifetime   time.Duration
 	LifetimeJitter time.Duration
 	GuardWindow    time.Duration
-	// RateLimit is the number of dials per second, and BurstLimit how many unused ones may
-	// accumulate.
+	// RateLimit is the number of dials per second. BurstLimit is the number of unused dials that may accumulate.
 	RateLimit  int
 	BurstLimit int
 
-	// Lease admits every dial; nil shares nothing with other processes. When it
-	// paces dials, RateLimit does not apply.
+	// Lease admits every dial. A nil Lease shares nothing with other processes. When the Lease paces dials, RateLimit does
+	// not apply.
 	Lease Lease
-	// Precheck, if not nil, is called before the next admission after a dial that failed before it
-	// used the network. Its error is a *DialError.
+	// Precheck, if not nil, is called after a dial that failed before it used the network. The next dial waits until
+	// Precheck succeeds. An error of Precheck is a *DialError.
 	Precheck func(context.Context) error
 }
 
-// Defaults returns the default configuration.
+// Defaults returns the default configuration of a Reservoir.
 func Defaults() Config {
 	return Config{
 		MaxOpen:            DefaultMaxOpen,
@@ -120,7 +121,7 @@ func (c Config) Validate() error {
 		fmt.Sprintf("with reservoir.lifetime_jitter of %v want at most %v: DSQL closes a connection at 60m and a transaction may last 5m",
 			c.LifetimeJitter, maxLifetime))
 	if len(errs) == 0 {
-		// The rest of a lifetime must suffice to replace every backend.
+		// A backend's lifetime before its guard window must suffice to replace every backend.
 		least := c.GuardWindow + retireMargin + time.Duration(c.MaxOpen)*c.replaceEvery()
 		check(c.BaseLifetime > least, "reservoir.base_lifetime", c.BaseLifetime,
 			fmt.Sprintf("want more than %v: reservoir.guard_window plus the time to replace reservoir.max_open backends at connection.rate_limit", least))
@@ -128,11 +129,11 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// batch returns how many backends may be missing at once for replacement.
+// batch returns how many backends may be missing at once because they are being replaced.
 func (c Config) batch() int { return max(1, c.MaxOpen/replacedPart) }
 
-// replaceEvery returns the least time between two retirements. They follow the rate of dials, and
-// no scan may retire more backends than may be missing at once.
+// replaceEvery returns the least time between two retirements of backends. The interval follows the rate of dials. No
+// scan may retire more backends than batch.
 func (c Config) replaceEvery() time.Duration {
 	every := max(time.Second/time.Duration(c.RateLimit), scanEvery/time.Duration(c.batch()))
 	if c.LowWatermark < c.TargetReady {

@@ -10,42 +10,42 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// Reason says why a backend was closed. The constants below are all reasons.
+// Reason says why a backend was closed. The constants below are all values of a Reason.
 type Reason string
 
 const (
-	// Aged: its time of retirement has come.
+	// Aged means that the backend's time of retirement has come.
 	Aged Reason = "aged"
-	// Guarded: it was found in the guard window before its end.
+	// Guarded means that the backend was found in the guard window, the last part of its lifetime.
 	Guarded Reason = "guarded"
-	// Broken: its socket failed, or the server ended it.
+	// Broken means that the backend's socket failed, or that the server ended the connection.
 	Broken Reason = "broken"
-	// PeekFailed: its borrower found it dead on the shelf.
+	// PeekFailed means that the borrower found the backend dead before its first use.
 	PeekFailed Reason = "peek_failed"
-	// Pinned: it carries the state of a session that has ended.
+	// Pinned means that the backend carries the state of a session that has ended.
 	Pinned Reason = "pinned"
-	// Dedicated: its session has ended.
+	// Dedicated means that the session of a dedicated backend has ended.
 	Dedicated Reason = "dedicated"
-	// Cancelled: it was closed to end a statement that was cancelled or timed out.
+	// Cancelled means that the backend was closed to end a statement that was cancelled or timed out.
 	Cancelled Reason = "cancelled"
-	// ClientGone: the client left in the middle of a turn or a transaction.
+	// ClientGone means that the client left in the middle of a turn or a transaction.
 	ClientGone Reason = "client_gone"
-	// ClientLeft: the client sent Terminate, and its last request, which may commit, did not end in
-	// time. The server was not asked to cancel it.
+	// ClientLeft means that the client sent Terminate, and that its last request did not end in time. The server was not
+	// asked to cancel the request, which may commit.
 	ClientLeft Reason = "client_left"
-	// Unclean: the state of the server's session is unknown.
+	// Unclean means that the state of the server's session is unknown.
 	Unclean Reason = "unclean"
-	// Shutdown: the reservoir is closing.
+	// Shutdown means that the reservoir is closing.
 	Shutdown Reason = "shutdown"
-	// Surplus: a dedicated backend needed its slot.
+	// Surplus means that the backend was closed to make room for a dedicated backend.
 	Surplus Reason = "surplus"
-	// Unleased: another sidecar has a claim to its slot, or the lease runs out.
+	// Unleased means that another sidecar has a claim to the backend's slot, or that the lease runs out.
 	Unleased Reason = "unleased"
-	// Revoked: its slot was lost, and its socket was closed during a loan.
+	// Revoked means that the backend's slot was lost, and that its socket was closed during a loan.
 	Revoked Reason = "revoked"
-	// Silent: it sent nothing for too long while an answer was due.
+	// Silent means that the backend sent nothing for too long while an answer was due.
 	Silent Reason = "silent"
-	// ProbeFailed: a probe found it dead on the shelf.
+	// ProbeFailed means that a probe found the ready backend dead.
 	ProbeFailed Reason = "probe_failed"
 )
 
@@ -54,39 +54,37 @@ var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Can
 	Unleased, Revoked, Silent, ProbeFailed}
 
 const (
-	// terminateWait bounds the goodbye to a server. An idle server closes within a round trip; one
-	// that executes a statement does not read.
+	// terminateWait bounds the wait for the server's end of the connection after a Terminate. An idle server closes within
+	// a round trip. A server that executes a statement does not read.
 	terminateWait = time.Second
-	// closingWait is that bound once the reservoir is closing. The drain has given orderly ends
-	// their time, and nearly all servers are nearer than that.
+	// closingWait replaces terminateWait when the reservoir is closing. The drain has allowed time for orderly ends, and
+	// nearly all servers are nearer than closingWait.
 	closingWait = 500 * time.Millisecond
-	// terminateRead bounds how much of the server's last output is read meanwhile.
+	// terminateRead bounds how much output of the server is read after a Terminate.
 	terminateRead = 64 << 10
 )
 
-// Conn is a backend. While it is lent, its exported fields belong to the borrower. The borrower
-// ends the loan with exactly one Release or Discard, and does not use the Conn afterwards. A second
-// one panics.
+// Conn is a backend. While it is lent, its exported fields belong to the borrower. The borrower ends the loan with
+// exactly one Release or Discard, and does not use the Conn afterwards. A second Release or Discard panics.
 type Conn struct {
-	// Net is the connection, with TLS, after the startup. It has no unread byte and no deadline.
+	// Net is the connection after the startup, with TLS where used. Net has no unread byte and no deadline.
 	Net net.Conn
 	// PID and Secret are the server's BackendKeyData. The secret has 4 bytes before protocol 3.2,
 	// and up to 256 since.
 	PID    uint32
 	Secret []byte
-	// Params are the ParameterStatus values of the startup. They are shared: do not change them.
+	// Params are the server's ParameterStatus values of the startup. The map is shared and must not be changed.
 	Params map[string]string
-	// Notices arrived during the startup.
+	// Notices are the NoticeResponses that arrived during the startup.
 	Notices []*Notice
-	// Attachment belongs to the borrowers. It stays with the backend from loan to loan.
+	// Attachment is data of the borrowers. It remains with the backend from loan to loan.
 	Attachment any
-	// SendCancel asks the server to cancel this backend's statement; see Cancel. The DialFunc sets
-	// it.
+	// SendCancel asks the server to cancel this backend's statement, as Cancel describes. The DialFunc sets SendCancel.
 	SendCancel func(context.Context) error
 
 	owner  *Reservoir
 	permit *lease.Permit // released when the socket is closed
-	// guarded by owner.mu
+	// owner.mu guards the following fields.
 	state     connState
 	dedicated bool
 	severed   bool // its socket was closed during a loan
@@ -110,21 +108,21 @@ const (
 	ended
 )
 
-// NewConn returns a Conn for a connection after its startup. A DialFunc uses it.
+// NewConn returns a Conn for a connection after its startup. NewConn is for a DialFunc.
 func NewConn(conn net.Conn) *Conn { return &Conn{Net: conn} }
 
-// Release returns the backend. It must be idle, outside a transaction, with nothing unread. It is
-// closed instead when it is due or dedicated, or when the reservoir is closing. Release never
-// blocks.
+// Release returns the backend to the reservoir. The backend must be idle, outside a transaction, with nothing unread. A
+// backend that is dedicated or due for retirement is closed, and so is any backend when the reservoir is closing.
+// Release never blocks.
 func (c *Conn) Release() { c.owner.release(c) }
 
-// Discard closes the backend, and sends Terminate first if that does not block. Discard never
+// Discard ends the loan and closes the backend. Discard sends Terminate first if that does not block. Discard never
 // blocks.
 func (c *Conn) Discard(reason Reason) { c.owner.discard(c, reason) }
 
-// Cancel asks the server, on a separate connection, to cancel this backend's statement. It returns
-// nil when the server has closed that connection: the request has been handled then. It returns
-// ctx's error when ctx ends. Cancel may be called while the borrower uses the backend.
+// Cancel asks the server, on a separate connection, to cancel this backend's statement. Cancel returns nil when the
+// server has closed that connection, because the server has then handled the request. Cancel returns ctx's error when
+// ctx ends. Cancel may be called while the borrower uses the backend.
 func (c *Conn) Cancel(ctx context.Context) error {
 	if c.SendCancel == nil {
 		return errors.New("cancel: this backend was dialled without a way to cancel")
@@ -132,7 +130,7 @@ func (c *Conn) Cancel(ctx context.Context) error {
 	return c.SendCancel(ctx)
 }
 
-// sever closes the socket during a loan, without a Terminate.
+// sever closes the backend's socket during a loan, without a Terminate.
 func (c *Conn) sever() {
 	socket := c.Net
 	if secured, ok := socket.(interface{ NetConn() net.Conn }); ok {
@@ -141,12 +139,12 @@ func (c *Conn) sever() {
 	socket.Close() // its borrower sees the error
 }
 
-// expire bounds the time of terminate. It also ends a concurrent read.
+// expire bounds the time of terminate, by a deadline of the socket. The deadline also ends a concurrent read.
 func (c *Conn) expire(wait time.Duration) {
 	_ = c.Net.SetDeadline(time.Now().Add(wait)) // a closed connection needs no bound
 }
 
-// terminate ends the connection, within the time that expire gave. If possible it returns after the
+// terminate ends the connection, before the deadline that expire has set. If possible, terminate returns after the
 // server has closed its end, when the server has one connection less.
 func (c *Conn) terminate() {
 	_, err := c.Net.Write([]byte{'X', 0, 0, 0, 4})
@@ -154,7 +152,7 @@ func (c *Conn) terminate() {
 		_, err = io.CopyN(io.Discard, c.Net, terminateRead)
 	}
 	if err != io.EOF {
-		// TLS would wait 5 s for a peer that does not read.
+		// The underlying socket is closed first, because TLS would wait 5 s for a peer that does not read.
 		if secured, ok := c.Net.(interface{ NetConn() net.Conn }); ok {
 			secured.NetConn().Close()
 		}

@@ -16,23 +16,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The kinds of server that a Dialer can dial.
+// These are the kinds of server that a Dialer can dial, values of backend.kind.
 const (
 	KindDSQL     = "dsql"
 	KindPostgres = "postgres"
 )
 
-// adminUser is the role that needs a token for DbConnectAdmin. All others need DbConnect.
+// adminUser is the role that needs an IAM token for DbConnectAdmin. All other roles need a token for DbConnect.
 const adminUser = "admin"
 
-// Dialer opens backends of one identity: server, role, database.
+// Dialer opens backends with one server, role and database.
 type Dialer struct {
 	cfg    DialConfig
 	region string
 	base   atomic.Pointer[pgconn.Config] // copied for each dial
 }
 
-// NewDialer returns a Dialer, or an error for a faulty cfg.
+// NewDialer returns a Dialer for cfg, or an error if cfg is faulty.
 func NewDialer(cfg DialConfig) (*Dialer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func NewDialer(cfg DialConfig) (*Dialer, error) {
 	return d, nil
 }
 
-// ReloadCA reads the authorities of the server's certificate again, for dials that begin
-// afterwards. After an error the old ones stay in use.
+// ReloadCA reads the file of trusted authorities again, for dials that begin afterwards. After an error the old
+// authorities stay in use.
 func (d *Dialer) ReloadCA() error {
 	cfg := d.cfg
 	modes, err := cfg.tlsConfigs()
@@ -73,7 +73,7 @@ func (d *Dialer) ReloadCA() error {
 	return nil
 }
 
-// Dial opens a backend; it is a DialFunc. An error is a *DialError.
+// Dial opens a backend. Dial is a DialFunc. An error is a *DialError.
 func (d *Dialer) Dial(ctx context.Context, s *Startup) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
@@ -95,8 +95,8 @@ func (d *Dialer) Dial(ctx context.Context, s *Startup) (*Conn, error) {
 	return c, nil
 }
 
-// Check creates a token as a dial would, and does not use it. An error is a *DialError of an early
-// step.
+// Check creates an IAM token as a dial would, and does not use it. An error is a *DialError with StepCredentials or
+// StepToken.
 func (d *Dialer) Check(ctx context.Context) error {
 	if d.cfg.Kind != KindDSQL {
 		return nil
@@ -110,7 +110,7 @@ func (d *Dialer) Check(ctx context.Context) error {
 	return nil
 }
 
-// attempt is one dial in progress. pgconn calls its hooks on Dial's goroutine.
+// attempt is one dial in progress. pgconn calls the hooks of an attempt on Dial's goroutine.
 type attempt struct {
 	dialer  *Dialer
 	address string
@@ -120,10 +120,10 @@ type attempt struct {
 	notices []*Notice
 }
 
-// attemptKey is the key of the attempt in a context.
+// attemptKey is the context key under which a dial finds its attempt.
 type attemptKey struct{}
 
-// config returns the pgconn configuration of this dial, with a new token.
+// config returns the pgconn configuration of this dial, with a new IAM token for DSQL.
 func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error) {
 	cfg := a.dialer.base.Load().Copy()
 	if s != nil {
@@ -143,8 +143,8 @@ func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error
 		}
 		cfg.Password = token
 	}
-	// pgconn tries all addresses from start to end, and would repeat a refused startup for each. It
-	// gets one address, and open tries the others.
+	// pgconn tries all addresses of a name from start to end, and would repeat a refused startup for each. So pgconn gets
+	// one address, the name, and open tries the name's addresses.
 	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	cfg.DialFunc = a.open
 	cfg.AfterNetConnect = a.handshake
@@ -152,8 +152,8 @@ func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error
 	return cfg, nil
 }
 
-// token returns the password of a DSQL connection. It is signed locally, and used for this dial
-// only.
+// token returns the IAM token that is the password of a DSQL connection. The token is signed locally, and used for this
+// dial only.
 func (a *attempt) token(ctx context.Context) (string, error) {
 	cfg := a.dialer.cfg
 	a.step = StepCredentials
@@ -186,8 +186,8 @@ func (a *attempt) token(ctx context.Context) (string, error) {
 // open resolves the server's name and connects to the first address that answers.
 func (a *attempt) open(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx.Value(attemptKey{}) != a {
-		// After an interrupted startup pgconn would connect again, in a goroutine, to cancel a
-		// statement that never began.
+		// After an interrupted startup pgconn connects again, in a goroutine, to cancel a statement that never began. That
+		// connection is refused here.
 		return nil, errors.New("not part of the dial")
 	}
 	conn, err := a.connect(ctx, network, address)
@@ -217,7 +217,7 @@ func (a *attempt) connect(ctx context.Context, network, address string) (net.Con
 	a.step = StepTCP
 	var errs []error
 	for i, ip := range addresses {
-		// Later addresses get their part of the time.
+		// Each address gets an equal part of the remaining time.
 		deadline, _ := ctx.Deadline()
 		dialer := net.Dialer{Timeout: time.Until(deadline) / time.Duration(len(addresses)-i), KeepAlive: -1, KeepAliveConfig: KeepAlive(a.dialer.cfg.KeepAlive)}
 		// Go sets TCP_NODELAY by default.
@@ -232,8 +232,8 @@ func (a *attempt) connect(ctx context.Context, network, address string) (net.Con
 	return nil, errors.Join(errs...)
 }
 
-// handshake performs the TLS handshake now. pgconn would leave it to the first write and report its
-// failure as a failed write. It must return conn.
+// handshake performs the TLS handshake before pgconn's first write, because pgconn would report a failed handshake as a
+// failed write. handshake must return conn.
 func (a *attempt) handshake(ctx context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
 	if secured, ok := conn.(*tls.Conn); ok {
 		if a.err = secured.HandshakeContext(ctx); a.err != nil {
@@ -245,7 +245,7 @@ func (a *attempt) handshake(ctx context.Context, _ *pgconn.Config, conn net.Conn
 	return conn, nil
 }
 
-// take turns pgconn's connection into a Conn, with no buffered byte, no goroutine and no deadline.
+// take turns pgconn's connection into a Conn, which has no buffered byte, no goroutine and no deadline.
 func (a *attempt) take(ctx context.Context, pg *pgconn.PgConn) (*Conn, error) {
 	if err := pg.SyncConn(ctx); err != nil {
 		pg.Conn().Close()
@@ -267,14 +267,14 @@ func (a *attempt) take(ctx context.Context, pg *pgconn.PgConn) (*Conn, error) {
 	return c, nil
 }
 
-// done records the time of a successful step.
+// done records in the metrics how long a successful step of the dial took.
 func (a *attempt) done(step Step) {
 	now := time.Now()
 	a.dialer.cfg.Metrics.DialStep(string(step), now.Sub(a.last))
 	a.last = now
 }
 
-// fail returns the error with the step that failed.
+// fail returns a DialError for err with the step of the dial that failed.
 func (a *attempt) fail(ctx context.Context, err error) *DialError {
 	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		err = connect.Unwrap() // the ConnectError holds the token

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Request codes that take the place of a protocol version (PostgreSQL, "Message Formats").
+// These are request codes, which the protocol sends where a startup has its version (PostgreSQL, "Message Formats").
 const (
 	sslRequest    = 80877103
 	cancelRequest = 80877102
 )
 
-// canceler sends the CancelRequest of one backend.
+// canceler sends a CancelRequest for the statement of one backend.
 type canceler struct {
 	address net.Addr    // the dialled server: its name may have several addresses
 	tls     *tls.Config // as of the dial; nil without TLS
@@ -25,8 +25,8 @@ type canceler struct {
 	secret  []byte
 }
 
-// send asks the server to cancel. It returns nil when the server has closed the connection, which
-// follows the cancel.
+// send asks the server to cancel the backend's statement. send returns nil when the server has closed the connection of
+// the request, which follows the cancel.
 func (c canceler) send(ctx context.Context) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, c.address.Network(), c.address.String())
@@ -54,7 +54,7 @@ func (c canceler) exchange(ctx context.Context, conn net.Conn) error {
 		}
 		conn = secured
 	}
-	// A secret has 4 bytes before protocol 3.2, and up to 256 since.
+	// The secret of BackendKeyData has 4 bytes before protocol 3.2, and up to 256 since.
 	request := make([]byte, 0, 12+len(c.secret))
 	request = binary.BigEndian.AppendUint32(request, uint32(12+len(c.secret)))
 	request = binary.BigEndian.AppendUint32(request, cancelRequest)

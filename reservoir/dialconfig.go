@@ -17,51 +17,52 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// SSLModes are the values of backend.sslmode, for kind postgres, with libpq's meanings.
+// SSLModes are the values of backend.sslmode, for backend.kind postgres, with libpq's meanings.
 var SSLModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
 // ChannelBindings are the values of backend.channel_binding, with libpq's meanings.
 var ChannelBindings = []string{"disable", "prefer", "require"}
 
-// endpointForm matches the name of a cluster, and names of PrivateLink endpoints (dsql-fnh4), as
-// AWS's connectors do.
+// endpointForm matches the host name of a DSQL cluster, and those of PrivateLink endpoints (dsql-fnh4), as AWS's
+// connectors do. The group is the region.
 var endpointForm = regexp.MustCompile(`^[a-z0-9-]+\.dsql(?:-[a-z0-9]+)?\.([a-z0-9-]+)\.on\.aws$`)
 
 // DialConfig names the server, the role and the database of a Dialer.
 type DialConfig struct {
 	Kind string // dsql or postgres
-	// Endpoint is the server's name, which its certificate must contain. For kind dsql it is the
-	// cluster's name, for which tokens are signed.
+	// Endpoint is the server's name, which the server's certificate must contain. For kind dsql, Endpoint is the cluster's
+	// name, for which tokens are signed.
 	Endpoint string
-	// Address is the host to dial; empty means Endpoint.
+	// Address is the host to dial. An empty Address means Endpoint.
 	Address string
 	Port    int
-	// Region is the cluster's region; empty means that of Endpoint.
+	// Region is the cluster's AWS region. An empty Region means that of Endpoint.
 	Region string
-	// CAFile holds the authorities of the server's certificate; empty means the
-	// system's.
+	// CAFile is a file with the authorities that may sign the server's certificate. An empty CAFile means the system's
+	// authorities.
 	CAFile   string
 	User     string
 	Database string
 	Password string // kind postgres; may be empty
 	SSLMode  string // kind postgres; one of SSLModes
-	// ChannelBinding is that of SCRAM, one of ChannelBindings; kind postgres. "" means prefer.
+	// ChannelBinding says whether SCRAM uses channel binding, for kind postgres. The value is one of ChannelBindings; ""
+	// means prefer.
 	ChannelBinding string
 
-	// Credentials sign the tokens of kind dsql. They should be cached.
+	// Credentials are the AWS credentials that sign the tokens of kind dsql. The provider should cache them.
 	Credentials aws.CredentialsProvider
-	// Wrap, if not nil, wraps the TCP connection, below TLS.
+	// Wrap, if not nil, wraps the TCP connection before TLS begins.
 	Wrap func(net.Conn) net.Conn
-	// Timeout bounds a dial.
+	// Timeout bounds the time of a dial.
 	Timeout time.Duration
-	// KeepAlive is the time for which the server's host may be silent on an idle connection, 0 for
-	// ever. See the function of that name.
+	// KeepAlive is the time for which the server's host may be silent on an idle connection, or 0 for no limit. The
+	// function KeepAlive gives the kernel's settings.
 	KeepAlive time.Duration
-	// Metrics may be nil.
+	// Metrics may be nil. Otherwise it counts the steps of dials.
 	Metrics *metrics.Reservoir
 }
 
-// Strippable reports whether an attacker on the network could remove TLS unnoticed. The server is
+// Strippable reports whether an attacker on the network could remove TLS unnoticed. That is possible if the server is
 // on another host, and a connection without TLS is tried as well.
 func (c DialConfig) Strippable() bool {
 	host := c.host()
@@ -69,8 +70,7 @@ func (c DialConfig) Strippable() bool {
 	return c.Kind == KindPostgres && !near && (c.SSLMode == "allow" || c.SSLMode == "prefer") && c.ChannelBinding != "require"
 }
 
-// Validate returns all faults of the configuration in one error. It does not use Credentials and
-// opens no file.
+// Validate returns all faults of the configuration in one error. Validate does not use Credentials and opens no file.
 func (c DialConfig) Validate() error {
 	var errs []error
 	check := func(ok bool, key, format string, args ...any) {
@@ -110,7 +110,7 @@ func (c DialConfig) host() string {
 	return c.Endpoint
 }
 
-// name returns the name that a certificate must contain.
+// name returns the server name that a certificate must contain.
 func (c DialConfig) name() string {
 	if c.Endpoint != "" {
 		return c.Endpoint
@@ -128,7 +128,7 @@ func (c DialConfig) region() string {
 	return ""
 }
 
-// tlsConfigs returns the TLS configurations to try, in this order. nil is a connection without TLS.
+// tlsConfigs returns the TLS configurations to try, in this order. A nil element is a connection without TLS.
 func (c DialConfig) tlsConfigs() ([]*tls.Config, error) {
 	if c.Kind == KindPostgres && c.SSLMode == "disable" {
 		return []*tls.Config{nil}, nil
@@ -168,7 +168,7 @@ func (c DialConfig) tlsConfigs() ([]*tls.Config, error) {
 	return []*tls.Config{full}, nil
 }
 
-// verifyChain implements verify-ca: it checks the authority but not the name.
+// verifyChain implements the sslmode verify-ca: it checks the certificate's authority but not its name.
 func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
 	intermediates := x509.NewCertPool()
 	for _, certificate := range s.PeerCertificates[1:] {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Step is a part of a dial. The constants below are all steps.
+// Step is a part of a dial, at which the dial may fail. The constants below are all steps.
 type Step string
 
-// Steps, in order.
+// These are the steps of a dial, in their order.
 const (
 	StepCredentials Step = "credentials" // AWS credentials
 	StepToken       Step = "token"       // IAM token
@@ -23,8 +23,7 @@ const (
 type DialError struct {
 	Step    Step
 	Address string // host:port
-	// Server is the server's error and SQLState its code. They are nil and "" when the server sent
-	// none.
+	// Server is the ErrorResponse of the server, and SQLState its code. They are nil and "" when the server sent no error.
 	Server   *ServerError
 	SQLState string
 	Err      error
@@ -71,8 +70,8 @@ func (e *ServerError) Error() string {
 	return b.String()
 }
 
-// step returns StepAuth for a refused identity, else StepStartup. PostgreSQL uses class 28; DSQL
-// sends 08006 "unable to accept connection, access denied".
+// step returns StepAuth when the server refused the identity, otherwise StepStartup. PostgreSQL reports a refused
+// identity by class 28. DSQL sends 08006 "unable to accept connection, access denied".
 func (e *ServerError) step() Step {
 	denied := e.Code == "08006" && strings.Contains(strings.ToLower(e.Message), "access denied")
 	if denied || strings.HasPrefix(e.Code, "28") {

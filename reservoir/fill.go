@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// fill opens as many backends as the shelf wants, until ctx ends. Dials run in parallel; admit
-// paces them, and backoff after a failure.
+// fill opens as many backends as the shelf wants, until ctx ends. Dials run in parallel. admit paces them, and after
+// failures backoff does.
 func (r *Reservoir) fill(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause, wanted := r.nextDial()
@@ -36,7 +36,7 @@ func (r *Reservoir) fill(ctx context.Context) {
 	}
 }
 
-// nextDial returns the number of wanted dials for the shelf, and the pause before the next one.
+// nextDial returns the number of dials that the shelf wants, and the pause before the next one.
 func (r *Reservoir) nextDial() (pause time.Duration, wanted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,8 +50,8 @@ func (r *Reservoir) nextDial() (pause time.Duration, wanted int) {
 	return time.Until(until), wanted
 }
 
-// wantedLocked returns how many dials for the shelf should begin. After a failure, and above the
-// low watermark, it is one at a time.
+// wantedLocked returns how many dials for the shelf should begin now. After a failure, and above Config.LowWatermark,
+// at most one dial runs at a time.
 func (r *Reservoir) wantedLocked() int {
 	most, parallel := r.shelf.need(), maxDials
 	if r.backoff.failures > 0 || r.trickling() {
@@ -63,14 +63,14 @@ func (r *Reservoir) wantedLocked() int {
 	return most
 }
 
-// trickling reports whether the fill is above the low watermark and no borrower waits. The fill is
-// slow then, so that sidecars do not race for the cluster's last slots. mu is held.
+// trickling reports whether Config.LowWatermark is reached and no borrower waits. Dials are slow then, so that sidecars
+// do not race for the cluster's last slots. The caller holds mu.
 func (r *Reservoir) trickling() bool {
 	return r.shelf.waiting == 0 && r.shelf.held()+r.shelf.dialing >= r.cfg.LowWatermark
 }
 
-// prechecked reports whether a dial can reach the network, if the last one could not. So a hopeless
-// dial uses no slot and no part of the rate.
+// prechecked reports whether a dial may be made. After a dial that could not reach the network, Config.Precheck
+// decides. So a hopeless dial uses no slot and no part of the rate.
 func (r *Reservoir) prechecked(ctx context.Context) bool {
 	r.mu.Lock()
 	failed, generation := offline(r.lastErr), r.backoff.generation
@@ -90,8 +90,8 @@ func (r *Reservoir) prechecked(ctx context.Context) bool {
 	return false
 }
 
-// sleep waits until Run is woken or, with a positive pause, until it has passed. It returns false
-// when ctx has ended.
+// sleep waits until wake is called or, with a positive pause, until the pause has passed. sleep returns false when ctx
+// has ended.
 func (r *Reservoir) sleep(ctx context.Context, pause time.Duration) bool {
 	var elapsed <-chan time.Time
 	if pause > 0 {
@@ -108,7 +108,7 @@ func (r *Reservoir) sleep(ctx context.Context, pause time.Duration) bool {
 	return true
 }
 
-// beginDial takes a slot for a dial that is still wanted.
+// beginDial takes a slot for a dial, if the shelf still wants one.
 func (r *Reservoir) beginDial() (generation int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *Reservoir) beginDial() (generation int, ok bool) {
 	return r.backoff.generation, true
 }
 
-// dialReady dials a backend for the shelf.
+// dialReady dials a backend and puts it on the shelf. permit is the right to this dial.
 func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease.Permit) {
 	began := r.age()
 	c, err := r.timedDial(ctx, nil)
@@ -135,7 +135,7 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease
 	var news, recovered bool
 	switch {
 	case r.closed || (err != nil && ctx.Err() != nil):
-		// Run ended before the dial did.
+		// Run ended before the dial did, so the dial's failure does not count.
 	case err != nil:
 		pause, news = r.failedLocked(generation, err)
 		r.slotFreedLocked()
@@ -164,7 +164,7 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease
 	}
 }
 
-// failedLocked records a failure that concerns all dials.
+// failedLocked records the failure of a dial that concerns all dials. The results are those of backoff.failed.
 func (r *Reservoir) failedLocked(generation int, err error) (pause time.Duration, news bool) {
 	r.lastErr = err
 	if refusedByServer(err) {
@@ -182,8 +182,7 @@ func (r *Reservoir) warn(news bool, err error, pause time.Duration) {
 	}
 }
 
-// addLocked chooses a new backend's lifetime, which counts from the start of its dial, and shelves
-// it.
+// addLocked puts a new backend on the shelf, with a random lifetime. The lifetime counts from the start of its dial.
 func (r *Reservoir) addLocked(c *Conn, began time.Duration) {
 	life := r.cfg.BaseLifetime
 	if r.cfg.LifetimeJitter > 0 {
@@ -203,7 +202,7 @@ func (r *Reservoir) addLocked(c *Conn, began time.Duration) {
 	r.judgeFillLocked(r.age())
 }
 
-// scheduleLocked sets the end of a backend's lifetime, and its time of retirement.
+// scheduleLocked sets the end of a backend's lifetime, and its earlier time of retirement.
 func (r *Reservoir) scheduleLocked(c *Conn, end time.Duration) {
 	c.endAt = end
 	c.guardAt = end - r.cfg.GuardWindow
@@ -211,7 +210,7 @@ func (r *Reservoir) scheduleLocked(c *Conn, end time.Duration) {
 	c.retireAt = r.calendar.time(c.hour)
 }
 
-// judgeFillLocked sets filled once the initial fill is complete or its time has passed.
+// judgeFillLocked sets filled once the initial fill has opened enough backends, or after InitialFillTimeout.
 func (r *Reservoir) judgeFillLocked(now time.Duration) {
 	goal := min(r.cfg.LowWatermark, r.cfg.TargetReady)
 	switch {
@@ -227,7 +226,7 @@ func (r *Reservoir) judgeFillLocked(now time.Duration) {
 	}
 }
 
-// timedDial dials and counts the outcome.
+// timedDial dials a backend and counts the outcome in the metrics.
 func (r *Reservoir) timedDial(ctx context.Context, s *Startup) (*Conn, error) {
 	began := time.Now()
 	c, err := r.dial(ctx, s)
@@ -243,14 +242,15 @@ func (r *Reservoir) timedDial(ctx context.Context, s *Startup) (*Conn, error) {
 	return c, err
 }
 
-// These are the SQLSTATEs by which a cluster refuses a connection for its quotas: the number of
-// connections, and their rate.
+// These are the SQLSTATEs by which a cluster refuses a connection because of a quota: the number of connections, and
+// their rate.
 const (
 	tooManyConnections = "53300"
 	rateExceeded       = "53400"
 )
 
-// quotaRefusal returns the quota for which the cluster refused a dial, and whether it did.
+// quotaRefusal returns the quota because of which the cluster refused a dial. The result is false if err is no such
+// refusal.
 func quotaRefusal(err error) (lease.Quota, bool) {
 	e, ok := errors.AsType[*DialError](err)
 	switch {
@@ -262,19 +262,19 @@ func quotaRefusal(err error) (lease.Quota, bool) {
 	return 0, false
 }
 
-// refusedByServer reports whether the server refused a dial.
+// refusedByServer reports whether err is the server's refusal of a dial.
 func refusedByServer(err error) bool {
 	e, ok := errors.AsType[*DialError](err)
 	return ok && e.SQLState != ""
 }
 
-// offline reports whether a dial failed before it used the network.
+// offline reports whether err is that of a dial that failed before it used the network.
 func offline(err error) bool {
 	e, ok := errors.AsType[*DialError](err)
 	return ok && (e.Step == StepCredentials || e.Step == StepToken)
 }
 
-// failure returns the label under which a failed dial is counted.
+// failure returns the metrics label for the error of a dial.
 func failure(err error) string {
 	e, ok := errors.AsType[*DialError](err)
 	switch {

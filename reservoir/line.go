@@ -2,18 +2,17 @@ package reservoir
 
 import "time"
 
-// This file has the line of borrowers that wait for a backend: their places, and the end of each
-// wait.
+// This file has the line of borrowers that wait for a backend: their places in line, and the end of each wait.
 
-// Place is a borrower's place in line. Another goroutine may end the wait, so that a wait needs no
-// context. It belongs to the borrower until Free.
+// Place is a borrower's place in line. Another goroutine may end the wait, so a wait needs no context. A Place belongs
+// to the borrower until Free.
 type Place struct {
 	r *Reservoir
 	waiter[*Conn]
 	left error // why the wait must not begin; guarded by r.mu
 }
 
-// NewPlace returns a place, perhaps one that was freed.
+// NewPlace returns a place in the line, perhaps one that Free returned.
 func (r *Reservoir) NewPlace() *Place {
 	if p, _ := r.places.Get().(*Place); p != nil {
 		return p
@@ -21,11 +20,11 @@ func (r *Reservoir) NewPlace() *Place {
 	return &Place{r: r, waiter: *newWaiter[*Conn]()}
 }
 
-// Acquire is Reservoir.Acquire; Leave ends its wait. It is called once.
+// Acquire lends a backend like Reservoir.Acquire, and Leave ends its wait. Acquire is called once for a Place.
 func (p *Place) Acquire() (*Conn, error) { return p.r.wait(p, false) }
 
-// Leave ends the wait with an error, even one that has not begun. It does nothing after the wait.
-// Any goroutine may call it before Free.
+// Leave ends the place's wait with an error, even a wait that has not begun. After the wait, Leave does nothing. Any
+// goroutine may call Leave before Free.
 func (p *Place) Leave(why error) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -37,13 +36,13 @@ func (p *Place) Leave(why error) {
 	}
 }
 
-// Free returns the place for reuse. The wait is over, and Leave must not be called again.
+// Free returns the place for reuse. Free is called after the wait, and Leave must not be called afterwards.
 func (p *Place) Free() {
 	p.left = nil
 	p.r.places.Put(p)
 }
 
-// wait waits in line at p, unless a backend has become ready meanwhile.
+// wait waits at p for a backend. If a backend has become ready meanwhile, wait returns it at once.
 func (r *Reservoir) wait(p *Place, ahead bool) (*Conn, error) {
 	r.mu.Lock()
 	c := r.lendLocked()
@@ -78,7 +77,8 @@ func (r *Reservoir) wait(p *Place, ahead bool) (*Conn, error) {
 	return a.served, a.err
 }
 
-// expireLocked returns the end of a wait that begins now, and sets the timer for it.
+// expireLocked returns the time when a wait that begins now ends. If necessary, expireLocked sets the timer that ends
+// waits.
 func (r *Reservoir) expireLocked(now time.Time) (until time.Time) {
 	if !r.expiring { // else the timer is set for an earlier wait
 		r.expiring = true
@@ -91,7 +91,7 @@ func (r *Reservoir) expireLocked(now time.Time) (until time.Time) {
 	return now.Add(r.cfg.CheckoutWait)
 }
 
-// expire ends the waits that have lasted for Config.CheckoutWait.
+// expire is called by the timer. It ends the waits that have lasted for Config.CheckoutWait.
 func (r *Reservoir) expire() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,27 +7,27 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// maxStartupBody bounds a message during the startup. The longest real ones are error texts and
+// maxStartupBody bounds a message of the server during the startup. The longest real messages are error texts and
 // parameters.
 const maxStartupBody = 1 << 20
 
-// explicit names every parameter that pgconn would otherwise take from a PG* variable, ~/.pgpass or
-// ~/.postgresql. With a password, pgconn reads no password file.
+// explicit is a connection string with every parameter that pgconn would otherwise take from a PG* variable, ~/.pgpass
+// or ~/.postgresql. Because of the password, pgconn reads no password file.
 const explicit = "host=none port=1 user=none database=none password=none passfile='' connect_timeout=0 " +
 	"sslmode=disable sslrootcert='' sslcert='' sslkey='' sslpassword='' sslcertmode=allow sslsni=1 sslnegotiation=postgres " +
 	"target_session_attrs=any min_protocol_version=3.0 max_protocol_version=3.0 channel_binding=prefer require_auth='' " +
 	"options='' application_name='' timezone=''"
 
-// bareConfig returns a pgconn.Config without any setting of the environment. Sluice's configuration
-// alone decides: PGOPTIONS, for example, would become a startup parameter, which is fatal on DSQL.
+// bareConfig returns a pgconn.Config without any setting of the environment. Sluice's configuration alone decides:
+// PGOPTIONS, for example, would become a startup parameter, which is fatal on DSQL.
 //
-// pgconn accepts only a result of its ParseConfig, which reads the environment. So every field that
-// can come from there is set again here.
+// pgconn accepts only a result of its ParseConfig, which reads the environment. So bareConfig sets every field again
+// that can come from the environment.
 func bareConfig() (*pgconn.Config, error) {
 	cfg, err := pgconn.ParseConfig(explicit)
 	if err != nil {
-		// PGSERVICE names a missing service. A connection string cannot unset it, but it can name
-		// another one.
+		// The variable PGSERVICE names a missing service. A connection string cannot unset PGSERVICE, but can name another
+		// service.
 		cfg, err = parseWithService()
 	}
 	if err != nil {
@@ -46,8 +46,8 @@ func bareConfig() (*pgconn.Config, error) {
 	return cfg, nil
 }
 
-// parseWithService overrides PGSERVICE by an empty service. Its file is a pipe, because a container
-// may have no writable place.
+// parseWithService parses explicit with an empty service that replaces PGSERVICE. The service file is a pipe, because a
+// container may have no writable place.
 func parseWithService() (*pgconn.Config, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// probeWait is how long a ready backend may take to answer.
+// probeWait is the time within which a ready backend must answer a probe.
 const probeWait = 2 * time.Second
 
-// A Sync, and the answer of an idle server outside a transaction: ReadyForQuery.
+// syncFrame is a Sync message. readyFrame is ReadyForQuery, the answer of an idle server outside a transaction.
 var (
 	syncFrame  = []byte{'S', 0, 0, 0, 4}
 	readyFrame = []byte{'Z', 0, 0, 0, 5, 'I'}
 )
 
-// Suspect reports that a backend failed without a message, so that others may have failed too. It
-// removes all ready backends from the shelf and probes them at once; none is lent before it has
-// answered. Suspicions during these probes are part of them.
+// Suspect reports that a backend failed without a message, so that other backends may have failed too. Suspect removes
+// all ready backends from the shelf and has them probed at once. None of them is lent before it has answered. While
+// these probes run, further calls do nothing.
 func (r *Reservoir) Suspect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,8 +32,8 @@ func (r *Reservoir) Suspect() {
 	r.suspected <- struct{}{} // at most one, because suspecting is set
 }
 
-// probe checks ready backends until ctx ends: those that have not answered for long, and all behind
-// a suspicion. A suspicion does not wait for other probes.
+// probe probes ready backends until ctx ends: backends that have not answered for long, and all backends after a call
+// of Suspect. The latter do not wait for other probes.
 func (r *Reservoir) probe(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -66,7 +66,7 @@ func (r *Reservoir) probe(ctx context.Context) {
 	}
 }
 
-// takeToAskLocked lends the ready backends that are due to the prober.
+// takeToAskLocked takes the ready backends for which due holds off the shelf, and lends them to the prober.
 func (r *Reservoir) takeToAskLocked(due func(*Conn) bool) (asked []*Conn) {
 	for i := len(r.shelf.ready) - 1; i >= 0; i-- {
 		if c := r.shelf.ready[i]; due(c) {
@@ -78,8 +78,8 @@ func (r *Reservoir) takeToAskLocked(due func(*Conn) bool) (asked []*Conn) {
 	return asked
 }
 
-// ask makes a round trip on each backend, in parallel. A backend that answers returns to the shelf
-// at once; any other ends. ask returns when all have answered or ended, or when ctx ends.
+// ask makes a round trip on each backend, in parallel. A backend that answers returns to the shelf at once, and any
+// other backend is closed. ask returns when all have answered or ended, or when ctx ends.
 func (r *Reservoir) ask(ctx context.Context, asked []*Conn) {
 	var asking sync.WaitGroup
 	for _, c := range asked {
@@ -103,8 +103,8 @@ func (r *Reservoir) ask(ctx context.Context, asked []*Conn) {
 	asking.Wait()
 }
 
-// provenLocked records that a backend answered at a time. The time to its next probe varies by half
-// an interval, so that the probes of a fleet spread.
+// provenLocked records that a backend answered at a time. The time to its next probe varies by half an interval, so
+// that the probes of many sidecars spread.
 func (r *Reservoir) provenLocked(c *Conn, at time.Duration) {
 	c.provenAt = at
 	r.provenAt = max(r.provenAt, at)
@@ -113,8 +113,8 @@ func (r *Reservoir) provenLocked(c *Conn, at time.Duration) {
 	}
 }
 
-// answers makes a round trip to the server. Any other answer than ReadyForQuery counts as none, and
-// so does one after the end of ctx.
+// answers makes a round trip to the server and reports whether the backend is usable. Only a ReadyForQuery before the
+// end of ctx counts as an answer.
 func (c *Conn) answers(ctx context.Context) bool {
 	answer := make([]byte, len(readyFrame))
 	if c.Net.SetDeadline(time.Now().Add(probeWait)) != nil {

@@ -14,22 +14,21 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// ErrClosed is returned once Run ends.
+// ErrClosed is returned to borrowers after Run has begun to end.
 var ErrClosed = errors.New("reservoir: closed")
 
-// Startup holds the startup parameters of a dedicated backend, besides the user.
+// Startup holds the startup parameters of a dedicated backend, without the user.
 type Startup struct {
 	Database string
-	// Params are startup parameters: "options", "application_name", settings.
+	// Params are the client's startup parameters: "options", "application_name", settings.
 	Params map[string]string
 }
 
-// DialFunc opens a backend, up to and including its first ReadyForQuery. s is nil for a backend of
-// the shelf. It returns in bounded time, and as soon as ctx ends. (*Dialer).Dial is one.
+// DialFunc opens a backend, up to and including its first ReadyForQuery. s is nil for a backend that is not dedicated
+// to a session. A DialFunc returns in bounded time, and as soon as ctx ends. (*Dialer).Dial is a DialFunc.
 type DialFunc func(ctx context.Context, s *Startup) (*Conn, error)
 
-// Reservoir is a bounded set of backends. It is safe for concurrent use, and empty until Run is
-// called.
+// Reservoir is a bounded set of backends. A Reservoir is safe for concurrent use, and empty until Run is called.
 type Reservoir struct {
 	cfg     Config
 	dial    DialFunc
@@ -39,16 +38,16 @@ type Reservoir struct {
 	born    time.Time
 	limiter *rate.Limiter
 	kick    chan struct{} // capacity 1: wakes the fill
-	// suspected has capacity 1: the prober should ask suspects.
+	// suspected tells the prober to probe the backends in suspects. Its capacity is 1.
 	suspected chan struct{}
 
 	places sync.Pool // of *Place
 
-	// admitting counts the dials that wait for the lease, throttled those that wait for this
-	// process's rate limit.
+	// admitting counts the dials that wait for the lease. throttled counts the dials that wait for this process's rate
+	// limit.
 	admitting, throttled atomic.Int32
 
-	// work counts the goroutines that Run waits for. Adding to it needs mu and !closed, or a
+	// work counts the goroutines that Run waits for. A goroutine may be added with mu held and closed unset, or by a
 	// goroutine that is counted.
 	work sync.WaitGroup
 
@@ -66,8 +65,8 @@ type Reservoir struct {
 	ending   map[*Conn]struct{} // their sockets are being closed
 	filled   bool               // the initial fill is over
 	closed   bool
-	// suspecting is set during the probes of a suspicion. suspects are lent to the prober, which
-	// has not asked them yet.
+	// suspecting is set while the probes after a call of Suspect run. suspects are the backends that are lent to the
+	// prober and not probed yet.
 	suspecting bool
 	suspects   []*Conn
 	params     map[string]string
@@ -77,10 +76,10 @@ type Reservoir struct {
 	stats      counts
 }
 
-// counts are counters.
+// counts holds counters of checkouts for metrics.
 type counts struct{ checkouts, immediate, empty uint64 }
 
-// New returns a Reservoir that opens backends with dial. m may be nil.
+// New returns a Reservoir that opens backends with the function dial. m may be nil.
 func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Reservoir, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -106,9 +105,8 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 	}, nil
 }
 
-// Run fills the shelf and retires backends until ctx ends. It then closes the backends on the
-// shelf, and returns when all its goroutines have ended. Lent backends stay open until they are
-// returned. Run is called once.
+// Run opens backends and retires old ones until ctx ends. Run then closes the ready backends, and returns when all its
+// goroutines have ended. Lent backends stay open until they are returned. Run is called once.
 func (r *Reservoir) Run(ctx context.Context) error {
 	r.work.Go(func() { r.fill(ctx) })
 	r.work.Go(func() { r.probe(ctx) })
@@ -133,7 +131,7 @@ type Stats struct {
 	Empty                          uint64 // checkouts that found none ready
 }
 
-// Stats returns a snapshot.
+// Stats returns a snapshot of the Reservoir's counters and state.
 func (r *Reservoir) Stats() Stats {
 	throttled, unleased := r.waitsFor(r.lease.State())
 	r.mu.Lock()
@@ -148,7 +146,7 @@ func (r *Reservoir) Stats() Stats {
 	}
 }
 
-// Gauges returns a snapshot for metrics.
+// Gauges returns a snapshot of the Reservoir for metrics.
 func (r *Reservoir) Gauges() metrics.ReservoirGauges {
 	s := r.Stats()
 	return metrics.ReservoirGauges{
@@ -157,18 +155,18 @@ func (r *Reservoir) Gauges() metrics.ReservoirGauges {
 	}
 }
 
-// Params returns the ParameterStatus values of the backend that the fill dialled last, nil before
-// the first. They are shared: do not change them.
+// Params returns the ParameterStatus values of the newest backend that is not dedicated, or nil before the first one.
+// The map is shared and must not be changed.
 func (r *Reservoir) Params() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.params
 }
 
-// age returns the time since New.
+// age returns the time since New created the Reservoir.
 func (r *Reservoir) age() time.Duration { return time.Since(r.born) }
 
-// scan retires due backends until ctx ends.
+// scan retires old backends every scanEvery, until ctx ends.
 func (r *Reservoir) scan(ctx context.Context) {
 	ticker := time.NewTicker(scanEvery)
 	defer ticker.Stop()
@@ -182,7 +180,7 @@ func (r *Reservoir) scan(ctx context.Context) {
 	}
 }
 
-// retire advances the clock and ends the ready backends that are due.
+// retire sets the shelf's time and ends the ready backends that are due for retirement.
 func (r *Reservoir) retire() {
 	now := r.age()
 	r.mu.Lock()
@@ -201,7 +199,7 @@ func (r *Reservoir) retire() {
 	r.wake()
 }
 
-// discard ends a loan by closing the backend.
+// discard ends a loan by closing the backend. A severed backend always gets the Reason Revoked.
 func (r *Reservoir) discard(c *Conn, reason Reason) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +210,7 @@ func (r *Reservoir) discard(c *Conn, reason Reason) {
 	r.endLocked(c, reason)
 }
 
-// unlendLocked ends a loan; the caller decides where c goes.
+// unlendLocked ends a loan. The caller decides whether c is shelved or closed.
 func (r *Reservoir) unlendLocked(c *Conn) {
 	if c.state != lent {
 		panic("reservoir: a backend that is not lent was released or discarded")
@@ -220,8 +218,8 @@ func (r *Reservoir) unlendLocked(c *Conn) {
 	r.shelf.inUse--
 }
 
-// endLocked ends a backend that is neither lent nor on the shelf. Its slot is free when its socket
-// is closed.
+// endLocked closes a backend that is neither lent nor on the shelf. The backend's slot becomes free when its socket is
+// closed.
 func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	if !c.dedicated {
 		r.calendar.free(c.hour)
@@ -231,8 +229,7 @@ func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	r.metrics.Discarded(string(reason))
 	r.ending[c] = struct{}{}
 	r.startLocked(func() {
-		// The deadline is set here, after the end of the probe or loan, which may set deadlines
-		// until then.
+		// The deadline is set after the end of the probe or loan, which may set deadlines until then.
 		r.mu.Lock()
 		wait := terminateWait
 		if r.closed {
@@ -250,8 +247,8 @@ func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	})
 }
 
-// startLocked runs f, which ends in bounded time, in a goroutine. Run waits for it, unless Run may
-// have returned.
+// startLocked runs f, which ends in bounded time, in a goroutine. Run waits for the goroutine, unless Run may have
+// returned already.
 func (r *Reservoir) startLocked(f func()) {
 	if r.closed {
 		go f()
@@ -260,7 +257,7 @@ func (r *Reservoir) startLocked(f func()) {
 	}
 }
 
-// slotFreedLocked gives a free slot to a waiting claim.
+// slotFreedLocked gives a free slot to a waiting dial of a dedicated backend, if there is one.
 func (r *Reservoir) slotFreedLocked() {
 	if r.shelf.claimed > 0 && r.shelf.open() < r.shelf.maxOpen {
 		r.shelf.claimed--
@@ -270,7 +267,7 @@ func (r *Reservoir) slotFreedLocked() {
 	r.wake()
 }
 
-// wake makes the fill check again.
+// wake makes fill check again whether backends should be dialled.
 func (r *Reservoir) wake() {
 	select {
 	case r.kick <- struct{}{}:
@@ -278,8 +275,8 @@ func (r *Reservoir) wake() {
 	}
 }
 
-// close fails all waits and closes all ready backends. Backends that are already closing get
-// closingWait from now on.
+// close fails all waits and closes all ready backends. Backends that are already closing get at most closingWait from
+// now on.
 func (r *Reservoir) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

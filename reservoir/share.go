@@ -10,26 +10,25 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// Lease is this process's part in the cluster's quotas: *lease.Lease, or lease.Static where nothing
-// is shared. It must not call the Reservoir.
+// Lease is this process's part in the cluster's quotas: a *lease.Lease, or a lease.Static where nothing is shared. A
+// Lease must not call the Reservoir.
 type Lease interface {
 	// Admit waits until one backend may be dialled. wanted is the number of dials that the caller
 	// would make now.
 	Admit(ctx context.Context, wanted int) (*lease.Permit, error)
 	// Paced reports whether Admit waits for the cluster's connection rate.
 	Paced() bool
-	// Refused records that the cluster refused a connection.
+	// Refused records that the cluster refused a connection because of a quota.
 	Refused(lease.Quota)
-	// State returns which backends must close.
+	// State returns the lease's state, and with it how many backends must close.
 	State() lease.State
 }
 
-// errThrottled marks an admit that ended during its wait for the local limit.
+// errThrottled is the error of a dial whose context ended during its wait for the local rate limit.
 var errThrottled = errors.New("waiting for rate")
 
-// admit waits for the permission to dial once. Every dial calls it, before the dial is counted and
-// with no lock held. The permit must be released when the backend's socket is closed or was never
-// opened.
+// admit waits for the permission to dial one backend. Every dial calls admit, before the dial is counted and with no
+// lock held. The permit must be released when the backend's socket is closed or was never opened.
 func (r *Reservoir) admit(ctx context.Context, wanted int) (*lease.Permit, error) {
 	for {
 		r.admitting.Add(1)
@@ -52,15 +51,15 @@ func (r *Reservoir) admit(ctx context.Context, wanted int) (*lease.Permit, error
 	}
 }
 
-// waitsFor returns whether dials wait for the rate, and whether they wait for a slot.
+// waitsFor reports whether dials wait for the connection rate, and whether they wait for a slot.
 func (r *Reservoir) waitsFor(s lease.State) (throttled, unleased bool) {
 	admitting := r.admitting.Load() > 0
 	unleased = admitting && s.Waiting > 0 && s.Unticketed == 0
 	return r.throttled.Load() > 0 || admitting && !unleased, unleased
 }
 
-// heedLocked closes backends as the lease asks. Backends that are already closing count. Until its
-// next call, release uses the number in shelf.owed, so that no request asks the lease.
+// heedLocked closes backends as the lease asks. Backends that are already closing count. Until heedLocked is called
+// again, release uses shelf.owed, so that no request asks the lease.
 func (r *Reservoir) heedLocked() {
 	s := r.lease.State()
 	r.shelf.leased = 0
@@ -77,8 +76,8 @@ func (r *Reservoir) heedLocked() {
 	}
 }
 
-// severLocked closes the sockets of lent backends until n are closed. Their borrowers get an error
-// and discard them.
+// severLocked closes the sockets of lent backends until n are closed. Their borrowers get an error and discard the
+// backends.
 func (r *Reservoir) severLocked(n int) {
 	var cut []*Conn
 	for c := range r.alive {
@@ -103,9 +102,9 @@ func (r *Reservoir) severLocked(n int) {
 	})
 }
 
-// putOffLocked postpones the retirement of a backend while the lease asks for that and the server's
-// own limit is far. It spreads the new times, for when backends can be replaced again. It asks the
-// lease only for a backend that is due.
+// putOffLocked postpones the retirement of a backend, if the lease asks for that and the server's own age limit is far.
+// The new times are spread, for the time when backends can be replaced again. putOffLocked asks the lease only about a
+// backend that is due.
 func (r *Reservoir) putOffLocked(c *Conn) bool {
 	if c.dedicated || r.shelf.horizon < c.retireAt || !r.lease.State().Postpone {
 		return false

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// shelf counts the backends in each state, holds the ready ones, and decides the next step. It does
-// no I/O, reads no clock and starts no goroutine. The Reservoir's mutex guards it.
+// shelf counts the backends in each state, holds the ready ones, and decides how many to dial or retire. The shelf does
+// no I/O, reads no clock and starts no goroutine. The Reservoir's mutex guards the shelf.
 type shelf struct {
 	maxOpen int
 	target  int
 	batch   int // most backends that may be missing at once for replacement
 
-	// ready backends may be lent until the next scan. The last one is lent first.
+	// ready holds the backends that may be lent until the next scan. The last element is lent first.
 	ready []*Conn
 
 	inUse     int // lent, with dedicated ones
@@ -23,25 +23,24 @@ type shelf struct {
 	claimed   int // borrowers that wait for a slot, to dial a dedicated backend
 	replacing int // backends that stay until their replacement is dialled
 
-	// The last state of the lease.
+	// leased and owed are from the last state of the lease.
 	leased int // held slots, 0 when none are counted
 	owed   int // backends that must end besides the closing ones
 
-	// horizon is the latest time before the next scan, since New: a backend that is due by then is
-	// due now.
+	// horizon is the time of the next scan, counted from New. A backend that is due for retirement by then is due now.
 	horizon time.Duration
 }
 
-// held returns the number of backends that count for the target.
+// held returns the number of backends that count for Config.TargetReady: in use and ready.
 func (s *shelf) held() int { return s.inUse + len(s.ready) }
 
-// open returns the number of backends that count for MaxOpen.
+// open returns the number of backends that count for Config.MaxOpen.
 func (s *shelf) open() int { return s.held() + s.dialing + s.closing }
 
-// wanted returns how many backends should be held.
+// wanted returns how many backends should be in use or ready.
 func (s *shelf) wanted() int { return min(max(s.target, s.inUse+s.waiting), s.maxOpen) }
 
-// slots returns how many backends may be open.
+// slots returns how many backends may be open, by the lease and by Config.MaxOpen.
 func (s *shelf) slots() int {
 	if s.leased > 0 {
 		return min(s.leased, s.maxOpen)
@@ -49,41 +48,41 @@ func (s *shelf) slots() int {
 	return s.maxOpen
 }
 
-// need returns how many dials for the shelf should begin now.
+// need returns how many dials of backends that are not dedicated should begin now.
 func (s *shelf) need() int {
 	missing := s.wanted() + s.replacing - s.held() - s.dialing
 	room := s.maxOpen - s.open() - s.claimed
 	return max(0, min(missing, room))
 }
 
-// lend records the loan of a backend that was taken off the shelf. Its need of a replacement is
-// decided again on its return.
+// lend records the loan of a backend that was taken off the shelf. When the backend returns, the shelf decides again
+// whether to replace it.
 func (s *shelf) lend(c *Conn) {
 	s.unmark(c)
 	c.state = lent
 	s.inUse++
 }
 
-// put places a returned backend on top.
+// put places a returned backend at the end of ready, so that it is lent first.
 func (s *shelf) put(c *Conn) {
 	c.state = ready
 	s.ready = append(s.ready, c)
 }
 
-// putNew places a new backend at the bottom: the others are warm.
+// putNew places a new backend at the start of ready, so that it is lent last: backends that were in use are warm.
 func (s *shelf) putNew(c *Conn) {
 	c.state = ready
 	s.ready = slices.Insert(s.ready, 0, c)
 }
 
-// take removes the i-th backend from the shelf. The caller sets its state.
+// take removes the i-th ready backend from the shelf. The caller sets the backend's state.
 func (s *shelf) take(i int) *Conn {
 	c := s.ready[i]
 	s.ready = slices.Delete(s.ready, i, i+1)
 	return c
 }
 
-// remove removes c from the shelf. It searches from the top, where c usually is.
+// remove removes c from the ready backends. The search begins at the end, where c usually is.
 func (s *shelf) remove(c *Conn) *Conn {
 	i := len(s.ready) - 1
 	for s.ready[i] != c {
@@ -92,7 +91,7 @@ func (s *shelf) remove(c *Conn) *Conn {
 	return s.take(i)
 }
 
-// ripe returns the ready backends that are due for retirement, the one nearest to its end first.
+// ripe returns the ready backends that are due for retirement. The backend nearest to its end comes first.
 func (s *shelf) ripe() []*Conn {
 	var ripe []*Conn
 	for _, c := range s.ready {
@@ -104,12 +103,12 @@ func (s *shelf) ripe() []*Conn {
 	return ripe
 }
 
-// due reports whether a ready backend should be retired now, and why. It may mark the backend as
-// waiting for its replacement.
+// due reports whether a ready backend should be retired now, and why. due may mark the backend as waiting for its
+// replacement.
 //
-// With free slots, the replacement is dialled first. Without one, the old backend goes first, but
-// no more than batch may be missing. When dials fail, the others stay until their guard window. The
-// slots of the lease decide.
+// With free slots, the replacement is dialled first. Without one, the old backend is closed first, but no more than
+// batch may be missing. When dials fail, the other backends stay until their guard window. Slots of the lease count
+// here.
 func (s *shelf) due(c *Conn) (Reason, bool) {
 	goal, batch := s.wanted(), s.batch
 	if s.slots() <= goal {
@@ -137,7 +136,7 @@ func (s *shelf) due(c *Conn) (Reason, bool) {
 	return Aged, true
 }
 
-// end records the end of a backend that is neither ready nor lent.
+// end records that a backend that is neither ready nor lent is being closed.
 func (s *shelf) end(c *Conn) {
 	s.unmark(c)
 	c.state = ended

@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// waiters is a first-come queue of borrowers that wait for a T, behind a second queue of those that
-// go ahead. The Reservoir's mutex guards it.
+// waiters is a first-come queue of borrowers that wait for a T. Borrowers that go ahead form a part of their own at its
+// head. The Reservoir's mutex guards waiters.
 //
-// A wait allocates neither a channel nor a timer: channels are reused, and one timer
-// (Reservoir.expiry) ends all waits. All waits are equally long, so in each of the two queues the
-// first ends first.
+// A wait allocates neither a channel nor a timer: channels are reused, and one timer (Reservoir.expiry) ends all waits.
+// All waits are equally long, so in each part of the queue the first ends first.
 type waiters[T any] struct {
 	first, last *waiter[T]
 	ahead       *waiter[T] // the last one that goes ahead; nil for none
 	count       int
 }
 
-// waiter is one wait. It ends with one answer.
+// waiter is one wait of a borrower. It ends with one answer.
 type waiter[T any] struct {
 	answer     chan ending[T] // capacity 1: the sender never waits
 	queued     bool
@@ -25,13 +24,13 @@ type waiter[T any] struct {
 	prev, next *waiter[T]
 }
 
-// ending is the result of a wait.
+// ending is the result of a wait: a T, or an error.
 type ending[T any] struct {
 	served T
 	err    error
 }
 
-// errExpired ends a wait that reached its bound; the caller returns an EmptyError instead.
+// errExpired is the error of a wait that reached its bound. The caller returns an EmptyError to the borrower.
 var errExpired = errors.New("waited for too long")
 
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan ending[T], 1)} }
@@ -56,7 +55,7 @@ func (q *waiters[T]) join(w *waiter[T], ahead bool, until time.Time) {
 	q.count++
 }
 
-// leave removes w from the queue. It returns false if w has its answer already.
+// leave removes w from the queue. leave returns false if w has been answered already.
 func (q *waiters[T]) leave(w *waiter[T]) bool {
 	if !w.queued {
 		return false
@@ -79,14 +78,14 @@ func (q *waiters[T]) leave(w *waiter[T]) bool {
 	return true
 }
 
-// serve gives v to the first waiter. There must be one.
+// serve gives v to the first waiter in the queue. The queue must not be empty.
 func (q *waiters[T]) serve(v T) {
 	w := q.first
 	q.leave(w)
 	w.answer <- ending[T]{served: v}
 }
 
-// refuse ends w's wait with an error. It returns false if the wait is over.
+// refuse ends w's wait with an error. refuse returns false if the wait is over already.
 func (q *waiters[T]) refuse(w *waiter[T], err error) bool {
 	left := q.leave(w)
 	if left {
@@ -95,15 +94,15 @@ func (q *waiters[T]) refuse(w *waiter[T], err error) bool {
 	return left
 }
 
-// dismiss ends all waits with an error.
+// dismiss ends all waits in the queue with an error.
 func (q *waiters[T]) dismiss(err error) {
 	for q.first != nil {
 		q.refuse(q.first, err)
 	}
 }
 
-// expire ends the waits whose time has passed. It returns their number and the time of the next
-// end, zero for none.
+// expire ends the waits whose time has passed. expire returns their number, and the time when the next wait ends, zero
+// for none.
 func (q *waiters[T]) expire(now time.Time) (ended int, next time.Time) {
 	due := func(w *waiter[T]) bool { return w != nil && !now.Before(w.until) }
 	for ; due(q.first); ended++ {
@@ -120,7 +119,7 @@ func (q *waiters[T]) expire(now time.Time) (ended int, next time.Time) {
 	return ended, next
 }
 
-// behind returns the first waiter that does not go ahead, or nil.
+// behind returns the first waiter in the queue that does not go ahead of others, or nil.
 func (q *waiters[T]) behind() *waiter[T] {
 	if q.ahead != nil {
 		return q.ahead.next
