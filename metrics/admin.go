@@ -2,10 +2,11 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Admin counts connections of the admin address. Its methods may be called on nil.
+// Admin counts connections of the admin listener, which serves metrics and health checks. Its methods may be called on
+// nil.
 type Admin struct{ closed prometheus.Counter }
 
-// NewAdmin returns an Admin with its metrics registered.
+// NewAdmin returns an Admin whose metrics are registered with reg.
 func NewAdmin(reg prometheus.Registerer) *Admin {
 	a := &Admin{closed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "dsql_admin_connections_closed_total",
@@ -15,7 +16,7 @@ func NewAdmin(reg prometheus.Registerer) *Admin {
 	return a
 }
 
-// ConnectionClosed counts a connection that was closed to admit another.
+// ConnectionClosed counts a connection of the admin listener that was closed because too many were open.
 func (a *Admin) ConnectionClosed() {
 	if a != nil {
 		a.closed.Inc()

@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// InjectorCounts is a snapshot of sluice inject, a separate process.
+// InjectorCounts is a snapshot of the counts of sluice inject, which is a separate process.
 type InjectorCounts struct {
 	Injected, Present, Skipped, Refused, Malformed uint64
 	ReloadFailures                                 uint64
 	CertificateExpires                             time.Time
 }
 
-// NewInjector returns the registry of sluice inject. Each scrape calls read, which must be safe for
+// NewInjector returns the registry with the metrics of sluice inject. Each scrape calls read, which must be safe for
 // concurrent use.
 func NewInjector(version string, read func() InjectorCounts) *prometheus.Registry {
 	counts := &pulled[InjectorCounts]{}

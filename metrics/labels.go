@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // Other is the label value for values outside a label's closed set.
 const Other = "other"
 
-// Values of the label cause of dsql_sessions_ended_total: why a session ended.
+// These are values of the label cause of dsql_sessions_ended_total, which says why a session ended.
 const (
 	EndTerminated      = "terminated"       // the client sent Terminate
 	EndDisconnected    = "disconnected"     // the client's socket closed without a Terminate
@@ -19,7 +19,7 @@ const (
 	EndFault           = "fault"            // an internal error
 )
 
-// Values of the label reason of dsql_startups_refused_total: why a startup was refused.
+// These are values of the label reason of dsql_startups_refused_total, which says why a startup was refused.
 const (
 	RefusedClients     = "too_many_clients"
 	RefusedMemory      = "memory"
@@ -37,7 +37,7 @@ const (
 	RefusedGone        = "disconnected" // the client left before the answer
 )
 
-// Values of the label reason of dsql_pins_total: why a session keeps its backend.
+// These are values of the label reason of dsql_pins_total, which says why a session keeps its backend.
 const (
 	PinSession      = "session" // session pairing
 	PinPrepare      = "prepare"
@@ -54,7 +54,7 @@ const (
 	PinRole         = "role"
 )
 
-// Values of the label kind of dsql_local_answers_total: requests that were answered without a
+// These are values of the label kind of dsql_local_answers_total, which counts requests that Sluice answered without a
 // backend.
 const (
 	LocalEmpty     = "empty"
@@ -68,7 +68,7 @@ const (
 	LocalSavepoint = "savepoint"
 )
 
-// Values of the label outcome of dsql_advisory_locks_total.
+// These are values of the label outcome of dsql_advisory_locks_total, which counts events of advisory locks.
 const (
 	LockTaken     = "taken"
 	LockRefused   = "refused"    // another session holds it, and the client did not wait
@@ -77,7 +77,7 @@ const (
 	LockLost      = "lost" // to another session
 )
 
-// Values of the label outcome of dsql_cancels_total.
+// These are values of the label outcome of dsql_cancels_total, which says what became of a cancel request.
 const (
 	CancelDropped     = "dropped"     // its turn had settled
 	CancelForwarded   = "forwarded"   // the server ended the statement
@@ -87,7 +87,7 @@ const (
 	CancelGuesses     = "guesses" // too many unknown keys from its address
 )
 
-// Values of the label when of dsql_backends_lost_total: the state in which a backend was lost.
+// These are values of the label when of dsql_backends_lost_total, which names the state in which a backend was lost.
 const (
 	LostIdle           = "idle"            // no client was affected
 	LostTransaction    = "transaction"     // 08006
@@ -95,7 +95,7 @@ const (
 	LostReplaying      = "replaying"       // in a replay
 )
 
-// Values of the label cause of dsql_indexes_left_total: why a CREATE INDEX ended and left its
+// These are values of the label cause of dsql_indexes_left_total, which says why a failed CREATE INDEX may have left an
 // index.
 const (
 	IndexCancelled  = "cancelled"   // by a cancel or a timeout
@@ -103,7 +103,7 @@ const (
 	IndexLost       = "lost"        // the backend was lost, or a drain ended
 )
 
-// Values of the label outcome of dsql_prepared_statements_total.
+// These are values of the label outcome of dsql_prepared_statements_total, which counts uses of prepared statements.
 const (
 	PreparedHit         = "hit"         // the backend had it
 	PreparedPrepared    = "prepared"    // the client's own Parse went to the server
@@ -112,7 +112,7 @@ const (
 	PreparedEvicted     = "evicted"     // closed for room, as the least recently used
 )
 
-// Values of the label feature of dsql_statements_refused_total: requests that Sluice refused.
+// These are values of the label feature of dsql_statements_refused_total, which says what in a request Sluice refused.
 const (
 	FeaturePlanChanged    = "plan_changed"
 	FeatureLongStatement  = "long_statement"
@@ -125,7 +125,7 @@ const (
 	FeatureToldTime       = "told_time"
 )
 
-// Values of the label cause of dsql_schema_loads_total: why the schema was read.
+// These are values of the label cause of dsql_schema_loads_total, which says why Sluice read the database's schema.
 const (
 	LoadStart   = "start"   // no schema was known
 	LoadChange  = "change"  // DDL of this process, or a change that the server reported
@@ -152,22 +152,22 @@ var (
 	features        = []string{FeaturePlanChanged, FeatureLongStatement, FeatureManyStatements, FeatureSetting,
 		FeaturePins, FeatureFunctionCall, FeatureTwoPhase, FeatureReplication, FeatureToldTime}
 
-	// sqlStates are the errors that Sluice itself creates.
+	// sqlStates are the SQLSTATEs of errors that Sluice itself creates.
 	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22003", "22008", "22009", "22021", "22023", "22P02", "22P03", "22P04", "23502", "23503", "23505", "23514", "25000", "25001", "25006", "25P01", "25P02", "25P03", "26000", "28000", "28P01",
 		"34000", "3B001", "3D000", "40000", "40001", "42501", "42601", "42602", "42701", "42702", "42703", "42704", "42710", "42809", "42P02", "42P03", "42P04", "42P05", "42P07", "42P10", "42P11", "53200", "53300", "54000", "55000", "55006", "55P02", "55P03", "57014",
 		"57P01", "57P05", "58000", "XX000"}
 
-	// discardReasons are the reasons of package reservoir, whose tests compare both lists.
+	// discardReasons are the reasons for which a backend is closed. The tests of package reservoir compare this list with
+	// the reasons of that package.
 	discardReasons = []string{"aged", "guarded", "broken", "pinned", "dedicated", "cancelled", "client_gone", "client_left",
 		"unclean", "shutdown", "surplus", "peek_failed", "unleased", "revoked", "silent", "probe_failed"}
-	// refillFailures are the steps of a dial and the refusals by quota.
+	// refillFailures are the labels of failed dials: the steps of a dial, and the refusals by quota.
 	refillFailures = []string{"dns", "tcp", "tls", "credentials", "token", "auth", "startup",
 		"too_many_connections", "rate_exceeded"}
 	dialSteps = []string{"dns", "tcp", "tls", "credentials", "token", "startup", "total"}
 )
 
-// closedCounter is a counter with one label, whose values are fixed. Counting takes a map look-up
-// and no lock.
+// closedCounter is a counter with one label, whose values are fixed. Counting takes one look-up in a map and no lock.
 type closedCounter struct {
 	counters map[string]prometheus.Counter
 	other    prometheus.Counter

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Values of the label outcome of dsql_lease_calls_total.
+// These are values of the label outcome of dsql_lease_calls_total, which counts calls of the lease table.
 const (
 	CallAnswered  = "answered"
 	CallThrottled = "throttled"
@@ -14,7 +14,7 @@ const (
 	CallFailed    = "failed"
 )
 
-// Values of the label cause of dsql_lease_problem: why calls of the lease table fail.
+// These are values of the label cause of dsql_lease_problem, which says why calls of the lease table fail.
 const (
 	CauseTableMissing   = "table_missing"
 	CauseNotInitialised = "not_initialised"
@@ -25,27 +25,27 @@ const (
 	CauseTimeout        = "timeout"
 	CauseUnreachable    = "unreachable"
 	CauseServerError    = "server_error"
-	// CauseSuspended: no call failed, but the process did not run until its lease ended.
+	// CauseSuspended means that no call failed, but that the process did not run until its lease ended.
 	CauseSuspended = "suspended"
 	CauseOther     = "other"
 )
 
-// LeaseCauses lists all causes.
+// LeaseCauses lists all values of the label cause of dsql_lease_problem.
 var LeaseCauses = []string{CauseTableMissing, CauseNotInitialised, CauseTwoLedgers, CauseAccessDenied, CauseCredentials,
 	CauseThrottled, CauseTimeout, CauseUnreachable, CauseServerError, CauseSuspended, CauseOther}
 
-// Values of the label setting of dsql_lease_settings_differ: settings whose value in the table is
-// not the configured one.
+// These are values of the label setting of dsql_lease_settings_differ. They name settings whose value in the lease
+// table differs from the configured value.
 const (
 	SettingLimit = "limit"
 	SettingRate  = "rate"
 	SettingBurst = "burst"
-	// SettingUnusable: the table's format, number of shards or limits do not work for this process,
-	// which uses the earlier ones.
+	// SettingUnusable means that this process cannot use the table's format, number of shards or limits. The process uses
+	// the earlier ones.
 	SettingUnusable = "unusable"
 )
 
-// LeaseSettings lists all settings.
+// LeaseSettings lists all values of the label setting of dsql_lease_settings_differ.
 var LeaseSettings = []string{SettingLimit, SettingRate, SettingBurst, SettingUnusable}
 
 var (
@@ -54,14 +54,14 @@ var (
 	leasePhases  = []string{"starting", "ok", "degraded", "draining", "lost"}
 )
 
-// Lease counts the calls of the lease table. Its methods may be called on nil.
+// Lease counts the calls of the lease table, a table in DynamoDB. Its methods may be called on nil.
 type Lease struct {
 	calls    closedCounter
 	duration map[string]prometheus.Observer
 	gauges   pulled[LeaseGauges]
 }
 
-// LeaseGauges is a snapshot of the lease, with its counts since the start.
+// LeaseGauges is a snapshot of the lease, with counts since the process started.
 type LeaseGauges struct {
 	Phase              string          // one of leasePhases, "" when nothing is shared
 	Problem            string          // one of LeaseCauses, "" when no call fails
@@ -99,14 +99,14 @@ func newLease(reg prometheus.Registerer) *Lease {
 	return l
 }
 
-// Pull sets the source of gauges and pulled counts.
+// Pull sets f as the source of the lease's gauges and counts, which is called at each scrape.
 func (l *Lease) Pull(f func() LeaseGauges) {
 	if l != nil {
 		l.gauges.connect(f)
 	}
 }
 
-// Called counts a call of the table and its time.
+// Called counts a call of the lease table and the time it took.
 func (l *Lease) Called(kind, outcome string, d time.Duration) {
 	if l == nil {
 		return

@@ -5,21 +5,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Options are the properties of a Set that are fixed from the start.
+// Options are the properties of a Set that are fixed when New creates it.
 type Options struct {
-	// Version of the program, shown by dsql_build_info.
+	// Version is the version of the program, which dsql_build_info shows.
 	Version string
-	// IgnoredSettings are the label values of dsql_settings_ignored_total; other names are counted
-	// together.
+	// IgnoredSettings are the label values of dsql_settings_ignored_total. Other names are counted together.
 	IgnoredSettings []string
-	// ChoiceKeys are the label values of dsql_choices_total.
+	// ChoiceKeys are the label values of dsql_choices_total: configuration keys that clients may set.
 	ChoiceKeys []string
 }
 
-// Set is one process's metrics. Its parts are never nil.
+// Set holds all metrics of one process. The parts of a Set are never nil.
 type Set struct {
-	// Registry is served by the admin listener. It belongs to this Set: nothing is registered with
-	// Prometheus's default one.
+	// Registry is the registry that the admin listener serves. Registry belongs to this Set, and nothing is registered
+	// with Prometheus's default registry.
 	Registry *prometheus.Registry
 
 	Proxy     *Proxy
@@ -29,7 +28,7 @@ type Set struct {
 	Admin     *Admin
 }
 
-// New returns a Set in which every series exists and reads 0.
+// New returns a Set in which every series exists and has the value 0.
 func New(o Options) *Set {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(

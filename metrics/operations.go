@@ -9,19 +9,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Names of operations contain names of tables, which clients choose. So a name has its own series
-// only after one of its statements has succeeded, and at most maxOperations names have them; the
-// others count under Other. A name that is used more replaces the one that is used least, whose
-// series are deleted.
+// Names of operations contain names of tables, which clients choose. So a name has its own series only after one of its
+// statements has succeeded. At most maxOperations names have their own series, and the other names count under Other. A
+// name that is used more replaces the name that is used least, whose series are deleted.
 
 const (
-	// maxOperations bounds the names with their own series, besides Other.
+	// maxOperations bounds the names of operations that have their own series, without Other.
 	maxOperations = 250
-	// halfLife is the time after which uses count half.
+	// halfLife is the time after which earlier uses of an operation count half.
 	halfLife = 10 * time.Minute
 )
 
-// operation holds the series of all transactions with one name.
+// operation holds the series of all transactions with one operation name.
 type operation struct {
 	name      string
 	uses      atomic.Uint64 // successful statements; older ones count less
@@ -30,25 +29,25 @@ type operation struct {
 	durations prometheus.Observer
 }
 
-// operations holds the names with their own series. Finding one takes no lock and allocates
-// nothing. There are few, so that a change may copy them all.
+// operations holds the operation names with their own series. Finding a name takes no lock and allocates nothing. The
+// names are few, so a change may copy the whole map.
 type operations struct {
 	known atomic.Pointer[map[string]*operation]
 	make  func(name string) *operation
-	// vectors are the metrics with the label operation.
+	// vectors are all metrics with the label operation.
 	vectors []vector
 	now     func() time.Time
 
-	// mu also prevents new series of a name that is being replaced.
+	// mu guards the fields below. It also prevents that a name which is being removed gets new series.
 	mu sync.RWMutex
-	// waiting holds names without their own series, with their uses: at most maxOperations.
+	// waiting counts the uses of names without their own series. It has at most maxOperations names.
 	waiting map[string]uint64
-	// least is a lower bound of all known names' uses. aged is the time when uses were last halved.
+	// least is a lower bound of the uses of every name in known. aged is the time when uses were last halved.
 	least uint64
 	aged  time.Time
 }
 
-// vector is a metric with the label operation.
+// vector is a Prometheus metric with the label operation.
 type vector interface {
 	DeletePartialMatch(labels prometheus.Labels) int
 }
@@ -58,7 +57,7 @@ func (o *operations) init(now func() time.Time, makes func(name string) *operati
 	o.known.Store(&map[string]*operation{Other: makes(Other)})
 }
 
-// of returns an operation's series, or those of Other if the name has none.
+// of returns an operation's series, or the series of Other if the operation has none.
 func (o *operations) of(name string) *operation {
 	known := *o.known.Load()
 	if found := known[name]; found != nil {
@@ -67,14 +66,14 @@ func (o *operations) of(name string) *operation {
 	return known[Other]
 }
 
-// count calls f with the label of a name. The label's series are not deleted meanwhile.
+// count calls f with the label value of an operation. The label's series are not deleted during the call.
 func (o *operations) count(name string, f func(label string)) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	f(o.of(name).name)
 }
 
-// used counts a successful statement of a name.
+// used counts a successful statement of an operation.
 func (o *operations) used(name string) {
 	if found := (*o.known.Load())[name]; found != nil {
 		found.uses.Add(1)
@@ -83,8 +82,8 @@ func (o *operations) used(name string) {
 	}
 }
 
-// admit gives a name its own series if there is room, or if it is used more than twice as much as
-// the least used name. So two names with equal use do not alternate.
+// admit gives an operation its own series if there is room, or if it is used more than twice as much as the least used
+// one. So two operations with equal use do not alternate.
 func (o *operations) admit(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,7 +116,7 @@ func (o *operations) admit(name string) {
 	}
 }
 
-// last returns the least used operation, except Other.
+// last returns the operation that is used least, except Other.
 func (o *operations) last() (last *operation) {
 	for name, each := range *o.known.Load() {
 		if name != Other && (last == nil || each.uses.Load() < last.uses.Load()) {
@@ -127,7 +126,7 @@ func (o *operations) last() (last *operation) {
 	return last
 }
 
-// age halves the uses for each halfLife that has passed. Concurrent uses may be lost.
+// age halves the uses of all operations for each halfLife that has passed. Concurrent uses may be lost.
 func (o *operations) age() {
 	times := o.now().Sub(o.aged) / halfLife
 	if times == 0 {
@@ -155,8 +154,8 @@ func (o *operations) add(name string, uses uint64) {
 	o.known.Store(&grown)
 }
 
-// remove deletes a name with all its series. A transaction that still holds the name's gauge
-// changes a deleted series.
+// remove deletes an operation with all its series. A transaction that still holds the operation's gauge then changes a
+// deleted series.
 func (o *operations) remove(name string) {
 	left := maps.Clone(*o.known.Load())
 	delete(left, name)
@@ -166,11 +165,11 @@ func (o *operations) remove(name string) {
 	}
 }
 
-// Running is a transaction that is counted as active. The zero value is none.
+// Running is a transaction that is counted as active. The zero Running is no transaction.
 type Running struct{ active prometheus.Gauge }
 
-// TxBegan counts a replayable transaction as active. It renames one when its operation is known:
-// was is its earlier count.
+// TxBegan counts a replayable transaction as active under an operation. was is the transaction's earlier count, under
+// another operation, or the zero Running.
 func (p *Proxy) TxBegan(was Running, operation string) Running {
 	if p == nil {
 		return Running{}
@@ -187,7 +186,7 @@ func (r Running) end() {
 	}
 }
 
-// TxEnded counts the end of a transaction, after a number of replays.
+// TxEnded counts the end of a transaction, its time and its number of replays.
 func (p *Proxy) TxEnded(r Running, operation string, took time.Duration, replays int) {
 	if p != nil {
 		r.end()
@@ -197,7 +196,7 @@ func (p *Proxy) TxEnded(r Running, operation string, took time.Duration, replays
 	}
 }
 
-// OperationSucceeded counts a successful statement by its name.
+// OperationSucceeded counts a successful statement of an operation.
 func (p *Proxy) OperationSucceeded(operation string) {
 	if p != nil {
 		p.tx.operations.used(operation)

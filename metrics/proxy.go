@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Proxy counts events of sessions. Its methods may be called on nil.
+// Proxy counts events of clients' sessions. Its methods may be called on nil.
 type Proxy struct {
 	started                   prometheus.Counter
 	batches, backfills, early prometheus.Counter
@@ -34,7 +34,7 @@ type Proxy struct {
 	unsupported *prometheus.CounterVec
 }
 
-// ProxyGauges is a snapshot of the sessions.
+// ProxyGauges is a snapshot of all sessions.
 type ProxyGauges struct {
 	Clients int // open sessions
 	Idle    int // of those, idle outside a transaction
@@ -109,15 +109,16 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 	return p
 }
 
-// Unsupported counts one use of a feature that DSQL lacks or has differently. The statement planner
-// bounds the features.
+// Unsupported counts one use of a feature that DSQL lacks or has differently. The statement planner bounds the values
+// of feature.
 func (p *Proxy) Unsupported(operation, feature string) {
 	if p != nil {
 		p.tx.operations.count(operation, func(label string) { p.unsupported.WithLabelValues(label, feature).Inc() })
 	}
 }
 
-// ownTransactions creates the counters of Sluice's own transactions, and of clients' options.
+// ownTransactions creates the counters of transactions that Sluice itself makes, and the counter of options that
+// clients set.
 func (p *Proxy) ownTransactions(reg prometheus.Registerer, choiceKeys []string) []prometheus.Collector {
 	p.choices = newClosedCounter(reg, "dsql_choices_total",
 		"Values that clients chose at their startup or by SET (client.may_set), or got by user (client.users), by configuration key.", "key", choiceKeys)
@@ -135,14 +136,14 @@ func newCounter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// DeleteBatch counts one batch of a DELETE that runs in several.
+// DeleteBatch counts one batch of a DELETE that Sluice runs in several transactions.
 func (p *Proxy) DeleteBatch() {
 	if p != nil {
 		p.batches.Inc()
 	}
 }
 
-// CopyBatch counts one batch of INSERTs of a COPY FROM STDIN.
+// CopyBatch counts one batch of INSERTs that Sluice makes from a COPY FROM STDIN.
 func (p *Proxy) CopyBatch() {
 	if p != nil {
 		p.copies.Inc()
@@ -156,7 +157,7 @@ func (p *Proxy) BackfillBatch() {
 	}
 }
 
-// AdvisoryLock counts an event of an advisory lock; outcome is one of Lock….
+// AdvisoryLock counts an event of an advisory lock. outcome is one of Lock….
 func (p *Proxy) AdvisoryLock(outcome string) {
 	if p != nil {
 		p.locks.inc(outcome)
@@ -170,14 +171,14 @@ func (p *Proxy) EarlyCommit() {
 	}
 }
 
-// Choice counts an option that a client or its user has set; key is one of Options.ChoiceKeys.
+// Choice counts an option that a client or its user has set. key is one of Options.ChoiceKeys.
 func (p *Proxy) Choice(key string) {
 	if p != nil {
 		p.choices.inc(key)
 	}
 }
 
-// settingNames removes the optional "=value" from entries of the configured list.
+// settingNames returns the names in a configured list of settings, without an optional "=value".
 func settingNames(configured []string) []string {
 	var names []string
 	for _, entry := range configured {
@@ -188,121 +189,119 @@ func settingNames(configured []string) []string {
 	return slices.Compact(names)
 }
 
-// Pull sets the source of the gauges.
+// Pull sets f as the source of the sessions' gauges, which is called at each scrape.
 func (p *Proxy) Pull(f func() ProxyGauges) {
 	if p != nil {
 		p.gauges.connect(f)
 	}
 }
 
-// SessionStarted counts a session whose startup was answered.
+// SessionStarted counts a session whose startup was answered with success.
 func (p *Proxy) SessionStarted() {
 	if p != nil {
 		p.started.Inc()
 	}
 }
 
-// SessionEnded counts the end of a started session; cause is one of End….
+// SessionEnded counts the end of a started session. cause is one of End….
 func (p *Proxy) SessionEnded(cause string) {
 	if p != nil {
 		p.ended.inc(cause)
 	}
 }
 
-// StartupRefused counts a connection that did not become a session; reason is
-// one of Refused….
+// StartupRefused counts a connection that did not become a session. reason is one of Refused….
 func (p *Proxy) StartupRefused(reason string) {
 	if p != nil {
 		p.startups.inc(reason)
 	}
 }
 
-// Turn counts a turn: one atomic addition.
+// Turn counts a turn, from a request to its ReadyForQuery, by one atomic addition.
 func (p *Proxy) Turn() {
 	if p != nil {
 		p.turns.Add(1)
 	}
 }
 
-// Pinned counts a session that began to keep its backend; reason is one of Pin….
+// Pinned counts a session that began to keep its backend. reason is one of Pin….
 func (p *Proxy) Pinned(reason string) {
 	if p != nil {
 		p.pins.inc(reason)
 	}
 }
 
-// LocalAnswer counts an answer given without a backend; kind is one of Local….
+// LocalAnswer counts a request that Sluice answered without a backend. kind is one of Local….
 func (p *Proxy) LocalAnswer(kind string) {
 	if p != nil {
 		p.local.inc(kind)
 	}
 }
 
-// newWeakened returns the counter of Weakened.
+// newWeakened returns the counter for Proxy.Weakened.
 func newWeakened() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "dsql_serializable_weakened_total", Help: "Times that SERIALIZABLE was treated as REPEATABLE READ (rewrite.serializable)."})
 }
 
-// Weakened counts a transaction, or a setting of later ones, whose isolation level was lowered.
+// Weakened counts a lowered isolation level, of a transaction or of a setting for later transactions.
 func (p *Proxy) Weakened() {
 	if p != nil {
 		p.weakened.Inc()
 	}
 }
 
-// SettingIgnored counts a setting answered without effect. Names outside
-// Options.IgnoredSettings are counted together.
+// SettingIgnored counts a setting that Sluice accepted without effect. Names outside Options.IgnoredSettings are
+// counted together.
 func (p *Proxy) SettingIgnored(name string) {
 	if p != nil {
 		p.settings.inc(name)
 	}
 }
 
-// ErrorSent counts an error that Sluice itself sent.
+// ErrorSent counts an error that Sluice itself sent to a client.
 func (p *Proxy) ErrorSent(sqlstate string) {
 	if p != nil {
 		p.errors.inc(sqlstate)
 	}
 }
 
-// Cancel counts a cancel request; outcome is one of Cancel….
+// Cancel counts a cancel request. outcome is one of Cancel….
 func (p *Proxy) Cancel(outcome string) {
 	if p != nil {
 		p.cancels.inc(outcome)
 	}
 }
 
-// BackendLost counts a backend found dead; when is one of Lost….
+// BackendLost counts a backend whose connection was lost. when is one of Lost….
 func (p *Proxy) BackendLost(when string) {
 	if p != nil {
 		p.lost.inc(when)
 	}
 }
 
-// IndexLeft counts an index that a failed CREATE INDEX may have left in an invalid state. cause is
-// one of Index….
+// IndexLeft counts an index that a failed CREATE INDEX may have left in an invalid state. cause is one of Index….
 func (p *Proxy) IndexLeft(cause string) {
 	if p != nil {
 		p.indexes.inc(cause)
 	}
 }
 
-// Prepared counts a use of a prepared statement; outcome is one of Prepared….
+// Prepared counts a use of a prepared statement. outcome is one of Prepared….
 func (p *Proxy) Prepared(outcome string) {
 	if p != nil {
 		p.prepared.inc(outcome)
 	}
 }
 
-// Refused counts a request that Sluice refused; feature is one of Feature….
+// Refused counts a request that Sluice refused. feature is one of Feature….
 func (p *Proxy) Refused(feature string) {
 	if p != nil {
 		p.refused.inc(feature)
 	}
 }
 
-// SchemaLoaded counts a read of the database's relations; cause is one of Load….
+// SchemaLoaded counts a read of the database's schema. cause is one of Load….
 func (p *Proxy) SchemaLoaded(cause string) {
 	if p != nil {
 		p.loads.inc(cause)

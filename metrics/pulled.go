@@ -6,14 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// pulled turns its owner's snapshot S into metrics at scrape. Before connect it shows the zero
-// snapshot.
+// pulled shows a snapshot S of its owner as metrics at each scrape. Before connect is called, pulled shows the zero S.
 type pulled[S any] struct {
 	read atomic.Pointer[func() S]
 	rows []row[S]
 }
 
-// row is one series of a pulled snapshot.
+// row is one series that is made from a snapshot S.
 type row[S any] struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -29,7 +28,7 @@ func counter[S any](name, help string, value func(S) float64) row[S] {
 	return row[S]{desc: prometheus.NewDesc(name, help, nil, nil), kind: prometheus.CounterValue, value: value}
 }
 
-// connect makes f the source of snapshots. f must be safe for concurrent use.
+// connect makes f the source of snapshots. Each scrape calls f, which must be safe for concurrent use.
 func (p *pulled[S]) connect(f func() S) { p.read.Store(&f) }
 
 func (p *pulled[S]) snapshot() S {

@@ -2,13 +2,13 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Rewrite shows the counts of the statement planner. It has only Pull: the planner does not import
+// Rewrite shows the counts of the statement planner. Rewrite has only Pull, because the planner does not import
 // metrics.
 type Rewrite struct {
 	counts pulled[RewriteCounts]
 }
 
-// RewriteCounts is a snapshot of the planner's counts since its start.
+// RewriteCounts is a snapshot of the statement planner's counts since the process started.
 type RewriteCounts struct {
 	Parsed     uint64 // texts that PostgreSQL's parser read
 	CacheHits  uint64 // texts with a plan in the cache
@@ -52,7 +52,7 @@ func newRewrite(reg prometheus.Registerer) *Rewrite {
 	return r
 }
 
-// Pull sets the source of the counts.
+// Pull sets f as the source of the planner's counts, which is called at each scrape.
 func (r *Rewrite) Pull(f func() RewriteCounts) {
 	if r != nil {
 		r.counts.connect(f)

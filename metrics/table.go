@@ -41,7 +41,7 @@ func WriteTable(w io.Writer) error {
 	return err
 }
 
-// labelSet holds the labels of a metric, each with its values.
+// labelSet holds the names of a metric's labels, each with its values.
 type labelSet struct {
 	names  []string
 	values map[string][]string

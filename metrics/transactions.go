@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxAttempt is the highest attempt with its own label value.
+// maxAttempt is the highest number of a replay that has its own label value.
 const maxAttempt = 5
 
 var (
-	// conflictStates are DSQL's codes, or else SQLSTATEs and causes.
+	// conflictStates are values of the label sqlstate of dsql_tx_retries_total: DSQL's codes, SQLSTATEs and other causes.
 	conflictStates = []string{"OC000", "OC001", "40001", "backend_lost", "0A000", "unknown_name"}
-	// errorTypes are the classes of package retry, and refusedReplays its reasons. Package proxy
-	// tests that there are no others.
+	// errorTypes are the classes of errors in package retry, and refusedReplays its reasons to refuse a replay. A test of
+	// package proxy compares the lists.
 	errorTypes     = []string{"permanent", "condition_failed", "conflict", "unsupported"}
 	refusedReplays = []string{"opted_out", "log_full", "memory_full", "copy_from", "cancelled", "timed_out", "inner_commit",
 		"pinned", "unread", "masked", "renamed", "unchanged", "partial_group", "failed", "differs", "delivered", "exhausted", "budget", "no_backend",
@@ -23,14 +23,15 @@ var (
 	partOutcomes = []string{PartSame, PartDiffers, PartFailed}
 )
 
-// Values of the label outcome of dsql_discarded_parts_total.
+// These are values of the label outcome of dsql_discarded_parts_total. The metric counts parts after a savepoint that
+// were run again.
 const (
 	PartSame    = "same"
 	PartDiffers = "differs"
 	PartFailed  = "failed" // a conflict, a loss, a cancel
 )
 
-// transactions counts events of transactions. It is part of Proxy.
+// transactions holds the metrics of transactions. It is a part of Proxy.
 type transactions struct {
 	operations operations
 	retries    *prometheus.CounterVec
@@ -46,7 +47,7 @@ type transactions struct {
 	backoff    prometheus.Histogram
 }
 
-// operationHelp explains the label operation in a metric's help.
+// operationHelp explains the label operation. It is appended to the help of metrics with that label.
 const operationHelp = " The label operation has verb and first table, as in select_shards, of the transaction's first statement that locks or writes, else of its first that reads; or the name from a policy. It is other for names without a successful statement, and for the least used of more than 250."
 
 func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupported vector) *transactions {
@@ -99,16 +100,16 @@ func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupporte
 	return t
 }
 
-// TxConflict counts a conflict that the server reported.
+// TxConflict counts a conflict (40001) that the server reported.
 func (p *Proxy) TxConflict(operation string) {
 	if p != nil {
 		p.tx.operations.count(operation, func(label string) { p.tx.conflicts.WithLabelValues(label).Inc() })
 	}
 }
 
-// TxRetried counts a replay, the attempt-th of its transaction. cause is OC000, OC001,
-// backend_lost, 0A000 (a statement in another form) or unknown_name (one with a new plan by the
-// current schema). Any other counts as 40001.
+// TxRetried counts a replay, which is the attempt-th of its transaction. cause is OC000, OC001, backend_lost, 0A000
+// (the server refused a statement that has another form), or unknown_name (a statement has a new plan by the current
+// schema). Any other cause counts as 40001.
 func (p *Proxy) TxRetried(operation, cause string, attempt int) {
 	if p == nil {
 		return
@@ -123,23 +124,22 @@ func (p *Proxy) TxRetried(operation, cause string, attempt int) {
 	p.tx.operations.count(operation, func(label string) { p.tx.retries.WithLabelValues(label, cause, which).Inc() })
 }
 
-// TxReplayRefused counts a transaction that was not run again; reason is one of
-// package retry.
+// TxReplayRefused counts a transaction that was not run again. reason is the label of a retry.Reason.
 func (p *Proxy) TxReplayRefused(reason string) {
 	if p != nil {
 		p.tx.refused.inc(reason)
 	}
 }
 
-// DiscardedPart counts a part behind a savepoint that was run again; outcome is PartSame,
-// PartDiffers or PartFailed.
+// DiscardedPart counts a part after a savepoint that was run again before ROLLBACK TO discarded it. outcome is
+// PartSame, PartDiffers or PartFailed.
 func (p *Proxy) DiscardedPart(outcome string) {
 	if p != nil {
 		p.tx.parts.inc(outcome)
 	}
 }
 
-// TxExhausted counts a transaction whose attempts are used up.
+// TxExhausted counts a transaction that has used up its replays.
 func (p *Proxy) TxExhausted(operation string) {
 	if p != nil {
 		p.tx.operations.count(operation, func(label string) { p.tx.exhausted.WithLabelValues(label).Inc() })
@@ -153,7 +153,7 @@ func (p *Proxy) TxBackoff(d time.Duration) {
 	}
 }
 
-// TxError counts an error of the server; class is one of package retry.
+// TxError counts an error of the server. class is the label of a retry.Class.
 func (p *Proxy) TxError(operation, class string) {
 	if p == nil {
 		return

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Alert counts the conflicts of a minute, for a line in the log when a process meets many. It is safe for
+// Alert counts the conflicts of a minute, so that a process with many conflicts can log them. Alert is safe for
 // concurrent use.
 type Alert struct {
 	threshold int // 0: never
@@ -15,12 +15,11 @@ type Alert struct {
 	n     int
 }
 
-// NewAlert returns an alert at more than threshold conflicts in a minute; 0 is none.
+// NewAlert returns an Alert for more than threshold conflicts in a minute. With 0, the Alert is never over.
 func NewAlert(threshold int) *Alert { return &Alert{threshold: threshold} }
 
-// Conflict counts one, and returns how many the minute has had; over is true for one of
-// them at most, the one that passes the threshold. A minute begins with the first conflict
-// behind the end of the last.
+// Conflict counts a conflict, and returns the number of conflicts in the current minute. over is true only for the
+// conflict that passes the threshold. A minute begins with the first conflict after the last minute.
 func (a *Alert) Conflict(now time.Time) (n int, over bool) {
 	if a.threshold == 0 {
 		return 0, false

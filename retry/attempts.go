@@ -2,8 +2,8 @@ package retry
 
 import "time"
 
-// Attempts paces the replays of one transaction. The zero value is ready; each transaction needs
-// its own.
+// Attempts counts and paces the replays of one transaction. The zero value is ready for use. Each transaction needs its
+// own Attempts.
 type Attempts struct {
 	count  int
 	pauses int       // attempts with a pause, without the quick ones
@@ -13,10 +13,10 @@ type Attempts struct {
 	lost   bool      // a backend was lost before
 }
 
-// Count returns the number of replays.
+// Count returns the number of replays of the transaction.
 func (a *Attempts) Count() int { return a.count }
 
-// Deadline returns the latest start of the last attempt. It is zero before the first conflict.
+// Deadline returns the latest start of the transaction's last replay, or the zero time before the first conflict.
 func (a *Attempts) Deadline(p *Policy) time.Time {
 	if a.first.IsZero() {
 		return time.Time{}
@@ -24,39 +24,35 @@ func (a *Attempts) Deadline(p *Policy) time.Time {
 	return a.first.Add(p.MaxElapsed)
 }
 
-// patience is how many times MaxElapsed a transaction without a conflict waits in line. The wait
-// costs it nothing, while without its turn it would meet a conflict and cause others. 64 clients of
-// one row with 100 ms each are served in 1.6 times.
+// patience is a factor: a transaction without a conflict waits at the gate for up to patience times MaxElapsed. The
+// wait costs the transaction nothing. Without its turn, it would meet a conflict and cause others. 64 clients of one
+// row with 100 ms each are served in 1.6 times MaxElapsed.
 const patience = 8
 
-// Patience returns how long a transaction without a conflict waits at the gate behind those that
-// had one.
+// Patience returns how long a transaction without a conflict waits at the gate for transactions that had one.
 func (p *Policy) Patience() time.Duration { return patience * p.MaxElapsed }
 
 const (
-	// quickMost is the number of replays with a short pause, while no other transaction waits for
-	// the same rows.
+	// quickMost is the number of replays with a short pause. They are made while no other transaction waits for the same
+	// rows.
 	quickMost = 2
-	// quickGrows is the number of bits by which the second short pause is longer than the first,
-	// FirstDelay.
+	// quickGrows is a number of bits: the second short pause is FirstDelay << quickGrows.
 	quickGrows = 3
-	// schemaMost is the number of replays after changes of the schema, for each of MaxRetries.
+	// schemaMost is a factor: replays after changes of the schema are bounded by schemaMost times MaxRetries.
 	schemaMost = 3
 )
 
-// Next counts one more attempt and returns the pause before it, or Exhausted. random is in [0, 1).
-// The first loss of a backend has no pause, since no other transaction caused it; nor has another
-// form of a statement.
+// Next counts one more replay and returns the pause before it, or the Reason Exhausted. random is in [0, 1). The replay
+// after the first loss of a backend has no pause, since no other transaction caused it. Neither has a replay that sends
+// a statement in another form.
 //
-// A schema conflict has renewed the backend's catalog, and does not show contention. A pause would
-// make the catalog old again where others change the schema all the time. So the first such replay
-// has no pause, and the next ones wait for FirstDelay. They count separately: schemaMost for each
-// of MaxRetries.
+// A schema conflict has renewed the backend's catalog, and does not show contention. A pause would make the catalog old
+// again where others change the schema all the time. So the first replay after a schema conflict has no pause, and the
+// next ones wait for FirstDelay. These replays count separately: up to schemaMost for each of MaxRetries.
 //
-// The first two other replays are quick and do not count as retries: they wait for FirstDelay, and
-// for eight times that. crowd is the number of transactions of this process that wait for this
-// one's rows, and each of them takes one quick replay away. Where many want a row, those of other
-// processes do too, and a longer pause lets them commit.
+// The first two other replays are quick and do not count as retries: they wait for FirstDelay, and for eight times
+// that. crowd is the number of transactions of this process that wait for this one's rows. Each of them takes one quick
+// replay away. Where many want a row, transactions of other processes do too, and a longer pause lets them commit.
 func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64, crowd int) (time.Duration, Reason) {
 	if a.first.IsZero() {
 		a.first = now
@@ -90,14 +86,14 @@ func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64, c
 	return pause, Replayable
 }
 
-// fought returns how many attempts count as retries.
+// fought returns how many replays count as retries, up to MaxRetries.
 func (a *Attempts) fought() int { return a.count - a.quick - a.schema }
 
-// Alone reports whether the last counted attempt needs the gate for itself: it is the last one, or
-// the third.
+// Alone reports whether the next replay must run while no other transaction with its key runs. That holds for the third
+// counted replay and the last one.
 func (a *Attempts) Alone(p *Policy) bool { return a.fought() >= min(3, p.MaxRetries) }
 
-// pause returns the n-th pause, from 0, of those that are not quick.
+// pause returns the n-th pause (from 0) before replays that are not quick.
 func (p *Policy) pause(n int, random float64) time.Duration {
 	d := p.MaxDelay
 	if n < 62 && p.BaseDelay <= p.MaxDelay>>n {
@@ -106,7 +102,7 @@ func (p *Policy) pause(n int, random float64) time.Duration {
 	return min(p.vary(d, random), p.MaxDelay)
 }
 
-// vary returns d with random jitter.
+// vary returns d, made longer or shorter at random by JitterFactor.
 func (p *Policy) vary(d time.Duration, random float64) time.Duration {
 	return d + time.Duration(float64(d)*p.JitterFactor*(2*random-1))
 }

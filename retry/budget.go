@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Budget bounds the replays of a process, so that conflicts that cause each other cannot become a
-// storm. It never blocks and takes no lock.
+// Budget bounds the replays of a process, so that conflicts cannot cause each other without end. Budget never blocks
+// and takes no lock.
 //
-// It is a token bucket in one number, the debt: each token taken adds to it, the clock pays one
-// token in 1/BudgetPerSecond, and each commit pays a part of one. No debt is a full bucket.
+// Budget is a token bucket in one number, the debt: each token taken adds to it. The clock pays BudgetPerSecond tokens
+// per second, and each commit pays a part of a token. No debt is a full bucket.
 type Budget struct {
-	// paid is the time at which the debt will be paid, in nanoseconds by elapsed; 0 for no debt.
+	// paid is the time at which the clock will have paid the debt, in nanoseconds of elapsed, or 0 for no debt.
 	paid    atomic.Int64
 	elapsed func() int64
 	token   int64 // nanoseconds for one token
@@ -19,7 +19,7 @@ type Budget struct {
 	most    int64 // nanoseconds of debt at an empty bucket
 }
 
-// NewBudget returns a full budget. now is time.Now, except in tests.
+// NewBudget returns a full Budget. now is time.Now, except in tests.
 func NewBudget(c Config, now func() time.Time) *Budget {
 	start := now()
 	token := float64(time.Second) / c.BudgetPerSecond
@@ -31,7 +31,7 @@ func NewBudget(c Config, now func() time.Time) *Budget {
 	}
 }
 
-// Take takes a token. It returns false when there is none.
+// Take takes a token, the right to one replay. Take returns false when there is none.
 func (b *Budget) Take() bool {
 	for {
 		paid, now := b.paid.Load(), b.elapsed()
@@ -45,7 +45,7 @@ func (b *Budget) Take() bool {
 	}
 }
 
-// Committed counts a transaction that committed. Without debt it is one atomic load.
+// Committed records that a transaction committed, which refills the budget. Without debt, Committed is one atomic load.
 func (b *Budget) Committed() {
 	for {
 		paid := b.paid.Load()

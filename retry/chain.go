@@ -2,19 +2,19 @@ package retry
 
 import "sync"
 
-// chunkSize limits the footprint of a usual transaction. A log of 64 KiB in one piece per
+// chunkSize is the size of a chunk. It limits the footprint of a usual transaction: a log of 64 KiB in one piece per
 // connection cost 10 % of a relay's time (measured).
 const chunkSize = 4 << 10
 
 var chunkPool = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// chain is a run of bytes in pooled chunks.
+// chain is a sequence of bytes that is stored in pooled chunks.
 type chain struct {
 	chunks []*[chunkSize]byte
 	n      int
 }
 
-// append appends a copy of b.
+// append appends a copy of b to the chain.
 func (c *chain) append(b []byte) {
 	for len(b) > 0 {
 		if c.n == len(c.chunks)*chunkSize {
@@ -26,7 +26,8 @@ func (c *chain) append(b []byte) {
 	}
 }
 
-// each calls f with the pieces of the bytes from start to end, in order, until f fails.
+// each calls f with the bytes from start to end, in pieces and in order. each stops when f returns an error, and
+// returns the error.
 func (c *chain) each(start, end int, f func(piece []byte) error) error {
 	for start < end {
 		chunk := c.chunks[start/chunkSize]
@@ -40,7 +41,7 @@ func (c *chain) each(start, end int, f func(piece []byte) error) error {
 	return nil
 }
 
-// truncate drops all but the first n bytes.
+// truncate drops all bytes of the chain but the first n.
 func (c *chain) truncate(n int) {
 	keep := (n + chunkSize - 1) / chunkSize
 	for i := keep; i < len(c.chunks); i++ {

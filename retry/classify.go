@@ -2,29 +2,30 @@ package retry
 
 import "bytes"
 
-// SQLSTATEs with their own class.
+// These are the SQLSTATEs that have their own Class.
 const (
 	StateConflict    = "40001"
 	StateUnsupported = "0A000"
 )
 
-// Class is the class of an error or a result.
+// Class is the class of an error or of a result of the server.
 type Class uint8
 
 const (
-	// Permanent is every other error. It goes to the client.
+	// Permanent is the class of every other error. The error goes to the client.
 	Permanent Class = iota
-	// ConditionFailed is a write with a condition that matched no row. It is a result that the
-	// client must see, never an error, and never retried.
+	// ConditionFailed is the class of an UPDATE or DELETE whose condition matched no row. The client must see this result,
+	// which is no error and is never retried.
 	ConditionFailed
-	// Conflict is an OCC abort: the transaction did not commit and may run again.
+	// Conflict is the class of an abort by optimistic concurrency control: the transaction did not commit and may run
+	// again.
 	Conflict
-	// Unsupported is a feature that the server lacks. A retry cannot help.
+	// Unsupported is the class of an error for a feature that the server lacks. A retry cannot help.
 	Unsupported
 	classCount
 )
 
-// String returns the value of the label error_type.
+// String returns the class as a value of the metrics label error_type.
 func (c Class) String() string {
 	return [classCount]string{"permanent", "condition_failed", "conflict", "unsupported"}[c]
 }
@@ -32,39 +33,39 @@ func (c Class) String() string {
 // Retryable reports whether a transaction with an error of class c may be run again.
 func (c Class) Retryable() bool { return c == Conflict }
 
-// Cause is the reason for a replay.
+// Cause is the reason for a replay of a transaction.
 type Cause uint8
 
 const (
-	// UnknownConflict is a 40001 without a known code.
+	// UnknownConflict is the cause of a replay after a 40001 without a known code.
 	UnknownConflict Cause = iota
 	DataConflict          // OC000: another transaction wrote the same rows
 	SchemaConflict        // OC001: the backend's catalog was out of date
-	// BackendLost is the loss of the backend before anything that commits was sent.
+	// BackendLost is the cause of a replay after the loss of the backend, before a frame that commits was sent.
 	BackendLost
-	// FormRefused is the refusal of a statement whose next attempt has another form.
+	// FormRefused is the cause of a replay after the server refused a statement. The next attempt sends the statement in
+	// another form.
 	FormRefused
-	// UnknownName is a relation or column that the server does not know, in a statement that may
-	// have another form by the current schema.
+	// UnknownName is the cause of a replay after the server did not know a relation or column. By the current schema, the
+	// statement may have another form.
 	UnknownName
 	causeCount
 )
 
-// Conflicts reports whether a replay for c has met a conflict or may meet one. Others then wait for
-// it, and it uses the budget.
+// Conflicts reports whether a replay for c has met a conflict or may meet one. Other transactions then wait for the
+// replay, which uses the budget.
 func (c Cause) Conflicts() bool { return c < FormRefused }
 
-// Contended reports whether another transaction wanted the same rows, as far as the server says.
+// Contended reports whether another transaction wanted the same rows, as far as the server reported.
 func (c Cause) Contended() bool { return c == DataConflict || c == UnknownConflict }
 
-// String returns a label value: the OC code or SQLSTATE, if any.
+// String returns the cause as a metrics label: the OC code, the SQLSTATE, or a name.
 func (c Cause) String() string {
 	return [causeCount]string{"unknown", "OC000", "OC001", "backend_lost", StateUnsupported, "unknown_name"}[c]
 }
 
-// Classify returns the class of an error by its SQLSTATE alone. The cause comes from the code that
-// DSQL writes into the message as "(OC000)". It is used for labels and pauses, not for the
-// decision.
+// Classify returns the class of an error by its SQLSTATE alone. The cause comes from the code that DSQL writes into the
+// message, for example "(OC000)". The cause is used for labels and pauses, not for the decision to replay.
 func Classify(sqlstate, message []byte) (Class, Cause) {
 	switch string(sqlstate) {
 	case StateConflict:
@@ -89,8 +90,8 @@ func causeOf(message []byte) Cause {
 	return UnknownConflict
 }
 
-// Missed reports whether a command tag says that an UPDATE or DELETE matched no row. If the
-// statement had a key and a version as its condition, that is a ConditionFailed.
+// Missed reports whether a command tag says that an UPDATE or DELETE matched no row. The result is a ConditionFailed if
+// the statement's condition was a key and a version.
 func Missed(tag []byte) bool {
 	switch string(tag) {
 	case "UPDATE 0", "DELETE 0":
@@ -99,7 +100,7 @@ func Missed(tag []byte) bool {
 	return false
 }
 
-// Verb is the first word of a command tag.
+// Verb is the kind of a statement: the first word of its command tag.
 type Verb uint8
 
 const (
@@ -114,7 +115,7 @@ const (
 	verbCount
 )
 
-// String returns the verb as a Difference shows it.
+// String returns the verb as Difference.Statement shows it.
 func (v Verb) String() string {
 	return [verbCount]string{"other", "select", "insert", "update", "delete", "merge", "copy", "fetch"}[v]
 }

@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// Defaults. Those without a named source come from the specification.
+// These are defaults of a Config. Values without a named source come from the specification.
 const (
 	DefaultMaxRetries = 5
-	// DefaultFirstDelay was measured: see docs/decisions/0066-the-first-two-pauses-are-short.md.
+	// DefaultFirstDelay is the default of Policy.FirstDelay. It was measured: see
+	// docs/decisions/0066-the-first-two-pauses-are-short.md.
 	DefaultFirstDelay   = 2 * time.Millisecond
 	DefaultBaseDelay    = 100 * time.Millisecond
 	DefaultMaxDelay     = 5 * time.Second
 	DefaultJitterFactor = 0.25
-	// DefaultMaxElapsed leaves time for the last attempt within the 5 s that Temporal gives a write
-	// of a shard.
+	// DefaultMaxElapsed is the default of Policy.MaxElapsed. It leaves time for the last attempt within the 5 s that
+	// Temporal gives a write of a shard.
 	DefaultMaxElapsed = 4 * time.Second
 
 	DefaultBudgetBurst     = 100
@@ -23,8 +24,8 @@ const (
 	DefaultBudgetPerSecond = 10
 	DefaultGateHold        = time.Second
 
-	// DefaultLogBytes is enough for 3,000 rows with an INSERT each. A transaction on DSQL changes
-	// at most 3,000 rows.
+	// DefaultLogBytes is the default bound of one transaction's log. It is enough for 3,000 rows with an INSERT each, and
+	// a transaction on DSQL changes at most 3,000 rows.
 	DefaultLogBytes       = 2 << 20
 	DefaultLogTotalBytes  = 64 << 20
 	DefaultHeldBytes      = 64 << 10
@@ -32,7 +33,7 @@ const (
 	DefaultHoldTime       = time.Second
 )
 
-// Bounds of the configuration.
+// These bound the values of a configuration.
 const (
 	mostRetries  = 50 // java-spanner's bound for a transaction (MAX_INTERNAL_RETRIES)
 	mostElapsed  = 5 * time.Minute
@@ -43,56 +44,56 @@ const (
 
 // Policy says when and how often a transaction is run again.
 type Policy struct {
-	// MaxRetries is the number of replays, without the quick ones and those after changes of the
-	// schema; 0 for never.
+	// MaxRetries is the greatest number of replays of a transaction, 0 for none. Quick replays and those after changes of
+	// the schema do not count.
 	MaxRetries int
-	// FirstDelay is the pause before the first replay, if it is less than BaseDelay. The winner of
-	// a conflict has committed by then.
+	// FirstDelay is the pause before the first replay, if it is less than BaseDelay. By then the winner of a conflict has
+	// committed.
 	FirstDelay time.Duration
-	// BaseDelay is the first pause of the other replays, and doubles up to MaxDelay.
+	// BaseDelay is the first pause of replays that are not quick. The pause doubles with each replay, up to MaxDelay.
 	BaseDelay, MaxDelay time.Duration
-	// JitterFactor is the part of a pause by which it varies, both ways.
+	// JitterFactor is the part of a pause by which the pause is made longer or shorter at random.
 	JitterFactor float64
-	// MaxElapsed is the longest time from the first conflict to the start of the last attempt, with
-	// all waits.
+	// MaxElapsed is the longest time from a transaction's first conflict to the start of its last attempt, with all waits.
 	MaxElapsed time.Duration
 }
 
 // Config is the configuration of replays.
 type Config struct {
 	Policy Policy
-	// A replay takes a token of the process's budget. BudgetBurst is the size of the bucket;
-	// BudgetPerCommit and BudgetPerSecond refill it.
+	// BudgetBurst is the size of the process's token bucket, from which each replay takes a token. BudgetPerCommit and
+	// BudgetPerSecond refill the bucket.
 	BudgetBurst                      int
 	BudgetPerCommit, BudgetPerSecond float64
-	// GateHold is how long one transaction may make others wait for its rows.
+	// GateHold is how long one transaction may make other transactions wait for its rows.
 	GateHold time.Duration
-	// LogBytes bounds one transaction's log, LogTotalBytes all logs.
+	// LogBytes bounds the log of one transaction, and LogTotalBytes all logs together.
 	LogBytes, LogTotalBytes int
-	// HeldBytes bounds one turn's output that is held back, HeldTotalBytes that of all turns, and
-	// HoldTime the time.
+	// HeldBytes bounds the output of one turn that is held back for a possible replay. HeldTotalBytes bounds that of all
+	// turns, and HoldTime its time.
 	HeldBytes, HeldTotalBytes int
 	HoldTime                  time.Duration
 	Savepoints                Savepoints
 }
 
-// Savepoints says whether savepoints are emulated by a replay up to them, and which answers of a
-// discarded part are compared.
+// Savepoints says how ROLLBACK TO is emulated: by a replay up to the savepoint, or not at all. It also says which
+// answers of the discarded part are compared.
 type Savepoints uint8
 
 const (
-	// NoSavepoints leaves savepoints to the server.
+	// NoSavepoints means that savepoints are left to the server.
 	NoSavepoints Savepoints = iota
-	// Relaxed compares the reads before the part's first write.
+	// Relaxed means that only the reads before the discarded part's first write are compared.
 	Relaxed
-	// Strict compares all answers that were sent to the client.
+	// Strict means that all answers that were sent to the client are compared.
 	Strict
 )
 
-// String returns the value of retry.savepoints for s.
+// String returns s as a value of the setting retry.savepoints.
 func (s Savepoints) String() string { return [...]string{"off", "relaxed", "strict"}[s] }
 
-// ParseSavepoints is the inverse of String. Any other text means NoSavepoints.
+// ParseSavepoints returns the Savepoints for a value of retry.savepoints, the inverse of String. Any other text means
+// NoSavepoints.
 func ParseSavepoints(value string) Savepoints {
 	for s := Relaxed; s <= Strict; s++ {
 		if s.String() == value {
@@ -102,7 +103,7 @@ func ParseSavepoints(value string) Savepoints {
 	return NoSavepoints
 }
 
-// Defaults returns the default configuration.
+// Defaults returns the default configuration of replays.
 func Defaults() Config {
 	return Config{
 		Policy: Policy{

@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// keyedBytes is the number of bytes of a statement's parameters that are part of its key.
+	// keyedBytes is the number of bytes of a statement's parameters that count for its Key.
 	keyedBytes = 1 << 10
-	// maxPasses bounds the transactions with a pass or in line for one.
+	// maxPasses bounds the transactions that have a Pass or wait for one.
 	maxPasses = 8 << 10
 )
 
-// Key identifies the rows that a transaction competes for: a hash of its first statement that locks
+// Key identifies the rows that a transaction competes for. It is a hash of the transaction's first statement that locks
 // or changes existing rows.
 type Key uint64
 
-// Gate orders the transactions of a process that want the same rows. Without it newcomers could
-// defeat a replay for ever. A replay takes a pass for its key. From then on every transaction with
-// that key takes one too, and waits in line while a full window of passes is out. The window is one
-// transaction wide at first, and widens while they end without a conflict. The queue closes when
-// the window is so wide that none waits. So a contended key is served one transaction after the
-// other, and others are not slowed.
+// Gate orders the transactions of a process that want the same rows. Without a Gate, new transactions could make a
+// replay conflict for ever.
+//
+// A replay takes a pass for its key. From then on every transaction with that key takes a pass too, and waits in line
+// while a full window of passes is out. The window is one transaction wide at first, and widens while transactions end
+// without a conflict. The queue closes when the window is so wide that none waits. So a contended key is served one
+// transaction after the other, and transactions with other keys are not slowed.
 type Gate struct {
-	// keys is the number of keys with a queue.
+	// keys is the number of keys that have a queue.
 	keys atomic.Int64
 	seed maphash.Seed
 	hold time.Duration
@@ -37,26 +38,26 @@ type Gate struct {
 	passes int // out or in line
 }
 
-// queue is the line for one key. It closes when no pass is out or in line.
+// queue is the line of transactions for one key. It closes when no pass is out and no transaction waits.
 type queue struct {
 	window
 	key    Key
 	out    int
 	closed bool // passes may still be out
-	// sole is a pass that excludes all others; nil for none.
+	// sole is a pass that excludes all other passes of its key, or nil.
 	sole *Pass
-	// replays go ahead of newcomers. Both hold *Pass.
+	// replays are the waiting replays, which go before newcomers, transactions without a conflict. Both lists hold *Pass.
 	replays, newcomers list.List
 }
 
-// NewGate returns a Gate whose passes expire after c.GateHold. A client that pauses within its
-// transaction delays others no longer than that.
+// NewGate returns a Gate whose passes expire after c.GateHold. A client that pauses within its transaction delays
+// others no longer than that.
 func NewGate(c Config) *Gate {
 	return &Gate{seed: maphash.MakeSeed(), hold: c.GateHold, queues: map[Key]*queue{}}
 }
 
-// KeyOf returns the key of a statement and its parameters, in wire format. Only the first
-// keyedBytes of the parameters count.
+// KeyOf returns the Key of a statement with its parameters in wire format. Only the first keyedBytes of the parameters
+// count.
 func KeyOf[T string | []byte](g *Gate, text T, params []byte) Key {
 	parts := [2]uint64{1: maphash.Bytes(g.seed, params[:min(len(params), keyedBytes)])}
 	switch text := any(text).(type) {
@@ -68,16 +69,16 @@ func KeyOf[T string | []byte](g *Gate, text T, params []byte) Key {
 	return Key(maphash.Comparable(g.seed, parts))
 }
 
-// Idle reports whether there is no queue.
+// Idle reports whether no key has a queue.
 func (g *Gate) Idle() bool { return g.keys.Load() == 0 }
 
-// GateStats is a snapshot of a gate.
+// GateStats is a snapshot of a Gate.
 type GateStats struct {
-	// Keys is the number of keys with a queue, Waiting that of transactions in line.
+	// Keys is the number of keys that have a queue. Waiting is the number of transactions in line.
 	Keys, Waiting int
 }
 
-// Stats returns a snapshot of the gate.
+// Stats returns a snapshot of the Gate.
 func (g *Gate) Stats() GateStats {
 	if g.Idle() {
 		return GateStats{}
@@ -91,7 +92,7 @@ func (g *Gate) Stats() GateStats {
 	return s
 }
 
-// Pass is the right to compete for a key while others wait. A nil Pass is none.
+// Pass is the right of a transaction to compete for a key while others wait. A nil Pass is no right.
 type Pass struct {
 	gate    *Gate
 	queue   *queue
@@ -104,9 +105,9 @@ type Pass struct {
 	lapse   *time.Timer
 }
 
-// Enter is for a replay after a conflict. It waits for its turn, ahead of newcomers, and returns a
-// pass, or the cause of ctx's end. With alone, it waits until no other pass is out, and none is
-// granted beside it. The pass is nil if the line has reached its bound.
+// Enter gets a pass for a replay after a conflict. Enter waits for the replay's turn, ahead of newcomers, and returns a
+// pass, or the cause of ctx's end. With alone, Enter waits until no other pass for the key is out, and no other pass is
+// granted meanwhile. The pass is nil if the gate has reached maxPasses.
 func (g *Gate) Enter(ctx context.Context, key Key, alone bool) (*Pass, error) {
 	g.mu.Lock()
 	q := g.queues[key]
@@ -122,9 +123,9 @@ func (g *Gate) Enter(ctx context.Context, key Key, alone bool) (*Pass, error) {
 	return g.await(ctx, &Pass{gate: g, queue: q, alone: alone}, &q.replays)
 }
 
-// Follow is for a transaction that is about to send its key's statement for the first time. Without
-// a queue for the key it returns at once, without a pass. Otherwise it waits for its turn. A caller
-// that gives up may go on without a pass, as if it had come earlier.
+// Follow gets a pass for a transaction that is about to send its key's statement for the first time. If the key has no
+// queue, Follow returns at once, without a pass. Otherwise Follow waits for the transaction's turn. A caller that gives
+// up may go on without a pass, as if it had come earlier.
 func (g *Gate) Follow(ctx context.Context, key Key) (*Pass, error) {
 	if g.Idle() {
 		return nil, nil
@@ -138,7 +139,7 @@ func (g *Gate) Follow(ctx context.Context, key Key) (*Pass, error) {
 	return g.await(ctx, &Pass{gate: g, queue: q}, &q.newcomers)
 }
 
-// await puts p in line and waits for its turn. The caller holds g.mu; await unlocks it.
+// await puts p in line and waits until p is granted. The caller holds g.mu, which await unlocks.
 func (g *Gate) await(ctx context.Context, p *Pass, line *list.List) (*Pass, error) {
 	g.passes++
 	place := line.PushBack(p)
@@ -171,7 +172,7 @@ func (g *Gate) await(ctx context.Context, p *Pass, line *list.List) (*Pass, erro
 
 func (q *queue) waiting() int { return q.replays.Len() + q.newcomers.Len() }
 
-// serveLocked grants passes while the window has room, and closes a queue that is no longer needed.
+// serveLocked grants passes while the key's window has room. It closes a queue that is no longer needed.
 func (g *Gate) serveLocked(q *queue) {
 	for q.out < q.width && q.sole == nil {
 		line := &q.replays
@@ -196,7 +197,7 @@ func (g *Gate) serveLocked(q *queue) {
 	}
 }
 
-// grantLocked grants p.
+// grantLocked grants the pass p, which expires after the gate's hold.
 func (g *Gate) grantLocked(q *queue, p *Pass) {
 	q.out++
 	p.out, p.version = true, q.version
@@ -213,7 +214,7 @@ func (g *Gate) grantLocked(q *queue, p *Pass) {
 	}
 }
 
-// returnLocked takes back a pass that is out, and serves the line.
+// returnLocked takes back a pass that is out, and grants passes to waiting transactions.
 func (p *Pass) returnLocked() {
 	if !p.out {
 		return
@@ -229,7 +230,7 @@ func (p *Pass) returnLocked() {
 	p.gate.serveLocked(q)
 }
 
-// Held reports whether the pass is still out. It expires after GateHold, and a conflict may end it.
+// Held reports whether the pass is still out. A pass expires after GateHold, and a conflict may end it.
 func (p *Pass) Held() bool {
 	if p == nil {
 		return false
@@ -239,10 +240,9 @@ func (p *Pass) Held() bool {
 	return p.out
 }
 
-// Conflicted records that the holder met a conflict, and returns the number of transactions in line
-// for the key. If other passes for the key are out, the pass goes back and the replay takes a new
-// one. Otherwise the winner is in another process, and the replay retains its pass, so that no
-// transaction of this process delays it.
+// Conflicted records that the pass's holder met a conflict, and returns the number of transactions in line for the key.
+// If other passes for the key are out, the pass is taken back and the replay takes a new one. Otherwise the winner is
+// in another process, and the replay retains its pass, so that no transaction of this process delays it.
 func (p *Pass) Conflicted() (waiting int) {
 	if p == nil {
 		return 0
@@ -257,7 +257,7 @@ func (p *Pass) Conflicted() (waiting int) {
 	return p.queue.waiting()
 }
 
-// Release ends the pass with its transaction. Repeated calls have no effect.
+// Release ends the pass at the end of its transaction. Repeated calls have no effect.
 func (p *Pass) Release() {
 	if p == nil {
 		return

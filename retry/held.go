@@ -1,6 +1,6 @@
 package retry
 
-// Held is output of a turn that was not sent to the client and that a replay may still replace.
+// Held is output of a turn that was not sent to the client yet. A replay may still replace this output.
 type Held struct {
 	quota    *Quota
 	limit    int
@@ -8,11 +8,11 @@ type Held struct {
 	data     chain
 }
 
-// NewHeld returns an empty Held of at most limit bytes. quota bounds those of the process.
+// NewHeld returns an empty Held of at most limit bytes. quota bounds the held bytes of the whole process.
 func NewHeld(limit int, quota *Quota) Held { return Held{limit: limit, quota: quota} }
 
-// Add holds b back. If b does not fit, it returns false and adds nothing; the caller then sends
-// everything that is held, and b.
+// Add holds b back. If b does not fit, Add returns false and adds nothing. The caller then sends everything that is
+// held, and b.
 func (h *Held) Add(b []byte) bool {
 	n := h.data.n + len(b)
 	if n > h.limit {
@@ -32,7 +32,7 @@ func (h *Held) Add(b []byte) bool {
 // Len returns the number of held bytes.
 func (h *Held) Len() int { return h.data.n }
 
-// Bytes returns a copy of the held bytes, never nil. No quota bounds it.
+// Bytes returns a copy of the held bytes, never nil. The copy counts for no quota.
 func (h *Held) Bytes() []byte {
 	all := make([]byte, 0, h.data.n)
 	_ = h.Each(func(piece []byte) error {
@@ -42,10 +42,10 @@ func (h *Held) Bytes() []byte {
 	return all
 }
 
-// Each calls f with the held bytes, in pieces, until f fails.
+// Each calls f with the held bytes, in pieces, until f returns an error.
 func (h *Held) Each(f func(piece []byte) error) error { return h.data.each(0, h.data.n, f) }
 
-// Drop discards the held bytes.
+// Drop discards the held bytes without sending them.
 func (h *Held) Drop() {
 	if h.reserved > 0 {
 		h.data.truncate(0)

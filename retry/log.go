@@ -5,17 +5,17 @@ import (
 	"unsafe"
 )
 
-// These are the bytes that a turn and a savepoint count for, besides names.
+// turnCost and savepointCost are the bytes that a turn and a savepoint count for in a log, without names.
 const (
 	turnCost      = int(unsafe.Sizeof(turn{}))
 	savepointCost = 256 // with the caller's own record of it, rounded up
 )
 
-// frameCost returns the bytes that a frame counts for, besides its payload.
+// frameCost returns the bytes that a frame counts for in a log, without its payload.
 func frameCost[R any]() int { return int(unsafe.Sizeof(Frame[R]{})) }
 
-// Logs creates the logs of a process and enforces their bounds. R is the caller's data with each
-// frame: what it needs to send the frame again.
+// Logs creates the logs of a process's transactions and enforces their bounds. R is the caller's data with each frame,
+// which the caller needs to send the frame again.
 type Logs[R any] struct {
 	limit  int
 	quota  *Quota
@@ -23,7 +23,7 @@ type Logs[R any] struct {
 	pool   sync.Pool
 }
 
-// NewLogs returns Logs within the bounds of c.
+// NewLogs returns Logs within the bounds that c sets.
 func NewLogs[R any](c Config) (*Logs[R], error) {
 	h, err := newHasher()
 	if err != nil {
@@ -32,10 +32,10 @@ func NewLogs[R any](c Config) (*Logs[R], error) {
 	return &Logs[R]{limit: c.LogBytes, quota: NewQuota(c.LogTotalBytes), hasher: h}, nil
 }
 
-// Used returns the bytes of all open logs, in whole chunks.
+// Used returns the bytes of all open logs together, in whole chunks.
 func (l *Logs[R]) Used() int64 { return l.quota.Used() }
 
-// Open returns the log of a new transaction. The caller ends it with Close.
+// Open returns the log of a new transaction. The caller ends the log with Close.
 func (l *Logs[R]) Open() *Log[R] {
 	log, ok := l.pool.Get().(*Log[R])
 	if !ok {
@@ -46,23 +46,22 @@ func (l *Logs[R]) Open() *Log[R] {
 	return log
 }
 
-// Frame is a frame that was sent to the backend, or a locally produced answer.
+// Frame is a frame that was sent to the backend, or a mark for an answer that Sluice made itself.
 type Frame[R any] struct {
 	Type byte // the frame's type
 	Note R
-	// Position of the payload in the log's data.
+	// start and end are the position of the frame's payload in the log's data.
 	start, end int
 }
 
-// Len returns the length of the payload.
+// Len returns the length of the frame's payload.
 func (f *Frame[R]) Len() int { return f.end - f.start }
 
-// Log is one transaction: the frames of each of its turns, and digests of the answers to its
-// client.
+// Log records one transaction: the frames of each of its turns, and digests of the answers to its client.
 //
-// A nil Log, and a refused one, records nothing and accepts all answers. A log that was refused in
-// the middle of a replay accepts none. The methods that a replay uses (Turns, At, Untold, Frames,
-// Payload, Difference) need a log that is Replayable.
+// A nil Log, and a refused one, records nothing and accepts all answers. A Log that was refused in the middle of a
+// replay accepts no answers. The methods that a replay uses (Turns, At, Untold, Frames, Payload, Difference) need a Log
+// that is Replayable.
 type Log[R any] struct {
 	logs    *Logs[R]
 	refused Reason
@@ -70,7 +69,8 @@ type Log[R any] struct {
 	frames  []Frame[R] // of all turns
 	turns   []turn     // settled turns
 	saves   []savepoint
-	// charged is the number of counted bytes. The quota has granted reserved.
+	// charged is the number of bytes that the log counts for. reserved is the number of bytes that the quota has granted
+	// to the log.
 	charged, reserved int
 
 	// at is the index of the turn whose replies are due: len(turns), except in a replay.
@@ -79,11 +79,11 @@ type Log[R any] struct {
 	delivered mark   // how much of the turn in progress was sent to the client
 	wrote     bool   // the turn in progress may write
 	diff      Difference
-	// stuck is set if the log was refused while a replay had not reached the client's position.
+	// stuck is set if the log was refused during a replay that had not reached the client's position.
 	stuck bool
 }
 
-// turn is one settled turn.
+// turn is one settled turn in a log.
 type turn struct {
 	frames     int // end of its frames
 	sum        sum
@@ -92,15 +92,15 @@ type turn struct {
 	failed     bool
 	wrote      bool
 	cut        bool // Cut ended it, not a ReadyForQuery
-	// broken: an error ended it, and only RollbackTo can follow. blind: a replay compares only
-	// whether it failed.
+	// broken means that an error ended the turn, and that only RollbackTo can follow. blind means that a replay compares
+	// only whether the turn failed.
 	broken, blind bool
 }
 
 // Replayable reports whether the log allows a replay of the transaction.
 func (l *Log[R]) Replayable() bool { return l != nil && l.refused == Replayable }
 
-// Refused returns why the transaction cannot be run again.
+// Refused returns the Reason why the transaction cannot be run again.
 func (l *Log[R]) Refused() Reason {
 	if l == nil {
 		return OptedOut
@@ -108,8 +108,8 @@ func (l *Log[R]) Refused() Reason {
 	return l.refused
 }
 
-// Refuse makes the transaction unreplayable and frees the log. The first reason stays. If a
-// statement failed behind a savepoint, the log stays for Fork and RollbackTo.
+// Refuse makes the transaction unreplayable and frees the log. The first reason stays. If a statement failed after a
+// savepoint, the log stays for Fork and RollbackTo.
 func (l *Log[R]) Refuse(why Reason) {
 	if l == nil || l.refused != Replayable {
 		return
@@ -123,7 +123,7 @@ func (l *Log[R]) Refuse(why Reason) {
 	l.at = 0
 }
 
-// Close ends the log.
+// Close ends the log and returns its memory.
 func (l *Log[R]) Close() {
 	if l == nil {
 		return
@@ -158,10 +158,10 @@ func (l *Log[R]) free() {
 	l.reserved = keep
 }
 
-// inChunks returns n rounded up to whole chunks.
+// inChunks returns n bytes, rounded up to whole chunks.
 func inChunks(n int) int { return (n + chunkSize - 1) / chunkSize * chunkSize }
 
-// charge counts n bytes, or refuses the log.
+// charge counts n more bytes for the log. If they exceed a bound, charge refuses the log and returns false.
 func (l *Log[R]) charge(n int) bool {
 	if n > l.logs.limit-l.charged {
 		l.Refuse(LogFull)
@@ -179,8 +179,8 @@ func (l *Log[R]) charge(n int) bool {
 	return true
 }
 
-// Keep counts n bytes of the caller's until the log is closed. It returns false, and counts
-// nothing, if they do not fit.
+// Keep counts n bytes of the caller's own data for the log until the log is closed. If they do not fit, Keep counts
+// nothing and returns false.
 func (l *Log[R]) Keep(n int) bool {
 	if l == nil || l.refused != Replayable || n > l.logs.limit-l.charged {
 		return false
@@ -196,9 +196,9 @@ func (l *Log[R]) Keep(n int) bool {
 	return true
 }
 
-// Sent records the next frame of the turn in progress, before it is sent. Its payload of size bytes
-// follows by Write. It also records frames without an answer that a replay must send. It returns
-// false when the transaction is not replayable, or no longer.
+// Sent records the next frame of the turn in progress, before the frame is sent. The frame's payload of size bytes
+// follows by Write. Sent also records frames without an answer that a replay must send. Sent returns false when the
+// transaction is not replayable, or no longer.
 func (l *Log[R]) Sent(typ byte, note R, size int) bool {
 	if l == nil || l.refused != Replayable || !l.charge(size+frameCost[R]()) {
 		return false
@@ -216,18 +216,18 @@ func (l *Log[R]) Write(piece []byte) {
 	l.frames[len(l.frames)-1].end = l.data.n
 }
 
-// Wrote records that the turn in progress may do more than read.
+// Wrote records that the turn in progress may do more than read data.
 func (l *Log[R]) Wrote() {
 	if l != nil {
 		l.wrote = true
 	}
 }
 
-// Turns returns the number of settled turns.
+// Turns returns the number of settled turns in the log.
 func (l *Log[R]) Turns() int { return len(l.turns) }
 
-// Frames returns the frames of turn i; Turns() is the turn in progress. They are valid until the
-// next Sent.
+// Frames returns the frames of turn i. The turn in progress has the index Turns(). The frames are valid until the next
+// Sent.
 func (l *Log[R]) Frames(i int) []Frame[R] {
 	from, to := 0, len(l.frames)
 	if i > 0 {
@@ -239,8 +239,8 @@ func (l *Log[R]) Frames(i int) []Frame[R] {
 	return l.frames[from:to]
 }
 
-// Payload calls f with the payload of a frame, in pieces, until f fails. The pieces are valid until
-// the log is closed or refused.
+// Payload calls f with the payload of a frame, in pieces, until f returns an error. The pieces are valid until the log
+// is closed or refused.
 func (l *Log[R]) Payload(frame *Frame[R], f func(piece []byte) error) error {
 	return l.data.each(frame.start, frame.end, f)
 }

@@ -2,9 +2,8 @@ package retry
 
 import "bytes"
 
-// OptsOut reports whether a text has the comment that turns replay off for its transaction: /*
-// sluice: no-retry */, with any blanks. It does not parse the text: a match inside a string
-// constant counts too, which is safe.
+// OptsOut reports whether a text has the comment that turns replay off for its transaction: /* sluice: no-retry */,
+// with any blanks. OptsOut does not parse the text. A match inside a string constant counts too, which is safe.
 func OptsOut(sql []byte) bool {
 	for {
 		i := bytes.Index(sql, []byte("/*"))
@@ -25,7 +24,7 @@ func OptsOut(sql []byte) bool {
 	}
 }
 
-// cutWord removes blanks and then word from the start of text.
+// cutWord removes blanks and then word from the start of text. It returns false if text does not begin so.
 func cutWord(text []byte, word string) (rest []byte, ok bool) {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	if len(text) < len(word) || string(text[:len(word)]) != word {

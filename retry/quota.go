@@ -2,7 +2,7 @@ package retry
 
 import "sync/atomic"
 
-// Quota is a shared bound on bytes.
+// Quota is a bound on bytes that several logs or turns share.
 type Quota struct {
 	limit int64
 	used  atomic.Int64
@@ -11,7 +11,7 @@ type Quota struct {
 // NewQuota returns a quota of limit bytes.
 func NewQuota(limit int) *Quota { return &Quota{limit: int64(limit)} }
 
-// Take takes n bytes. If fewer are free, it takes none and returns false.
+// Take takes n bytes of the quota. If fewer are free, Take takes none and returns false.
 func (q *Quota) Take(n int) bool {
 	if q.used.Add(int64(n)) > q.limit {
 		q.used.Add(int64(-n))
@@ -20,8 +20,8 @@ func (q *Quota) Take(n int) bool {
 	return true
 }
 
-// Give returns n bytes.
+// Give returns n bytes to the quota.
 func (q *Quota) Give(n int) { q.used.Add(int64(-n)) }
 
-// Used returns the number of bytes taken.
+// Used returns the number of bytes of the quota that are taken.
 func (q *Quota) Used() int64 { return q.used.Load() }

@@ -2,7 +2,7 @@ package retry
 
 import "strconv"
 
-// Reason is why a transaction is not run again.
+// Reason says why a transaction is not run again.
 type Reason uint8
 
 const (
@@ -56,10 +56,10 @@ var reasonTexts = [reasonCount]struct{ label, detail string }{
 	Unchanged:    {"unchanged", "the schema has not changed"},
 }
 
-// String returns the value of the label reason of dsql_tx_replay_refused_total.
+// String returns the reason as a value of the label reason of dsql_tx_replay_refused_total.
 func (r Reason) String() string { return reasonTexts[r].label }
 
-// Reasons returns all label values.
+// Reasons returns all values of the label reason of dsql_tx_replay_refused_total.
 func Reasons() []string {
 	labels := make([]string, 0, reasonCount)
 	for r := OptedOut; r < reasonCount; r++ {
@@ -68,12 +68,11 @@ func Reasons() []string {
 	return labels
 }
 
-// Hint goes with every refused replay.
+// Hint is the HINT of the error that a client gets after a refused replay.
 const Hint = "Retry the whole transaction in the application."
 
-// Detail returns one sentence for the client about why the transaction was not run again. d matters
-// for Differs only; its zero value means that a statement was not sent because its answer would
-// differ.
+// Detail returns one sentence for the client that says why the transaction was not run again. d matters for the Reason
+// Differs only. The zero d means that a statement was not sent because its answer would differ.
 func (r Reason) Detail(d Difference) string {
 	const refused = "Replay refused: "
 	switch {
@@ -85,7 +84,7 @@ func (r Reason) Detail(d Difference) string {
 	return refused + "the result of " + d.Statement() + " differs in " + d.What.String() + "."
 }
 
-// What is what differs between a transaction and its replay.
+// What names the kind of difference between a transaction's answers and those of its replay.
 type What uint8
 
 const (
@@ -99,16 +98,16 @@ func (w What) String() string {
 	return [whatCount]string{"its values", "its size", "its outcome"}[w]
 }
 
-// Difference locates the first different answer of a replay. It holds no data.
+// Difference locates the first answer of a replay that differs. It holds no data of the answer.
 type Difference struct {
-	// First and Last are ordinals, from 1, of the statements that the server answered; a BEGIN sent
-	// ahead is not counted. They differ where several statements were answered together.
+	// First and Last are ordinals, from 1, of the statements that the server answered. A BEGIN sent ahead is not counted.
+	// First and Last are not equal where several statements were answered together.
 	First, Last int
 	Verb        Verb // of the first statement
 	What        What
 }
 
-// Statement returns a name, for example "statement 1 (insert)".
+// Statement returns a name for the differing statement, for example "statement 1 (insert)".
 func (d Difference) Statement() string {
 	s := "statement " + strconv.Itoa(d.First)
 	if d.Last > d.First {

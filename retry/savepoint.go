@@ -1,13 +1,13 @@
 package retry
 
-// savepoint is a position between two turns.
+// savepoint is a savepoint's name and its position between two turns of a log.
 type savepoint struct {
 	name  string
 	turns int
 }
 
-// Savepoint marks the current position of the log, between two turns. The last one of a name
-// counts. It returns false when the log has no room.
+// Savepoint marks the current position of the log, between two turns. If several savepoints have one name, the last one
+// counts. Savepoint returns false when the log has no room.
 func (l *Log[R]) Savepoint(name string) bool {
 	if !l.Replayable() || !l.charge(savepointCost+len(name)) {
 		return false
@@ -16,8 +16,8 @@ func (l *Log[R]) Savepoint(name string) bool {
 	return true
 }
 
-// Savepoints returns their number. A refused log still knows their names, because RELEASE needs no
-// replay.
+// Savepoints returns the number of savepoints in the log. A refused log still knows their names, because RELEASE needs
+// no replay.
 func (l *Log[R]) Savepoints() int {
 	if l == nil {
 		return 0
@@ -25,7 +25,7 @@ func (l *Log[R]) Savepoints() int {
 	return len(l.saves)
 }
 
-// Names returns the savepoints' names, in their order.
+// Names returns the names of the log's savepoints, in their order.
 func (l *Log[R]) Names() (names []string) {
 	for i := range l.Savepoints() {
 		names = append(names, l.saves[i].name)
@@ -33,7 +33,7 @@ func (l *Log[R]) Names() (names []string) {
 	return names
 }
 
-// Find returns the index of the last savepoint of a name, or -1.
+// Find returns the index of the last savepoint with a name, or -1.
 func (l *Log[R]) Find(name string) int {
 	for i := l.Savepoints() - 1; i >= 0; i-- {
 		if l.saves[i].name == name {
@@ -43,7 +43,7 @@ func (l *Log[R]) Find(name string) int {
 	return -1
 }
 
-// Release drops the i-th savepoint and those after it, as RELEASE SAVEPOINT does.
+// Release drops the i-th savepoint and all later savepoints, as RELEASE SAVEPOINT does.
 func (l *Log[R]) Release(i int) {
 	for _, s := range l.saves[i:] {
 		l.charged -= savepointCost + len(s.name)
@@ -52,16 +52,15 @@ func (l *Log[R]) Release(i int) {
 	l.saves = l.saves[:i]
 }
 
-// Recoverable reports whether RollbackTo may be called: the log is Replayable, or
-// a statement failed behind a savepoint.
+// Recoverable reports whether RollbackTo may be called: the log is Replayable, or a statement failed after a savepoint.
 func (l *Log[R]) Recoverable() bool {
 	return l.Replayable() || l != nil && l.refused == Failed && len(l.saves) > 0
 }
 
-// RollbackTo takes a Recoverable log back to the i-th savepoint, which stays. It drops later
-// savepoints and the failure of a statement. The backend then gets a real ROLLBACK, a BEGIN, and a
-// replay of the rest. The client remembers its reads behind the savepoint, so those turns stay in
-// the log up to the first that wrote or failed, and are compared.
+// RollbackTo takes a Recoverable log back to the i-th savepoint, which stays. It drops later savepoints and the failure
+// of a statement. The backend then gets a real ROLLBACK, a BEGIN, and a replay of the turns that are left. The client
+// remembers its reads after the savepoint. So turns up to the first that wrote or failed stay in the log, and are
+// compared.
 func (l *Log[R]) RollbackTo(i int) {
 	keep := l.Kept(i)
 	l.Release(i + 1)
@@ -69,10 +68,10 @@ func (l *Log[R]) RollbackTo(i int) {
 	l.truncate(keep)
 }
 
-// Since returns the index of the first turn behind the i-th savepoint.
+// Since returns the index of the first turn after the i-th savepoint.
 func (l *Log[R]) Since(i int) int { return l.saves[i].turns }
 
-// Kept returns how many turns RollbackTo(i) would leave.
+// Kept returns how many turns of the log RollbackTo(i) would leave.
 func (l *Log[R]) Kept(i int) int {
 	keep := l.saves[i].turns
 	for keep < len(l.turns) && !l.turns[keep].wrote && !l.turns[keep].failed {
@@ -81,7 +80,7 @@ func (l *Log[R]) Kept(i int) int {
 	return keep
 }
 
-// breakOff ends the turn in progress with its last error.
+// breakOff ends the turn in progress, whose last frame is an error, as a broken turn.
 func (l *Log[R]) breakOff() {
 	o, logged := &l.out, 0
 	if n := len(l.turns); n > 0 {
@@ -98,10 +97,10 @@ func (l *Log[R]) breakOff() {
 	l.delivered, l.wrote = mark{}, false
 }
 
-// Fork returns a Replayable log with the turns of a Recoverable log. The caller runs it in another
-// transaction, to compare the answers that RollbackTo is about to discard. The answers of blind
-// turns do not count. The new log shares the frames' notes, and ends with its own Close. beside is
-// the size of other forks: if all together exceed one transaction's log, ok is false.
+// Fork returns a Replayable log with the turns of a Recoverable log. The caller runs the fork in another transaction,
+// to compare the answers that RollbackTo is about to discard. The answers of blind turns do not count. The fork shares
+// the frames' notes, and ends with its own Close. beside is the size of other forks: if all together exceed one
+// transaction's log, ok is false.
 func (l *Log[R]) Fork(beside int, blind func(turn int) bool) (fork *Log[R], ok bool) {
 	fork = l.logs.Open()
 	if beside+l.charged > l.logs.limit || !fork.charge(l.charged) {
@@ -121,7 +120,7 @@ func (l *Log[R]) Fork(beside int, blind func(turn int) bool) (fork *Log[R], ok b
 	return fork, true
 }
 
-// Bytes returns the size of the log.
+// Bytes returns the number of bytes that the log counts for.
 func (l *Log[R]) Bytes() int { return l.charged }
 
 // Discards reports whether RollbackTo(i) would drop turn n, which is settled or in progress.
@@ -134,7 +133,7 @@ func (l *Log[R]) Discards(i, n int) bool {
 	return false
 }
 
-// truncate drops all but the first turns, and the turn in progress.
+// truncate drops all turns but the first ones, and the turn in progress.
 func (l *Log[R]) truncate(turns int) {
 	frames, end := 0, 0
 	if turns > 0 {
@@ -152,10 +151,9 @@ func (l *Log[R]) truncate(turns int) {
 	l.delivered, l.wrote = mark{}, false
 }
 
-// Cut ends the turn in progress at its current position, as a ReadyForQuery would. It is for a
-// savepoint that is set, or rolled back to, within a Sync group. The caller has relayed and
-// delivered all replies that the server owes. In a replay Cut compares, and returns false when the
-// replay differs.
+// Cut ends the turn in progress at its current position, as a ReadyForQuery would. Cut is for a savepoint that is set,
+// or rolled back to, before the request's Sync. The caller has relayed and delivered all replies that the server owes.
+// In a replay, Cut compares the turn, and returns false when the replay differs.
 func (l *Log[R]) Cut() bool {
 	if l == nil || l.refused != Replayable {
 		return l == nil || !l.stuck
@@ -164,10 +162,10 @@ func (l *Log[R]) Cut() bool {
 	return ok
 }
 
-// IsCut reports whether Cut ended a settled turn.
+// IsCut reports whether Cut ended the settled turn i.
 func (l *Log[R]) IsCut(i int) bool { return l.turns[i].cut }
 
-// IsBroken reports whether an error ended a settled turn.
+// IsBroken reports whether an error ended the settled turn i.
 func (l *Log[R]) IsBroken(i int) bool { return l.turns[i].broken }
 
 // AwaitsError reports whether a replay is at a turn that ended with an error.

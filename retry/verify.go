@@ -2,9 +2,9 @@ package retry
 
 import "encoding/binary"
 
-// output is a turn's answer so far. Its position counts hashed bytes, and frames that are not
-// hashed. Equal requests have their answers in the same order, so both counts together give a
-// client's position.
+// output is the answer of a turn so far. A position in it is the number of hashed bytes and the number of frames that
+// are not hashed. Equal requests have their answers in the same order, so both counts together give a client's
+// position.
 type output struct {
 	digest     digest
 	others     int // frames for the client that are not hashed
@@ -18,15 +18,15 @@ func (o *output) reset() {
 	o.others, o.statements, o.verb, o.failed = 0, 0, OtherVerb, false
 }
 
-// mark is a position in a turn's output.
+// mark is a position in the output of a turn.
 type mark struct {
 	sum
 	others     int
 	statements int
 }
 
-// Delivered records that all answers so far were sent to the client. The caller sends held output
-// whole, or not at all.
+// Delivered records that all answers so far were sent to the client. The caller sends held output completely or not at
+// all.
 func (l *Log[R]) Delivered() {
 	if l == nil || l.refused != Replayable || l.behind() {
 		return
@@ -36,12 +36,11 @@ func (l *Log[R]) Delivered() {
 	}
 }
 
-// Untold reports whether the client has no answer of any turn, so that a replay has nothing to
-// match.
+// Untold reports whether the client has no answer of any turn, so that a replay need not match any answer.
 func (l *Log[R]) Untold() bool { return len(l.turns) == 0 && l.delivered == mark{} }
 
-// Rewind begins a replay: the next replies answer the first turn's frames again. It returns false
-// when the transaction is not replayable. A replay that meets a conflict begins again with Rewind.
+// Rewind begins a replay: the next replies answer the first turn's frames again. Rewind returns false when the
+// transaction is not replayable. A replay that meets a conflict begins again with Rewind.
 func (l *Log[R]) Rewind() bool {
 	if !l.Replayable() {
 		return false
@@ -52,45 +51,43 @@ func (l *Log[R]) Rewind() bool {
 	return true
 }
 
-// At returns the index of the turn whose replies are due. In a replay it is below Turns until every
-// settled turn has been answered again.
+// At returns the index of the turn whose replies are due. In a replay, At is below Turns until every settled turn has
+// been answered again.
 func (l *Log[R]) At() int { return l.at }
 
-// Difference returns where a replay differed.
+// Difference returns the first difference between the transaction's answers and its replay.
 func (l *Log[R]) Difference() Difference { return l.diff }
 
-// Acknowledged returns how many unhashed answers of the turn in progress the client has:
-// acknowledgements, and locally produced ones.
+// Acknowledged returns how many answers of the turn in progress that are not hashed the client has. These are
+// acknowledgements such as ParseComplete, and answers that Sluice made itself.
 func (l *Log[R]) Acknowledged() int { return l.delivered.others }
 
-// Acknowledging returns how many of them have arrived so far, delivered or not.
+// Acknowledging returns how many answers of the current turn that are not hashed have arrived so far, delivered or not.
 func (l *Log[R]) Acknowledging() int { return l.out.others }
 
-// Behind reports whether the replay has not reached the client's position. A frame that commits
-// must not be sent before.
+// Behind reports whether a replay has not reached the client's position yet. A frame that commits must not be sent
+// before the replay has.
 func (l *Log[R]) Behind() bool { return l.Replayable() && l.behind() }
 
-// Begun reports whether a part of the current turn's answer was sent to the client.
+// Begun reports whether a hashed part of the current turn's answer was sent to the client.
 func (l *Log[R]) Begun() bool { return l.delivered.bytes > 0 }
 
-// Stands skips a settled turn whose answer remains valid: none of its frames is sent again.
+// Stands skips a settled turn whose answer remains valid. None of the turn's frames is sent again.
 func (l *Log[R]) Stands() {
 	l.at++
 	l.out.reset()
 }
 
-// behind reports whether the client already has the next answer.
+// behind reports whether the client already has the answer that is due next.
 func (l *Log[R]) behind() bool {
 	return l.at < len(l.turns) || l.out.digest.bytes < l.delivered.bytes || l.out.others < l.delivered.others
 }
 
-// Rows records bytes of whole frames that are hashed as they are: any number of DataRow and
-// CopyData frames, and the rest of a frame that began in Rows or Reply. The cut between spans does
-// not matter.
+// Rows records bytes of whole frames that are hashed as they are: any number of DataRow and CopyData frames, and the
+// rest of a frame that began in Rows or Reply. A span may end anywhere.
 //
-// drop is the number of leading bytes that the client already has; the caller sends the rest. ok is
-// false when the replay differs: the caller sends nothing, and the transaction has failed. Outside
-// a replay drop is 0 and ok true.
+// drop is the number of leading bytes that the client already has. The caller sends the other bytes. ok is false when
+// the replay differs: the caller sends nothing, and the transaction has failed. Outside a replay drop is 0 and ok true.
 func (l *Log[R]) Rows(span []byte) (drop int, ok bool) {
 	if l == nil || l.refused != Replayable {
 		return 0, l == nil || !l.stuck
@@ -117,12 +114,12 @@ func (l *Log[R]) Rows(span []byte) (drop int, ok bool) {
 	return int(left), true
 }
 
-// Reply records one frame of the server for the client. A frame that is too long for a buffer is
-// given by its beginning, at least one kilobyte, and the rest follows by Rows. The rest of an error
-// or a notice does not count. The results are those of Rows.
+// Reply records one frame of the server for the client. Of a frame that is too long for a buffer, Reply gets the
+// beginning, at least one kilobyte, and Rows the rest. The rest of an error or a notice does not count. The results are
+// those of Rows.
 //
-// The caller does not give it answers to Sluice's own questions, an error that reports a conflict,
-// or the ReadyForQuery after that.
+// The caller does not pass answers to Sluice's own statements, an error that reports a conflict, or the ReadyForQuery
+// after such an error.
 func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
 	if l == nil || l.refused != Replayable {
 		return 0, l == nil || !l.stuck
@@ -130,7 +127,7 @@ func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
 	o := &l.out
 	switch typ {
 	case 'S', 'A':
-		// These come at any time. Parameters are compared as a map, elsewhere.
+		// ParameterStatus and NotificationResponse may arrive at any time. Parameters are compared as a map, elsewhere.
 		if l.behind() {
 			return len(frame), true
 		}
@@ -159,8 +156,8 @@ func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
 	return l.Rows(frame)
 }
 
-// Made records one locally produced answer of size bytes, of any number of frames; a replay must
-// produce it again. It returns how many bytes to drop: all or none.
+// Made records one answer of size bytes, of any number of frames, that Sluice made itself. A replay must produce the
+// answer again. Made returns how many bytes to drop: all or none.
 func (l *Log[R]) Made(size int) (drop int) {
 	if l == nil || l.refused != Replayable {
 		if l != nil && l.stuck {
@@ -176,8 +173,8 @@ func (l *Log[R]) Made(size int) (drop int) {
 	return 0
 }
 
-// reply records the relevant part of a frame: severity and SQLSTATE of an error or notice, the
-// status of a ReadyForQuery. ends says that the frame ends the turn.
+// reply records the relevant part of a frame: severity and SQLSTATE of an error or notice, or the status of a
+// ReadyForQuery. ends says that the frame ends the turn.
 func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 	var buf [64]byte
 	short := append(buf[:0], typ, 0, 0, 0, 0)
@@ -193,7 +190,7 @@ func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 	if ends {
 		return l.settle(short, len(frame), false)
 	}
-	// A client never gets part of these frames: it has all or nothing.
+	// A client has such a frame completely or not at all.
 	n, ok := l.Rows(short)
 	if n > 0 {
 		n = len(frame)
@@ -201,14 +198,14 @@ func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 	return n, ok
 }
 
-// appendCounted appends at most 16 bytes of b after their number.
+// appendCounted appends the length of b and then b, cut off after 16 bytes.
 func appendCounted(dst, b []byte) []byte {
 	b = b[:min(len(b), 16)]
 	return append(append(dst, byte(len(b))), b...)
 }
 
-// settle ends a turn. short is the relevant part of the frame that ends it, and size the frame's
-// length; a cut turn has none.
+// settle ends a turn. short is the relevant part of the frame that ends the turn, and size the frame's length. cut says
+// that Cut ends the turn, without a frame.
 func (l *Log[R]) settle(short []byte, size int, cut bool) (drop int, ok bool) {
 	o := &l.out
 	if l.at < len(l.turns) {
@@ -243,7 +240,7 @@ func (l *Log[R]) settle(short []byte, size int, cut bool) (drop int, ok bool) {
 	return 0, true
 }
 
-// differs records that the current turn differs within its first statements. It returns false.
+// differs records that the current turn of a replay differs within its first statements. It returns false.
 func (l *Log[R]) differs(statements int, what What) bool {
 	before := 0
 	for i := range l.turns[:l.at] {

@@ -1,33 +1,34 @@
 package retry
 
 const (
-	// mostPatience bounds the clean ends after which a window widens.
+	// mostPatience bounds a window's patience, the number of clean ends after which the window widens. A clean end is that
+	// of a transaction without a conflict.
 	mostPatience = 64
-	// conflictCost is the number of clean ends that outweigh a conflict.
+	// conflictCost is the number of transactions without a conflict that outweigh one conflict.
 	conflictCost = 3
-	// calmEnough is the number of clean ends without a wait after which a queue closes.
+	// calmEnough is the number of transactions without a conflict and without a wait after which a queue closes.
 	calmEnough = 256
 )
 
-// window is how many transactions may compete for one key at a time. It begins at one. A clean end
-// is that of a transaction without a conflict. The window doubles after as many clean ends as it is
-// wide, and at least as many as its patience. When conflicts outweigh clean ends, it is halved and
-// its patience doubled. So a key with one conflict is free again after a few commits, and a key
-// with few conflicts stays free. A key that all transactions want is tried with two at a time once
-// in mostPatience commits.
+// window is the number of transactions that may compete for one key at a time. It begins at one. A clean end is that of
+// a transaction without a conflict. The window doubles after as many clean ends as it is wide, and at least as many as
+// its patience. When conflicts outweigh clean ends, the window is halved and its patience doubled.
+//
+// So a key with one conflict is free again after a few commits, and a key with few conflicts stays free. A key that all
+// transactions want is tried with two at a time once in mostPatience commits.
 type window struct {
 	width    int
 	patience int
 	score    int // clean ends at this width, less the cost of conflicts
 	calm     int // clean ends since a transaction last had to wait
-	// version counts the changes of the width. narrowed is the version after the last halving.
+	// version is the number of changes of the window's width. narrowed is the version after the last halving.
 	version, narrowed int
 }
 
 func newWindow() window { return window{width: 1, patience: 1} }
 
-// ended records a clean end of a transaction that was admitted at a version. One that was admitted
-// at another width does not count.
+// ended records the end of a transaction without a conflict. version is that of the window when the transaction was
+// admitted. A transaction that was admitted at another width does not count.
 func (w *window) ended(version int) {
 	w.calm++
 	if version != w.version || w.width >= maxPasses {
@@ -44,8 +45,8 @@ func (w *window) ended(version int) {
 	w.version++
 }
 
-// conflicted records a conflict of a transaction that was admitted at a version. One that was
-// admitted before the last halving does not halve the window again.
+// conflicted records a conflict of a transaction. version is that of the window when the transaction was admitted. A
+// transaction that was admitted before the last halving does not halve the window again.
 func (w *window) conflicted(version int) {
 	w.calm = 0
 	if version < w.narrowed {
