@@ -89,8 +89,8 @@ func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64, c
 // fought returns how many replays count as retries, up to MaxRetries.
 func (a *Attempts) fought() int { return a.count - a.quick - a.schema }
 
-// Alone reports whether the next replay must run while no other transaction with its key runs. That holds for the third
-// counted replay and the last one.
+// Alone reports whether the replay that Next counted last must run while no other transaction with its key runs.
+// That holds from the third counted replay on, and for the last one.
 func (a *Attempts) Alone(p *Policy) bool { return a.fought() >= min(3, p.MaxRetries) }
 
 // pause returns the n-th pause (from 0) before replays that are not quick.
