@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the sequence of a serial column that ALTER TABLE adds (rewrite.Alteration.Own). It
-// is created before the column, and owned by it once the column's default uses it. Dropping the
-// column then drops both.
+// This file has the sequence of a serial column that ALTER TABLE adds (rewrite.Alteration.Own). The sequence is created
+// before the column. The column owns the sequence once the column's default uses it. Dropping the column then drops
+// both.
 
-// Drawn is the sequence of a column that is being added.
+// Drawn is the sequence of a serial column that ALTER TABLE is adding.
 type Drawn struct {
 	server Server
 	own    *rewrite.OwnedSequence
@@ -21,13 +21,13 @@ type Drawn struct {
 	made   bool   // created by this statement, and not owned yet
 }
 
-// NewDrawn returns the sequence of a column of a table; table is the text of a cast to regclass.
+// NewDrawn returns a Drawn for a column of a table. table is the text of a cast to regclass.
 func NewDrawn(server Server, own *rewrite.OwnedSequence, table string) *Drawn {
 	return &Drawn{server: server, own: own, table: table}
 }
 
-// Make creates the sequence and returns its SQL name. If an earlier statement of this kind has left
-// the column under its temporary name, Make uses that column's sequence.
+// Make creates the sequence and returns its SQL name. adding is the column's temporary name. If an earlier statement of
+// this kind has left a column of that name, Make uses that column's sequence.
 func (d *Drawn) Make(adding string) (name string, err error) {
 	var schema, relation string
 	err = d.server.Ask(`SELECT s.nspname, c.relname, COALESCE((SELECT pg_catalog.pg_get_serial_sequence(`+literal(d.table)+`, a.attname) FROM pg_catalog.pg_attribute a`+
@@ -45,7 +45,7 @@ func (d *Drawn) Make(adding string) (name string, err error) {
 	return d.name, err
 }
 
-// Own makes the column own the sequence; table is SQL.
+// Own makes the column the owner of the sequence. table is SQL.
 func (d *Drawn) Own(table, column string) error {
 	own := *d.own
 	own.Column = column
@@ -54,8 +54,8 @@ func (d *Drawn) Own(table, column string) error {
 	return err
 }
 
-// Undo drops a sequence without an owner, and reports whether none is left. The column must be
-// dropped before.
+// Undo drops the sequence if no column owns it, and reports whether no such sequence is left. The caller drops the
+// column before.
 func (d *Drawn) Undo() bool {
 	if !d.made {
 		return true
@@ -66,7 +66,7 @@ func (d *Drawn) Undo() bool {
 	return !d.made
 }
 
-// Left returns a sentence about the remaining sequence for an error, "" for none.
+// Left returns a sentence for an error, about a sequence that remains, or "" if none does.
 func (d *Drawn) Left() string {
 	if !d.made {
 		return ""

@@ -29,7 +29,7 @@ import (
 // CONSTRAINT, its CHECK refuses their values until it is dropped. The rest of an interrupted
 // statement accepts all earlier values, and the next statement about the type continues with it.
 
-// EnumValue is a running ALTER TYPE ... ADD VALUE.
+// EnumValue is a running ALTER TYPE ... ADD VALUE, where a domain replaces the enumeration.
 type EnumValue struct {
 	*rewrite.EnumValue
 	Notices [][]byte // sent to the client before the tag
@@ -42,18 +42,18 @@ type EnumValue struct {
 	tried  bool   // the server accepts DROP CONSTRAINT
 }
 
-// NewEnumValue returns the execution of a statement.
+// NewEnumValue returns an EnumValue that executes st.
 func NewEnumValue(server Server, st *rewrite.EnumValue) *EnumValue {
 	return &EnumValue{server: server, EnumValue: st}
 }
 
-// mostRounds bounds the rounds of a statement. roundPause separates rounds without progress.
+// mostRounds bounds the rounds of an ALTER TYPE ... ADD VALUE. roundPause separates rounds without progress.
 const (
 	mostRounds = 20
 	roundPause = 25 * time.Millisecond
 )
 
-// Run sends the statement to the server, and performs it in steps if the server refuses.
+// Run sends the ALTER TYPE to the server, and performs it in steps if the server refuses it.
 func (e *EnumValue) Run() error {
 	err := e.server.Ask(e.Text, nil)
 	told := e.server.Refused(err)
@@ -83,7 +83,7 @@ func (e *EnumValue) Run() error {
 		Hint: "If no statement is at it any more, drop all but the one that is to be: " + e.Drop("<name>") + ". Then send this one again."}
 }
 
-// look reads the domain and its CHECKs.
+// look reads the domain that replaces the enumeration, and its CHECKs.
 func (e *EnumValue) look(told *wire.Error) error {
 	kind, others := "", false
 	e.checks = nil
@@ -112,7 +112,8 @@ func (e *EnumValue) look(told *wire.Error) error {
 	return nil
 }
 
-// round performs one round. It is done, has made progress, or other statements are running.
+// round performs one round of the steps. done means that the value is in the only CHECK, and moved that the round made
+// progress. With neither, other statements of this kind are running.
 func (e *EnumValue) round(told *wire.Error) (done, moved bool, err error) {
 	newest, old, follows := rewrite.NewestValues(e.checks)
 	there := slices.Contains(newest.Values, e.Value)
@@ -142,7 +143,7 @@ func (e *EnumValue) round(told *wire.Error) (done, moved bool, err error) {
 	return false, moved, err
 }
 
-// add adds the CHECK with the value. It returns false if another statement was faster.
+// add adds a CHECK with the new value to the domain. It returns false if another statement added a CHECK first.
 func (e *EnumValue) add(from *rewrite.DomainValues, told *wire.Error) (added bool, err error) {
 	if err := e.server.More(); err != nil {
 		return false, err
@@ -165,7 +166,7 @@ func (e *EnumValue) add(from *rewrite.DomainValues, told *wire.Error) (added boo
 	return false, e.cannot(err, told)
 }
 
-// cannot returns the error of a statement that the server accepts in neither form.
+// cannot returns the error for an ALTER TYPE that the server accepts neither as it is nor in steps.
 func (e *EnumValue) cannot(err error, told *wire.Error) error {
 	why := e.server.Refused(err)
 	if why == nil || why.Code != retry.StateUnsupported && why.Code != "42601" {
@@ -177,8 +178,8 @@ func (e *EnumValue) cannot(err error, told *wire.Error) error {
 	return &with
 }
 
-// drop drops a CHECK, and tries again after an interruption before the server received it: until
-// then the value is refused.
+// drop drops a CHECK of the domain. If it is interrupted before the server got the statement, drop tries again, because
+// the CHECK still refuses the new value.
 func (e *EnumValue) drop(name string) (err error) {
 	for range mostTries {
 		err = e.server.Ask(e.Drop(name), nil)
@@ -199,13 +200,14 @@ func (e *EnumValue) drop(name string) (err error) {
 	return err
 }
 
-// meets reports whether an error shows a concurrent change of the same catalog row. PostgreSQL
-// sends these, DSQL a conflict.
+// meets reports whether an error shows a concurrent change of the same catalog row. PostgreSQL sends these errors, and
+// DSQL a conflict.
 func meets(told *wire.Error) bool {
 	return told.Code == "23505" || told.Code == "XX000" && (strings.HasPrefix(told.Message, "tuple concurrently ") || strings.HasPrefix(told.Message, "cache lookup failed for constraint "))
 }
 
-// exists returns PostgreSQL's error, or adds its notice, for an existing value.
+// exists returns PostgreSQL's error for a value that the enumeration has already. With IF NOT EXISTS, exists adds
+// PostgreSQL's notice instead.
 func (e *EnumValue) exists() error {
 	message := fmt.Sprintf("enum label \"%s\" already exists", e.Value)
 	if !e.IfNotExists {
@@ -216,14 +218,14 @@ func (e *EnumValue) exists() error {
 	return nil
 }
 
-// warn adds a warning that a domain replaces the enumeration.
+// warn adds a warning for the client: a domain replaces the enumeration.
 func (e *EnumValue) warn() {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("type %s is a domain over text, since DSQL has no enumerations", e.shown),
 		Detail: "Its values compare and sort as texts, wherever one is added."}
 	e.Notices = append(e.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// Partly adds the remaining results to an error.
+// Partly adds to an error the CHECK that the failed statement may have left.
 func (e *EnumValue) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || e.made == "" {

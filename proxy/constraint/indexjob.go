@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// IndexJob follows the background job of a CREATE INDEX that the server has accepted. The client
-// gets an index that is valid in the end. An invalid one is dropped, since PostgreSQL leaves none,
-// and the client gets PostgreSQL's error.
+// IndexJob follows the background job of a CREATE INDEX that the server has accepted. The client gets an answer when
+// the index is valid. An index that stays invalid is dropped, since PostgreSQL leaves none, and the client gets
+// PostgreSQL's error.
 type IndexJob struct {
 	Notices [][]byte // sent to the client before the tag
 
@@ -24,22 +24,21 @@ type IndexJob struct {
 	oid     string             // of the index; "" until the catalog shows it
 }
 
-// NewIndexJob returns the follower of the job id. id is "" for a CREATE INDEX without a job; named
-// is then the index of its IF NOT EXISTS, or nil.
+// NewIndexJob returns an IndexJob that follows the job id. id is "" for a CREATE INDEX that started no job. named is
+// then the index of its IF NOT EXISTS, or nil.
 func NewIndexJob(server Server, id string, named *rewrite.IndexName) *IndexJob {
 	return &IndexJob{server: server, id: id, own: id != "", absent: named}
 }
 
-// ID returns the job's id in sys.jobs, "" for none.
+// ID returns the job's id in sys.jobs, or "" for none.
 func (j *IndexJob) ID() string { return j.id }
 
-// Own reports whether the statement itself has started the job.
+// Own reports whether the client's own CREATE INDEX has started the job.
 func (j *IndexJob) Own() bool { return j.own }
 
-// Withdraw drops the index of a statement that its client no longer awaits, even if its job is
-// still running. It reports whether the index is valid: it then stays, as does another statement's
-// index that IF NOT EXISTS has found. After an error an invalid index may remain. server ends the
-// work in time.
+// Withdraw drops the index of a CREATE INDEX that its client no longer awaits, even if the job is still running. It
+// reports whether the index is valid: a valid index stays. So does another statement's index that IF NOT EXISTS has
+// found. After an error an invalid index may remain. server bounds the time of its calls.
 func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
 	if !j.own {
 		return false, nil
@@ -64,8 +63,8 @@ func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
 	}
 }
 
-// WithdrawUnique performs Withdraw for a UNIQUE index, which would refuse rows after a failed job.
-// Any other index stays with its job.
+// WithdrawUnique withdraws a UNIQUE index like Withdraw, because it would refuse rows after a failed job. Any other
+// index stays with its job.
 func (j *IndexJob) WithdrawUnique(server Server) (valid bool, err error) {
 	j.server = server
 	if j.own && j.oid != "" {
@@ -76,8 +75,8 @@ func (j *IndexJob) WithdrawUnique(server Server) (valid bool, err error) {
 	return j.Withdraw(server)
 }
 
-// Outlast awaits the job of a statement whose client has left, and drops an index that is invalid
-// in the end. After an error an invalid index may remain. server ends the work in time.
+// Outlast awaits the job of a CREATE INDEX whose client has left, and drops an index that is invalid in the end. After
+// an error an invalid index may remain. server bounds the time of its calls.
 func (j *IndexJob) Outlast(server Server) error {
 	if !j.own {
 		return nil
@@ -90,8 +89,8 @@ func (j *IndexJob) Outlast(server Server) error {
 	return err
 }
 
-// Await returns nil for a valid index, and the client's error otherwise. It returns an error of
-// Server.Pause unchanged; the job continues then.
+// Await waits for the job's end. It returns nil for a valid index, and the error for the client otherwise. Await
+// returns an error of Server.Pause unchanged, and the job then continues.
 func (j *IndexJob) Await() error {
 	if j.id == "" {
 		return j.found()
@@ -127,7 +126,7 @@ func (j *IndexJob) Await() error {
 	}
 }
 
-// jobShown is the state of a job and its index at the server.
+// jobShown is the state of a job and its index, as read from the server.
 type jobShown struct {
 	end     jobEnd
 	seen    bool        // sys.jobs has the job
@@ -135,7 +134,7 @@ type jobShown struct {
 	refused *wire.Error // why sys.jobs cannot be read; nil if it can
 }
 
-// look reads the state of the job and its index.
+// look reads the state of the job and its index from the server.
 func (j *IndexJob) look() (shown jobShown, err error) {
 	shown.refused, err = askJobs(j.server, `SELECT j.status, j.details, i.indexrelid, i.indisvalid FROM sys.jobs j LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = j.object_id`+
 		` WHERE j.job_id = `+literal(j.id), func(v []string) {
@@ -153,8 +152,7 @@ func (j *IndexJob) look() (shown jobShown, err error) {
 	return shown, err
 }
 
-// unfollowed warns that the job's result is unknown: it is missing in sys.jobs, or sys.jobs cannot
-// be read.
+// unfollowed warns the client that the job's result is unknown. sys.jobs does not have the job, or cannot be read.
 func (j *IndexJob) unfollowed(refused *wire.Error) {
 	detail := fmt.Sprintf("sys.jobs shows no job \"%s\" to this role.", j.id)
 	if refused != nil {
@@ -165,8 +163,8 @@ func (j *IndexJob) unfollowed(refused *wire.Error) {
 	j.Notices = append(j.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// found handles a CREATE INDEX without a job. A relation of the name satisfies IF NOT EXISTS, but
-// not an invalid index. One whose job has ended meanwhile may become valid a little later.
+// found handles a CREATE INDEX that started no job. A relation of the index's name satisfies IF NOT EXISTS, but an
+// invalid index does not. An index whose job has ended meanwhile may become valid a little later.
 func (j *IndexJob) found() error {
 	if j.absent == nil {
 		return nil
@@ -204,7 +202,7 @@ func (j *IndexJob) found() error {
 	}
 }
 
-// named looks up the index of IF NOT EXISTS.
+// named looks up the index that IF NOT EXISTS names.
 func (j *IndexJob) named() (there, valid bool, err error) {
 	err = j.server.Ask(fmt.Sprintf(`SELECT i.indexrelid, i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
 		` WHERE c.relname = %s AND c.relnamespace = (SELECT t.relnamespace FROM pg_catalog.pg_class t WHERE t.oid = pg_catalog.to_regclass(%s))`,
@@ -216,14 +214,14 @@ func (j *IndexJob) named() (there, valid bool, err error) {
 	return there, valid, err
 }
 
-// notValid returns the error for an invalid index that IF NOT EXISTS has found.
+// notValid returns the error for an invalid index that IF NOT EXISTS has found. why is its DETAIL.
 func (j *IndexJob) notValid(why string) *wire.Error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("index \"%s\" exists, and is not valid", j.absent.Name), Detail: why,
 		Hint: fmt.Sprintf("Unless a job is at work at it (sys.jobs): DROP INDEX %s, and send the statement again: it says then which rows the index is against.", quoted(j.absent.Name))}
 }
 
-// NotLookedAt returns the WARNING for a CREATE INDEX IF NOT EXISTS without a job where the index is
-// not checked: in a transaction, or before other statements.
+// NotLookedAt returns the WARNING for a CREATE INDEX IF NOT EXISTS that started no job and whose index is not checked.
+// Sluice does not check it in a transaction, or before other statements.
 func NotLookedAt(named *rewrite.IndexName) []byte {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("relation \"%s\" exists, and was not looked at", named.Name),
 		Detail: "An index of that name may not be valid. Sluice looks where the statement is sent alone, outside of a transaction.",
@@ -231,8 +229,8 @@ func NotLookedAt(named *rewrite.IndexName) []byte {
 	return warning.AppendNotice(nil, "WARNING")
 }
 
-// Unawaited returns the WARNING for a CREATE INDEX whose job is not awaited; see Pending. It names
-// no job, because a replay starts another one and must answer the same.
+// Unawaited returns the WARNING for a CREATE INDEX whose job is not awaited. It names no job, because a replay starts
+// another job and must answer the same.
 func Unawaited() []byte {
 	warning := &wire.Error{Code: "01000", Message: "the index is built in the background, and nobody waits for it",
 		Detail: "Where rows are against it, it stays, and is not valid.",
@@ -240,17 +238,17 @@ func Unawaited() []byte {
 	return warning.AppendNotice(nil, "WARNING")
 }
 
-// errIndexGone is the error for an index that was dropped meanwhile.
+// errIndexGone is the error for an index that another session dropped while it was built.
 var errIndexGone = &wire.Error{Code: "42704", Message: "the index does not exist any more", Detail: "Another session has dropped it while it was built.", Hint: "Send the statement again."}
 
-// indexShown describes an index by the catalog.
+// indexShown describes an index as the catalog shows it.
 type indexShown struct {
 	schema, name, table, tableSchema, where string
 	valid, unique, nullsAlike               bool
 	keys                                    []string // in PostgreSQL's notation
 }
 
-// takeBack drops the index, and returns why it could not be built.
+// takeBack drops the invalid index, and returns the error that says why it could not be built.
 func (j *IndexJob) takeBack(end jobEnd) error {
 	if j.oid == "" {
 		return errIndexGone
@@ -287,9 +285,8 @@ func (x *indexShown) dropping() string {
 // codeNoDivision is the SQLSTATE of a division by zero.
 const codeNoDivision = "22012"
 
-// drop drops the index, unless it is valid or gone. Another session may have created another index
-// with the statement's name. So a query before it, in the same transaction, fails if the name
-// belongs to another index.
+// drop drops the index, unless it is valid or gone. Another session may have given the name to another index. So a
+// query in the same transaction fails before the DROP if the name belongs to another index.
 func (j *IndexJob) drop() (x indexShown, valid bool, err error) {
 	for range mostRenamed {
 		if x, err = j.shown(); err != nil || x.valid || x.name == "" {
@@ -305,10 +302,10 @@ func (j *IndexJob) drop() (x indexShown, valid bool, err error) {
 	return x, false, err
 }
 
-// mostRenamed bounds the attempts of drop while others rename the index.
+// mostRenamed bounds the attempts of IndexJob.drop while other sessions rename the index.
 const mostRenamed = 3
 
-// shown reads the index.
+// shown reads the description of the index from the catalog.
 func (j *IndexJob) shown() (x indexShown, err error) {
 	err = j.server.Ask(fmt.Sprintf(`SELECT n.nspname, c.relname, m.nspname, t.relname, i.indisunique, i.indnullsnotdistinct, COALESCE(pg_catalog.pg_get_expr(i.indpred, i.indrelid), ''),`+
 		` pg_catalog.pg_get_indexdef(i.indexrelid, k::int, true), i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace`+
@@ -322,7 +319,8 @@ func (j *IndexJob) shown() (x indexShown, err error) {
 	return x, err
 }
 
-// why returns PostgreSQL's error if rows show it, otherwise the job's.
+// why returns the error for an index that was not built. It is PostgreSQL's error if rows show the cause, otherwise the
+// job's.
 func (j *IndexJob) why(x indexShown, end jobEnd) (*wire.Error, error) {
 	var found *wire.Error
 	if x.unique && !j.unasked {
@@ -347,7 +345,7 @@ func (j *IndexJob) why(x indexShown, end jobEnd) (*wire.Error, error) {
 	return found, nil
 }
 
-// duplicates returns the query for values in more than one row: the keys, then which of them are
+// duplicates returns the query for values that more than one row has. Its columns are the keys, and then which keys are
 // NULL.
 func (x *indexShown) duplicates() string {
 	var nulls, where []string
@@ -369,7 +367,7 @@ func (x *indexShown) duplicates() string {
 		keys, strings.Join(nulls, ", "), quoted(x.tableSchema), quoted(x.table), condition, keys, keys)
 }
 
-// statusOf returns the end of a job in words.
+// statusOf returns the final status of a job in words.
 func statusOf(end jobEnd) string {
 	switch end.status {
 	case "":

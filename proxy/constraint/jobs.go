@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file has the background jobs that check rows, in sys.jobs.
+// This file has the background jobs that check rows or build indexes. The server shows them in sys.jobs.
 
-// askJobs queries sys.jobs, and repeats the query after a temporary refusal. refused is why it
-// cannot be read: whether there is a job is then unknown.
+// askJobs queries sys.jobs, and repeats the query after a temporary refusal. refused is the error because of which
+// sys.jobs cannot be read. Whether there is a job is then unknown.
 func askJobs(server Server, sql string, row func([]string)) (refused *wire.Error, err error) {
 	for left := lateness; ; left -= pauseLate {
 		err := server.Ask(sql, row)
@@ -28,7 +28,7 @@ func askJobs(server Server, sql string, row func([]string)) (refused *wire.Error
 	}
 }
 
-// forGood reports whether a SQLSTATE means that the server has no sys.jobs, or none for this role.
+// forGood reports whether an SQLSTATE means that the server has no sys.jobs, or that this role may not read it.
 func forGood(code string) bool {
 	switch code {
 	case "42501", "42P01", "3F000", undefinedColumn, "42883", "0A000":
@@ -37,18 +37,18 @@ func forGood(code string) bool {
 	return false
 }
 
-// notReadable returns a sentence that says why a job's state is unknown.
+// notReadable returns a sentence that says why the state of a job is unknown.
 func notReadable(refused *wire.Error) string {
 	return "Whether a job builds it is not known, since sys.jobs cannot be read: " + refused.Message + "."
 }
 
-// jobEnd is the result of a job. unread is why it is unknown; nil if sys.jobs was read.
+// jobEnd is the result of a job. unread is the error because of which sys.jobs could not be read, or nil.
 type jobEnd struct {
 	status, details string
 	unread          *wire.Error
 }
 
-// JobRuns reports whether a status of sys.jobs is not final.
+// JobRuns reports whether a status in sys.jobs is that of a job that has not ended.
 func JobRuns(status string) bool {
 	switch status {
 	case "submitted", "processing", "running", "pending":
@@ -57,7 +57,7 @@ func JobRuns(status string) bool {
 	return false
 }
 
-// failed reports whether a status of sys.jobs excludes a valid index.
+// failed reports whether a job with this status in sys.jobs cannot have built a valid index.
 func failed(status string) bool {
 	switch status {
 	case "failed", "cancelled", "canceled":
@@ -66,8 +66,7 @@ func failed(status string) bool {
 	return false
 }
 
-// begin sends a statement that starts a job, and returns the job's id; "" if there is nothing to
-// do.
+// begin sends a statement that starts a job, and returns the job's id. The id is "" if no job was started.
 func (c *Work) begin(sql string) (id string, err error) {
 	err = c.server.Ask(sql, func(v []string) {
 		if len(v) == 1 {
@@ -77,7 +76,7 @@ func (c *Work) begin(sql string) (id string, err error) {
 	return id, err
 }
 
-// job starts a job and waits for its end.
+// job starts a job by a statement and waits for the job's end.
 func (c *Work) job(sql string) (jobEnd, error) {
 	id, err := c.begin(sql)
 	if err != nil {
@@ -86,8 +85,8 @@ func (c *Work) job(sql string) (jobEnd, error) {
 	return c.await(id)
 }
 
-// await waits for the end of a job. A cancel, the statement timeout, the client's end and the end
-// of the drain interrupt it. A missing job, or one that cannot be read, has no result.
+// await waits for the end of a job. A cancel, the statement timeout, the client's end and the end of the drain
+// interrupt await. If the job is missing in sys.jobs, or cannot be read, the jobEnd has no status.
 func (c *Work) await(id string) (end jobEnd, err error) {
 	if id == "" {
 		return end, nil
@@ -111,24 +110,26 @@ func (c *Work) await(id string) (end jobEnd, err error) {
 	}
 }
 
-// Pauses between looks at a job: short at first, for the small tables of tests and tools.
+// pauseFirst and pauseMost bound the pauses between looks at a job. They are short at first, for the small tables of
+// tests and tools.
 const (
 	pauseFirst = 20 * time.Millisecond
 	pauseMost  = time.Second
-	// pauseLate is the longest pause between looks at an ended job's result.
+	// pauseLate is the shortest pause between looks at the result of an ended job.
 	pauseLate = 100 * time.Millisecond
 )
 
-// lateness is how long the catalog may take to show the result of a job without a failure.
+// lateness is how long the catalog may take to show the result of a job that has not failed.
 const lateness = 2 * time.Second
 
-// unreadPatience is how long a result is awaited if sys.jobs cannot be read.
+// unreadPatience is how long the result of a job is awaited if sys.jobs cannot be read.
 const unreadPatience = 10 * time.Minute
 
-// decided reports whether the catalog shows a job's result, by a query of one row; false means that
-// the job failed. If sys.jobs cannot be read, only violating rows show a failure, because a slow
-// job is not a failed one. why checks the rows and returns their error, or another. If the result
-// remains unknown, the created object stays; name is its name.
+// decided reports whether the catalog shows a job's result, by a query of one row. False means that the job failed.
+//
+// If sys.jobs cannot be read, only rows that violate the constraint show a failure, because a slow job is not a failed
+// one. why checks the rows and returns their error, or another. If the result remains unknown, the created object
+// stays. name is the object's name.
 func (c *Work) decided(name string, end jobEnd, query string, why func() error) (valid bool, err error) {
 	valid, err = c.holds(end, query, lateness)
 	if err != nil || valid || end.unread == nil {
@@ -152,8 +153,8 @@ func (c *Work) decided(name string, end jobEnd, query string, why func() error) 
 		Hint: "Send the statement again. GRANT SELECT ON sys.jobs lets Sluice see how the job does.", Schema: c.schema, Table: c.table}
 }
 
-// holds waits up to left for the catalog to show a job's result. An object of another statement
-// that was dropped meanwhile is an error.
+// holds waits up to left for the catalog to show a job's result. If another session dropped the object meanwhile, holds
+// returns an error.
 func (c *Work) holds(end jobEnd, query string, left time.Duration) (valid bool, err error) {
 	for pause := pauseLate; ; pause = min(2*pause, max(left/8, pauseLate), pauseMost) {
 		there := false

@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the names of constraints. A new constraint has a name that only Sluice uses, and
-// gets its final name when it is valid. So a statement that is sent again after a lost backend
-// finds its own results, and never takes a client's object with the final name for one.
+// This file has the names of constraints. A new constraint has a temporary name that only Sluice uses, and gets its
+// final name when it is valid. So a statement that is sent again after a lost backend finds its own results. It never
+// takes a client's object with the final name for one.
 
-// chosen returns the final name of a constraint: that of its statement, or the first that
-// PostgreSQL would choose. taken says that the server refuses the statement's name.
+// chosen returns the final name of a constraint: the name in its statement, or the first name that PostgreSQL would
+// choose. taken says that the server refuses the name in the statement.
 func (c *Work) chosen(a *rewrite.Addition) (name string, taken bool, err error) {
 	for pass := 0; ; pass += candidates {
 		names := []string{a.Name}
@@ -40,9 +40,8 @@ func (c *Work) chosen(a *rewrite.Addition) (name string, taken bool, err error) 
 	}
 }
 
-// named returns which names are not available: those of constraints of the table, and for UNIQUE
-// also of relations. For a name that is chosen here, constraints of any table of the schema count
-// too.
+// named returns which names are not available: names of the table's constraints and, for UNIQUE, of relations. For a
+// name that Sluice chooses, constraints of any table of the schema count too.
 func (c *Work) named(a *rewrite.Addition, names []string) (map[string]bool, error) {
 	in, schema := list(names), fmt.Sprintf("(SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s)", c.oid)
 	of := "connamespace = " + schema
@@ -58,7 +57,7 @@ func (c *Work) named(a *rewrite.Addition, names []string) (map[string]bool, erro
 	return is, err
 }
 
-// list returns names as SQL constants.
+// list returns names as SQL constants, separated by commas.
 func list(names []string) string {
 	literals := make([]string, len(names))
 	for i, name := range names {
@@ -67,8 +66,8 @@ func list(names []string) string {
 	return strings.Join(literals, ", ")
 }
 
-// arrive renames a valid constraint to its final name. If a chosen name is taken by now, it chooses
-// again.
+// arrive renames a valid constraint from its temporary to its final name. If a chosen name is taken by now, arrive
+// chooses again.
 func (c *Work) arrive(at *spot) error {
 	for tries := 0; at.under != at.name; tries++ {
 		err := c.make(at.add.Rename(at.under, at.name), at.valid())
@@ -87,7 +86,7 @@ func (c *Work) arrive(at *spot) error {
 	return nil
 }
 
-// choose chooses the final name of a constraint with a temporary name.
+// choose chooses the final name of a constraint that has its temporary name.
 func (c *Work) choose(at *spot) error {
 	c.promised = slices.DeleteFunc(c.promised, func(name string) bool { return name == at.name })
 	name, _, err := c.chosen(at.add)
@@ -97,8 +96,7 @@ func (c *Work) choose(at *spot) error {
 	return err
 }
 
-// keepsHidden warns that the server cannot rename a constraint, which therefore retains its
-// temporary name.
+// keepsHidden warns the client that the server cannot rename a constraint. The constraint retains its temporary name.
 func (c *Work) keepsHidden(at *spot, told *wire.Error) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("the constraint \"%s\" is called \"%s\"", at.name, at.under), Detail: told.Message,
 		Hint: "To give it its name: " + at.add.Rename(at.under, at.name) + "."}
@@ -106,14 +104,14 @@ func (c *Work) keepsHidden(at *spot, told *wire.Error) {
 	at.name = at.under
 }
 
-// gone reports whether an error says that a constraint or index is no longer there under its
-// temporary name. Another client with the same statement has renamed or dropped it.
+// gone reports whether an error says that a constraint or index with a temporary name no longer exists. Another client
+// with the same statement has renamed or dropped it.
 func (c *Work) gone(err error) bool {
 	told := c.server.Refused(err)
 	return told != nil && (told.Code == undefinedObject || told.Code == "55000" && strings.Contains(told.Message, "already associated"))
 }
 
-// inItsName replaces the temporary name of a constraint in an error by its final one.
+// inItsName replaces the temporary name of a constraint in an error by the final name.
 func (at *spot) inItsName(told *wire.Error) *wire.Error {
 	if told == nil || at.under == at.name {
 		return told

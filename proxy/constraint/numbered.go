@@ -34,7 +34,7 @@ type Numbered struct {
 	made   []thing
 }
 
-// NewNumbered returns the execution of a statement.
+// NewNumbered returns a Numbered that executes st.
 func NewNumbered(server Server, st *rewrite.Numbered) *Numbered {
 	n := &Numbered{server: server, Numbered: st, wide: make([]bool, len(st.Narrow))}
 	for i := range st.Narrow {
@@ -43,10 +43,10 @@ func NewNumbered(server Server, st *rewrite.Numbered) *Numbered {
 	return n
 }
 
-// unknownType is the SQLSTATE of a type that the server does not have.
+// unknownType is the SQLSTATE of an unknown type.
 const unknownType = "42704"
 
-// Run sends the statement to the server, and performs it in steps if the server refuses.
+// Run sends the CREATE TABLE to the server, and performs it in steps if the server refuses it.
 func (n *Numbered) Run() error {
 	if n.IfNotExists { // the server's NOTICE would not reach the client
 		if there, err := n.relation(); err != nil || there {
@@ -81,13 +81,14 @@ func (n *Numbered) Run() error {
 	return n.withIdentities()
 }
 
-// mayBeIdentity reports whether identity columns may replace sequences that the server has refused.
+// mayBeIdentity reports whether identity columns may replace sequences, after the server has refused the sequences with
+// err.
 func (n *Numbered) mayBeIdentity(err error) bool {
 	told := n.server.Refused(err)
 	return told != nil && told.Code == retry.StateUnsupported && n.Identity && len(n.made) == 0
 }
 
-// withIdentities creates the table with identity columns of bigint.
+// withIdentities creates the table with identity columns of bigint instead of serial columns.
 func (n *Numbered) withIdentities() error {
 	err := n.server.Ask(n.WithIdentities(n.wide), nil)
 	if err == nil {
@@ -102,7 +103,7 @@ func (n *Numbered) withIdentities() error {
 	return err
 }
 
-// look finds columns that refer to keys that are wider than declared.
+// look finds the table's columns that refer to a key which is wider than declared.
 func (n *Numbered) look() error {
 	for i := range n.Narrow {
 		for _, key := range n.Narrow[i].Refers {
@@ -116,8 +117,8 @@ func (n *Numbered) look() error {
 	return nil
 }
 
-// widened reports whether a key is a bigint identity that replaces a smaller type: its maximum is
-// that of the smaller type.
+// widened reports whether a referred key is a bigint identity that replaces a smaller type. The identity's maximum is
+// then that of the smaller type.
 func widened(server Server, key rewrite.ReferredKey) (wide bool, err error) {
 	of := fmt.Sprintf("a.attnum = (SELECT p.conkey[%d] FROM pg_catalog.pg_constraint p WHERE p.conrelid = a.attrelid AND p.contype = 'p')", key.Nth)
 	if key.Column != "" {
@@ -131,7 +132,7 @@ func widened(server Server, key rewrite.ReferredKey) (wide bool, err error) {
 	return wide, err
 }
 
-// tellWide adds a notice for each column that became bigint.
+// tellWide adds a notice for each foreign-key column that became bigint.
 func (n *Numbered) tellWide() {
 	for i := range n.Narrow {
 		if n.wide[i] {
@@ -147,7 +148,8 @@ func (n *Numbered) notice(message, detail string) {
 	n.Notices = append(n.Notices, notice.AppendNotice(nil, "NOTICE"))
 }
 
-// relation looks up the schema and a relation with the table's name, which is an error or a notice.
+// relation looks up the table's schema, and whether a relation has the table's name already. For an existing relation
+// it returns an error or adds a notice.
 func (n *Numbered) relation() (there bool, err error) {
 	schema := "pg_catalog.current_schema()"
 	if n.Schema != "" {
@@ -173,7 +175,8 @@ func (n *Numbered) relation() (there bool, err error) {
 	return false, nil
 }
 
-// exists returns PostgreSQL's error, or adds its notice, for an existing relation.
+// exists returns PostgreSQL's error for an existing relation. With IF NOT EXISTS, exists adds PostgreSQL's notice
+// instead.
 func (n *Numbered) exists() error {
 	message := fmt.Sprintf("relation \"%s\" already exists", n.Relation)
 	if !n.IfNotExists {
@@ -184,7 +187,7 @@ func (n *Numbered) exists() error {
 	return nil
 }
 
-// steps creates the sequences and the table, and makes its columns own the sequences.
+// steps creates the sequences and the table, and makes the table's columns own the sequences.
 func (n *Numbered) steps() error {
 	var names []string
 	for i := range n.Sequences {
@@ -221,15 +224,16 @@ func (n *Numbered) steps() error {
 // taken returns PostgreSQL's message for an existing relation.
 func (n *Numbered) taken() string { return fmt.Sprintf("relation \"%s\" already exists", n.Relation) }
 
-// sequence creates the sequence of a column under the first free name that PostgreSQL would choose,
-// and returns its SQL name.
+// sequence creates the sequence of a serial column under the first free name that PostgreSQL would choose. It returns
+// the sequence's SQL name.
 func (n *Numbered) sequence(s *rewrite.OwnedSequence) (name string, err error) {
 	return sequence(n.server, s, n.schema, n.Relation, func(name, candidate string) error {
 		return n.make(s.Create(name), thing{what: fmt.Sprintf("sequence \"%s\"", candidate), undo: "DROP SEQUENCE " + name})
 	})
 }
 
-// sequence calls create with names in a schema until one is free, and returns its SQL name.
+// sequence calls create with names in a schema, in PostgreSQL's order, until one is free. It returns that sequence's
+// SQL name.
 func sequence(server Server, s *rewrite.OwnedSequence, schema, relation string, create func(name, candidate string) error) (name string, err error) {
 	for pass := 0; ; pass += candidates {
 		names, err := free(server, s, schema, relation, pass)
@@ -246,7 +250,7 @@ func sequence(server Server, s *rewrite.OwnedSequence, schema, relation string, 
 	}
 }
 
-// free returns the candidate names without a relation in the schema.
+// free returns the names that PostgreSQL would choose for a sequence and that no relation in the schema has.
 func free(server Server, s *rewrite.OwnedSequence, schema, relation string, pass int) (names []string, err error) {
 	list := make([]string, candidates)
 	for i := range candidates {
@@ -260,8 +264,8 @@ func free(server Server, s *rewrite.OwnedSequence, schema, relation string, pass
 	return names, err
 }
 
-// make sends a statement that creates an object. It records the object before, because after a lost
-// connection its existence is unknown.
+// make sends a statement that creates an object. The object is recorded first, because its existence is unknown after a
+// lost connection.
 func (n *Numbered) make(sql string, t thing) error {
 	n.made = append(n.made, t)
 	err := n.server.Ask(sql, nil)
@@ -271,8 +275,8 @@ func (n *Numbered) make(sql string, t thing) error {
 	return err
 }
 
-// takeBack drops the objects of the statement, the last first. It returns why the statement failed,
-// or the loss of the server meanwhile. An object that cannot be dropped stays in made, with those
+// takeBack drops the objects that the statement has created, the last first. takeBack returns why, the reason that the
+// statement failed, or the error of a lost server. If an object cannot be dropped, it stays in made, with the objects
 // before it.
 func (n *Numbered) takeBack(why error) error {
 	if !n.server.Undone(why) {
@@ -300,7 +304,7 @@ func (n *Numbered) takeBack(why error) error {
 	return why
 }
 
-// Partly adds the remaining objects to an error.
+// Partly adds to an error the objects that the failed statement has left.
 func (n *Numbered) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || len(n.made) == 0 {
@@ -320,9 +324,9 @@ func (n *Numbered) Partly(err error) error {
 	return &with
 }
 
-// tellNarrow warns about columns of a FOREIGN KEY of type int or smallint whose key is a bigint
-// identity that replaces a smaller type. An existing column retains its type. It ignores a refusal
-// by the server.
+// tellNarrow warns about columns of a FOREIGN KEY that are narrower than the referred key: int or smallint, while the
+// key is a bigint identity that replaces a smaller type. An existing column retains its type. tellNarrow ignores a
+// refusal by the server.
 func (c *Work) tellNarrow(name string) error {
 	var columns []string
 	err := c.server.Ask(`SELECT a.attname FROM pg_catalog.pg_constraint p CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.conkey), pg_catalog.unnest(p.confkey)) AS k (c, f)`+

@@ -27,9 +27,9 @@ type Pending struct {
 	waits  bool               // the request's ReadyForQuery has arrived, and waits
 }
 
-// Begun records the answer to a CREATE INDEX that should be awaited. id is that of its job, "" for
-// none; named is then the index of its IF NOT EXISTS, or nil. alone says that the statement is a
-// whole transaction so far. It returns what the client is sent now.
+// Begun records the answer to a CREATE INDEX that should be awaited. id is that of its job, or "" if it started none.
+// named is then the index of its IF NOT EXISTS, or nil. alone says that the transaction has no other statement so far.
+// Begun returns the bytes that the client gets now.
 func (p *Pending) Begun(id string, named *rewrite.IndexName, tag []byte, alone bool) (now []byte) {
 	if id == "" {
 		switch {
@@ -51,13 +51,13 @@ func (p *Pending) Begun(id string, named *rewrite.IndexName, tag []byte, alone b
 	return append(now, tag...)
 }
 
-// Ran records any other finished statement.
+// Ran records that a statement without a job of its own has finished.
 func (p *Pending) Ran(kind rewrite.Kind) { p.beside = p.beside || kind >= rewrite.Write }
 
-// Failed records an error in the transaction, of which nothing will be committed.
+// Failed records an error in the transaction, so that nothing of the transaction will be committed.
 func (p *Pending) Failed() { *p = Pending{} }
 
-// Ended records a statement that has ended the transaction.
+// Ended records that a statement has ended the transaction.
 func (p *Pending) Ended(committed bool) {
 	if !committed || p.id == "" {
 		*p = Pending{}
@@ -66,12 +66,12 @@ func (p *Pending) Ended(committed bool) {
 	p.ends = true
 }
 
-// Ends reports whether the transaction is committed and the client was not sent that yet.
+// Ends reports whether the transaction is committed while the client has not been sent the tag of its COMMIT.
 func (p *Pending) Ends() bool { return p.ends }
 
-// Holds records the tag of each statement after Ended. holds says that the client gets the tag from
-// Follows or Take. now is sent before a tag that the client gets at once. again says that the
-// session is in a block, in which the server cannot be asked.
+// Holds records the tag of each statement after Ended. If holds is true, the client gets the tag later, from Follows or
+// Take. Otherwise the client gets now and then the tag. again says that the session is in a block, in which the server
+// cannot be asked about the job.
 func (p *Pending) Holds(tag []byte, again bool) (holds bool, now []byte) {
 	switch {
 	case !p.ends || p.tag != nil:
@@ -84,8 +84,8 @@ func (p *Pending) Holds(tag []byte, again bool) (holds bool, now []byte) {
 	return true, nil
 }
 
-// Follows records that another answer follows in the request, or that the client requests what
-// there is. It returns what the client is sent before.
+// Follows records that another answer follows in the request, or that the client asks for the answers so far (Flush).
+// It returns the bytes that the client gets before.
 func (p *Pending) Follows() (now []byte) {
 	tag := p.tag
 	switch p.tag = nil; {
@@ -101,14 +101,14 @@ func (p *Pending) Follows() (now []byte) {
 	return append(now, tag...)
 }
 
-// Open reports whether a job is pending, so that answers must be checked.
+// Open reports whether a job or a tag is pending, so that answers must be checked.
 func (p *Pending) Open() bool { return p.id != "" || p.tag != nil }
 
-// Held reports whether a tag is held back.
+// Held reports whether the tag of a statement is held back from the client.
 func (p *Pending) Held() bool { return p.tag != nil }
 
-// Ready records the status of a request's ReadyForQuery, which waits for the job if that should be
-// awaited (Waits). It returns what the client is sent before one that does not wait.
+// Ready records the status of a request's ReadyForQuery. Waits then reports whether the ReadyForQuery waits for the
+// job. Ready returns the bytes that the client gets before a ReadyForQuery that does not wait.
 func (p *Pending) Ready(status byte) (now []byte) {
 	switch {
 	case !p.Open():
@@ -125,19 +125,18 @@ func (p *Pending) Ready(status byte) (now []byte) {
 	return nil
 }
 
-// Waits reports whether the ReadyForQuery of the request waits for the job.
+// Waits reports whether the ReadyForQuery of the request must wait for the job's end.
 func (p *Pending) Waits() bool { return p.waits }
 
-// Take returns the pending job, and the tag that the client gets for a valid index: nil if it has
-// all tags. Nothing is pending afterwards.
+// Take returns the pending job, with the tag that the client gets if the index is valid. Nothing is pending afterwards.
 func (p *Pending) Take() Pending {
 	taken := *p
 	*p = Pending{}
 	return taken
 }
 
-// Job returns the follower of a job from Take.
+// Job returns an IndexJob that follows a job from Take.
 func (p *Pending) Job(server Server) *IndexJob { return NewIndexJob(server, p.id, p.absent) }
 
-// Tag returns the tag for a valid index, nil if the client has all tags.
+// Tag returns the tag that the client gets if the index is valid, or nil if the client has all tags.
 func (p *Pending) Tag() []byte { return p.tag }

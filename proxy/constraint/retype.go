@@ -38,7 +38,7 @@ import (
 // leaves its columns. Another one does not continue with them, because the first may still be
 // running: its error names them.
 
-// Retype is a running ALTER COLUMN ... TYPE.
+// Retype is a running ALTER TABLE ... ALTER COLUMN ... TYPE.
 type Retype struct {
 	*rewrite.Retyping
 	Notices [][]byte // sent to the client before the tag
@@ -51,12 +51,12 @@ type Retype struct {
 	left   []string // statements that are missing after DropWas
 }
 
-// NewRetype returns the execution of a statement.
+// NewRetype returns a Retype that executes st.
 func NewRetype(server Server, st *rewrite.Alteration) *Retype {
 	return &Retype{server: server, Retyping: st.Apart(fmt.Sprintf("%08x", rand.Uint32())), from: st.Column}
 }
 
-// Run sends the statement to the server, and performs it in steps if the server refuses.
+// Run sends the ALTER TABLE to the server, and performs it in steps if the server refuses it.
 func (r *Retype) Run() error {
 	err := r.server.Ask(r.Text, nil)
 	told := r.server.Refused(err)
@@ -81,8 +81,8 @@ func (r *Retype) Run() error {
 	return nil
 }
 
-// May returns the error with which Run would refuse the statement; told is the server's refusal. It
-// ignores dependencies by constraints named in freed, which will be gone by then.
+// May returns the error with which Run would refuse the statement, or nil. told is the server's refusal. Constraints
+// named in freed do not count as dependencies, because they will be gone before Run.
 func (r *Retype) May(told *wire.Error, freed []string) error {
 	there, err := r.look(told)
 	switch {
@@ -99,13 +99,12 @@ func (r *Retype) May(told *wire.Error, freed []string) error {
 	return r.mayRetype(told)
 }
 
-// dependsBy and dependsIn return the text for a constraint, and an index, that depend on the
-// column.
+// dependsBy names a constraint that depends on the column, and dependsIn an index that does, for messages.
 func dependsBy(name string) string { return fmt.Sprintf("constraint \"%s\"", name) }
 func dependsIn(name string) string { return fmt.Sprintf("index \"%s\"", name) }
 
-// missing adds to an error the columns that another such statement has left in the table. A server
-// that refuses the statement has not checked that the column exists, as PostgreSQL would.
+// missing adds to an error the columns that another such statement has left in the table. A server that refuses the
+// statement has not checked that the column exists, so missing checks that.
 func (r *Retype) missing(err error) error {
 	told := r.server.Refused(err)
 	if told == nil || told.Code != undefinedColumn && told.Code != retry.StateUnsupported {
@@ -125,7 +124,7 @@ func (r *Retype) missing(err error) error {
 	return told
 }
 
-// steps performs all steps.
+// steps performs all steps of the change of type, up to the final names.
 func (r *Retype) steps() error {
 	if err := r.do(r.Add(), r.DropMade()); err != nil {
 		return err
@@ -157,7 +156,7 @@ func (r *Retype) steps() error {
 	return r.finish()
 }
 
-// hold adds the constraints of the old column to the new one.
+// hold adds constraints like those of the old column to the new column.
 func (r *Retype) hold() error {
 	if r.facts.NotNull {
 		if err := r.adds(r.NotNull()); err != nil {
@@ -192,8 +191,8 @@ func (r *Retype) adds(c *rewrite.Constraints) error {
 	return w.Run()
 }
 
-// seal makes both columns agree from here on. Nobody can write either by name, but an INSERT
-// without a column list may write the old one, and a foreign key may update it.
+// seal adds a CHECK that the old and the new column agree, and makes them agree. Nobody can write either column by
+// name. But an INSERT without a column list may write the old column, and a foreign key may update it.
 func (r *Retype) seal() error {
 	if err := r.do(r.Seal(r.from, r.sealName()), r.Unseal(r.sealName())); err != nil {
 		return err
@@ -201,8 +200,8 @@ func (r *Retype) seal() error {
 	return r.batches(r.Settle)
 }
 
-// unchanged checks that others have not changed the dependencies of the old column, which would be
-// dropped with it: for example a new index. It is the last step that changes nothing.
+// unchanged returns an error if other sessions have changed the old column's dependencies meanwhile, for example by a
+// new index. Such a dependency would be dropped with the column. unchanged itself changes nothing.
 func (r *Retype) unchanged() error {
 	if err := r.server.More(); err != nil {
 		return err
@@ -219,8 +218,8 @@ func (r *Retype) unchanged() error {
 	return err
 }
 
-// do sends a statement. It records the undo before, because after a lost connection the result is
-// unknown.
+// do sends a statement of a step. The statement that undoes the step is recorded first, because the result is unknown
+// after a lost connection.
 func (r *Retype) do(sql, undo string) error {
 	if err := r.server.More(); err != nil {
 		return err
@@ -235,8 +234,8 @@ func (r *Retype) do(sql, undo string) error {
 	return err
 }
 
-// fill copies the values of the old column until none differs. Clear goes first, because a unique
-// value may have moved to another row since it was copied.
+// fill copies the values of the old column to the new one, until none differs. Clear goes first, because a unique value
+// may have moved to another row since it was copied.
 func (r *Retype) fill() error {
 	for _, update := range []func(from string, key []string, rows int) string{r.Clear, r.Fill} {
 		if err := r.batches(update); err != nil {
@@ -246,24 +245,24 @@ func (r *Retype) fill() error {
 	return nil
 }
 
-// batches repeats an update until it finds no row.
+// batches repeats an UPDATE in batches until no row is left.
 func (r *Retype) batches(update func(from string, key []string, rows int) string) error {
 	n, err := r.server.Batches(r.Table, func(key []string, rows int) string { return update(r.from, key, rows) })
 	r.filled += n
 	return err
 }
 
-// indexName returns the temporary name of an index of the new column.
+// indexName returns the temporary name of the i-th index of the new column.
 func (r *Retype) indexName(i int) string { return r.Made + "_" + strconv.Itoa(i) }
 
-// holdName returns the temporary name of a constraint of the new column.
+// holdName returns the temporary name of the i-th constraint of the new column.
 func (r *Retype) holdName(i int) string { return r.indexName(len(r.facts.indexes) + i) }
 
-// sealName returns the name of the seal.
+// sealName returns the name of the CHECK that both columns agree.
 func (r *Retype) sealName() string { return r.Made + "_s" }
 
-// finish performs the steps that cannot be undone: it drops the old column, and the new one takes
-// its place. It warns about an index that cannot be renamed.
+// finish performs the steps that cannot be undone: it drops the old column, and gives the new column and its indexes
+// the final names. finish warns about an index that cannot be renamed.
 func (r *Retype) finish() error {
 	undo := r.undo
 	r.undo, r.left = nil, []string{r.DropWas(), r.Arrive()}
@@ -302,8 +301,8 @@ func (r *Retype) finish() error {
 	return nil
 }
 
-// insist sends a statement, and repeats it after an interruption before the server received it, or
-// after a conflict.
+// insist sends a statement. After a conflict, or after an interruption before the server got the statement, insist
+// sends it again.
 func (r *Retype) insist(sql string) (err error) {
 	for range mostTries {
 		err = r.server.Ask(sql, nil)
@@ -315,18 +314,17 @@ func (r *Retype) insist(sql string) (err error) {
 	return err
 }
 
-// mostTries bounds the attempts of insist.
+// mostTries bounds the attempts to send a statement that must succeed.
 const mostTries = 5
 
-// warn adds a warning for the client.
+// warn adds a WARNING for the client, which gets it before the tag.
 func (r *Retype) warn(message, detail, hint string) {
 	warning := &wire.Error{Code: "01000", Message: message, Detail: detail, Hint: hint}
 	r.Notices = append(r.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// takeBack undoes the finished steps, the last first, and returns why; or the loss of the server
-// meanwhile. It stops at a step that cannot be undone, because the new column may be the only one
-// with the values.
+// takeBack undoes the finished steps, the last first. takeBack returns why, the reason of the failure, or the error of
+// a lost server. It stops at a step that cannot be undone, because the new column may be the only one with the values.
 func (r *Retype) takeBack(why error) error {
 	if !r.server.Undone(why) {
 		return why
@@ -345,7 +343,7 @@ func (r *Retype) takeBack(why error) error {
 	return r.named(why)
 }
 
-// named replaces the temporary names in an error by the column's own.
+// named replaces temporary names in an error by the names that the client knows.
 func (r *Retype) named(why error) error {
 	told := r.server.Refused(why)
 	if told == nil || told.Fatal {
@@ -366,7 +364,8 @@ func (r *Retype) named(why error) error {
 	return &with
 }
 
-// Partly adds the remaining results to an error.
+// Partly adds to an error the columns that the failed statement has left, and the statements that remove or finish
+// them.
 func (r *Retype) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || len(r.undo)+len(r.left) == 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file reads the catalog about a column that gets another type (retype.go), and decides
-// whether another column can take its place. Every dependency must be known and created again.
+// This file reads the catalog about a column that gets another type (retype.go), and decides whether another column can
+// replace it. Every dependency of the column must be known and created again.
 
-// facts describe the column.
+// facts describe a column that gets another type, and its dependencies.
 type facts struct {
 	rewrite.ColumnFacts
 	oid, schema, kind string // of the table
@@ -24,24 +24,24 @@ type facts struct {
 	holds             []holding
 }
 
-// holding is a CHECK or FOREIGN KEY of the column in the catalog's notation; made is its copy for
-// the new column. loose says that both are NOT VALID.
+// holding is a CHECK or FOREIGN KEY of the old column in the catalog's notation. made is the text of its copy for the
+// new column. loose says that both are NOT VALID.
 type holding struct {
 	name, shown, made string
 	loose             bool
 }
 
-// same reports whether the column and its dependencies are unchanged.
+// same reports whether two readings show the same column and the same dependencies.
 func (f *facts) same(g *facts) bool {
 	return f.Default == g.Default && f.NotNull == g.NotNull && f.own == g.own && f.number == g.number && slices.Equal(f.depend, g.depend) &&
 		slices.EqualFunc(f.indexes, g.indexes, func(a, b indexed) bool { return a.shown() == b.shown() }) &&
 		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name && a.made == b.made && a.loose == b.loose })
 }
 
-// look reads the column and its dependencies. It returns false if there is no such column.
+// look reads the column and its dependencies from the catalog. It returns false if there is no such column.
 //
-// The server compares types by its own names, because a type has several (int, int4, integer), and
-// by the modifier, for example a length.
+// The server compares the types, because a type has several names (int, int4, integer) and a modifier, for example a
+// length.
 func (r *Retype) look(told *wire.Error) (there bool, err error) {
 	f := &r.facts
 	err = r.server.Ask(fmt.Sprintf(`SELECT pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid = n.oid, a.attnotnull, COALESCE(a.attnum = ANY (p.conkey), false),`+
@@ -74,7 +74,7 @@ func (r *Retype) look(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// constraints reads those of the column, except this statement's seal. UNIQUE is read with its
+// constraints reads the column's constraints from the catalog, except this statement's seal. UNIQUE is read with its
 // index.
 func (r *Retype) constraints() error {
 	f := &r.facts
@@ -96,7 +96,7 @@ func (r *Retype) constraints() error {
 	})
 }
 
-// others reads the other dependencies of the column: views, expressions, sequences.
+// others reads the column's dependencies that are neither constraints nor indexes: views, expressions, sequences.
 func (r *Retype) others() error {
 	f := &r.facts
 	return r.server.Ask(fmt.Sprintf(`SELECT DISTINCT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d`+
@@ -106,8 +106,8 @@ func (r *Retype) others() error {
 		f.oid, f.number), func(v []string) { f.depend = append(f.depend, v...) })
 }
 
-// mayRetype returns the server's error for a change that cannot be performed, with a replacement to
-// write.
+// mayRetype returns the server's error if the change of type cannot be performed in steps, or nil. The error's HINT has
+// statements that the client can send instead.
 func (r *Retype) mayRetype(told *wire.Error) error {
 	f := &r.facts
 	with := *told
@@ -141,8 +141,8 @@ func (r *Retype) mayRetype(told *wire.Error) error {
 	return r.leftBehind(nil)
 }
 
-// leftBehind returns an error about the columns of another such statement, which was interrupted or
-// is running. It extends told, if not nil. It returns nil if there are none.
+// leftBehind returns an error about the columns of another such statement, which was interrupted or is running. The
+// error extends told, if told is not nil. leftBehind returns nil if there are no such columns.
 func (r *Retype) leftBehind(told *wire.Error) error {
 	var made, was string
 	err := r.server.Ask(fmt.Sprintf(`SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped`, literal(r.Table)),

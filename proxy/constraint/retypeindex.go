@@ -7,17 +7,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the indexes of a column that gets another type (retype.go): their form in the
-// catalog, their meaning for the new type, and their copies over the new column.
+// This file has the indexes of a column that gets another type (retype.go): their form in the catalog, their meaning
+// for the new type, and their copies over the new column.
 
-// indexed is an index of the column, or of an expression or a condition over it. like creates its
-// copy; it is nil for the index of a constraint.
+// indexed is an index of the old column, or of an expression or a condition over it. like is the statement that creates
+// the copy. like is nil for the index of a constraint.
 type indexed struct {
 	rewrite.ColumnIndex
 	like *rewrite.Likeness
 }
 
-// shown returns the whole index as text, for comparison.
+// shown returns the index as text, for a comparison with a later reading.
 func (i *indexed) shown() string {
 	if i.like == nil {
 		return fmt.Sprint(i.ColumnIndex)
@@ -25,7 +25,7 @@ func (i *indexed) shown() string {
 	return fmt.Sprint(i.Name, i.like.Text)
 }
 
-// indexes reads the indexes over the column, key by key.
+// indexes reads the indexes over the column from the catalog, one row for each key of an index.
 func (r *Retype) indexes() error {
 	f := &r.facts
 	err := r.server.Ask(fmt.Sprintf(`SELECT i.relname, x.indisunique, x.indisvalid AND NOT x.indisreplident AND pg_catalog.obj_description(x.indexrelid, 'pg_class') IS NULL`+
@@ -54,7 +54,7 @@ func (r *Retype) indexes() error {
 	return err
 }
 
-// indexed adds an index, by the first of its rows.
+// indexed adds an index to the facts, from the first of its rows.
 func (r *Retype) indexed(v []string) {
 	f := &r.facts
 	i := indexed{ColumnIndex: rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"}}
@@ -69,8 +69,8 @@ func (r *Retype) indexed(v []string) {
 	f.indexes = append(f.indexes, i)
 }
 
-// tried makes the server parse the expressions of the indexes over the new type. It returns
-// PostgreSQL's error for the statement if one has no meaning.
+// tried makes the server parse the expressions of the indexes over the new type. If an expression has no meaning there,
+// tried returns PostgreSQL's error.
 func (r *Retype) tried() error {
 	for i := range r.facts.indexes {
 		like := r.facts.indexes[i].like
@@ -86,7 +86,7 @@ func (r *Retype) tried() error {
 	return nil
 }
 
-// indexEach creates the early or the late indexes of the new column.
+// indexEach creates the late indexes of the new column, which need its values, or the other ones.
 func (r *Retype) indexEach(late bool) error {
 	for i := range r.facts.indexes {
 		if like := r.facts.indexes[i].like; (like != nil && like.Late) != late {
@@ -99,7 +99,7 @@ func (r *Retype) indexEach(late bool) error {
 	return nil
 }
 
-// index creates one index of the new column. Dropping the column drops it too.
+// index creates the i-th index of the new column. Dropping the column also drops the index.
 func (r *Retype) index(i int) error {
 	if err := r.server.More(); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (r *Retype) index(i int) error {
 	return err
 }
 
-// unindexed returns why an index could not be created: PostgreSQL's error if rows show it.
+// unindexed returns the error for an index that could not be created. It is PostgreSQL's error if rows show the cause.
 func (r *Retype) unindexed(of *indexed, name string, end jobEnd) error {
 	if err := r.server.Ask(of.like.Computed(), nil); err != nil {
 		return err

@@ -9,10 +9,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file finds the names of constraints that are added (constraint.go), and existing objects
-// under them.
+// This file finds the names of constraints that are added, and the objects that exist under these names already.
 
-// spot is the place of a new constraint.
+// spot describes a constraint that is being added: its names, and what exists under them.
 type spot struct {
 	add    *rewrite.Addition
 	name   string // final name
@@ -24,11 +23,11 @@ type spot struct {
 	used   bool   // for UNIQUE: a constraint of the table, without a relation, has the name
 }
 
-// candidates is the number of successive names that one query checks.
+// candidates is the number of successive names that one query checks for existing objects.
 const candidates = 16
 
-// spotOf returns the names of a constraint, and what an earlier statement has left there. The
-// server refuses a client's name that is taken otherwise.
+// spotOf returns the names of a new constraint, and the object that an earlier statement has left under them. If the
+// client's name is taken otherwise, the server will refuse it.
 func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 	if a.Kind == rewrite.NotNull {
 		at, err := c.notNull(a)
@@ -62,8 +61,8 @@ func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 	return at, err
 }
 
-// left returns the temporary name of a constraint, the first free candidate, and what an earlier
-// statement has left under it.
+// left returns the temporary name of a constraint: the first candidate that is free, or under which an earlier
+// statement has left the constraint or its index.
 func (c *Work) left(a *rewrite.Addition, candidate func(pass int) string) (spot, error) {
 	for pass := 0; ; pass += candidates {
 		var names []string
@@ -86,11 +85,11 @@ func (c *Work) left(a *rewrite.Addition, candidate func(pass int) string) (spot,
 	}
 }
 
-// makes reports whether this statement has itself created the object, for another constraint.
+// makes reports whether this statement itself has created the object, for another of its constraints.
 func (c *Work) makes(at *spot) bool { return slices.Contains(c.made, at.doubtful()) }
 
-// taken returns the names that are taken, and whether an earlier statement of this kind has left
-// them. A constraint may be valid by then, and wait for its final name.
+// taken returns the names that are taken, and whether an earlier statement of this kind has left an object under each.
+// The constraint under a name may be valid already and lack its final name only.
 func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, error) {
 	in := list(names)
 	taken := map[string]spot{}
@@ -117,8 +116,8 @@ func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, erro
 	return taken, c.relations(a, in, taken)
 }
 
-// relations adds the names of relations, and finds the indexes among them that an earlier statement
-// of this kind has left: those of the same columns without a constraint.
+// relations adds names of relations to taken. It marks the indexes among them that an earlier statement of this kind
+// has left: indexes of the same columns without a constraint.
 func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) error {
 	var columns []string
 	for _, name := range append(append([]string(nil), a.Keys...), a.Including...) {
@@ -152,8 +151,8 @@ func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) 
 	return nil
 }
 
-// building looks up the running job of an invalid index. Without one the job may have ended
-// meanwhile, so the index is read again. If sys.jobs cannot be read, the index is left alone.
+// building looks up the running job of an invalid index. Without a running job, the index is read again, because the
+// job may have ended meanwhile. If sys.jobs cannot be read, the index is left alone.
 func (c *Work) building(at spot, oid string) (spot, error) {
 	refused, err := askJobs(c.server, `SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(v []string) {
 		if len(v) == 2 && JobRuns(v[1]) {
@@ -172,9 +171,9 @@ func (c *Work) building(at spot, oid string) (spot, error) {
 	return at, err
 }
 
-// notNull reads whether a column is NOT NULL, or has a CHECK of Sluice's that is not validated yet.
-// A client's own CHECK with the same meaning does not count: the client may drop it, or NOT NULL,
-// without the other.
+// notNull reads whether a column is NOT NULL, or has a CHECK of Sluice's that is not validated yet. A client's own
+// CHECK with the same meaning does not count, because the client may drop it and leave the column NOT NULL, or the
+// reverse.
 func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 	there := false
 	err = c.server.Ask(fmt.Sprintf(`SELECT a.attnotnull, COALESCE(p.conname, ''), COALESCE(p.convalidated, false), COALESCE(pg_catalog.pg_get_constraintdef(p.oid), '')`+
@@ -198,10 +197,9 @@ func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 	return at, err
 }
 
-// free drops the CHECKs that replace NOT NULL after DROP NOT NULL. It finds them by their
-// expression and by the end of their names, which only Sluice uses; a rename of the column, table
-// or schema changes neither. A CHECK with another name may be the client's own, so a warning names
-// it.
+// free drops the CHECKs that replaced NOT NULL, after DROP NOT NULL. It finds them by their expression and by the end
+// of their names, which only Sluice uses. A rename of the column, table or schema changes neither. A CHECK with another
+// name may be the client's own, so a warning names it.
 func (c *Work) free() error {
 	there, err := c.look(nil)
 	if err != nil || !there {
@@ -216,7 +214,7 @@ func (c *Work) free() error {
 	return nil
 }
 
-// freeColumn performs free for one column.
+// freeColumn drops, for one column, the CHECKs that replaced NOT NULL.
 func (c *Work) freeColumn(a *rewrite.Addition) error {
 	var names []string
 	err := c.server.Ask(fmt.Sprintf(`SELECT p.conname, pg_catalog.pg_get_constraintdef(p.oid) FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_attribute a`+
@@ -242,14 +240,14 @@ func (c *Work) freeColumn(a *rewrite.Addition) error {
 	return nil
 }
 
-// warnOfOwn warns about a CHECK that still refuses NULL after DROP NOT NULL.
+// warnOfOwn warns about a client's CHECK that still refuses NULL after DROP NOT NULL.
 func (c *Work) warnOfOwn(a *rewrite.Addition, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is still held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "Its name is none that Sluice gives, so that it may be a constraint of its own.", Hint: "To drop it: " + a.Drop(name) + "."}
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// firstOf returns the first value of a row.
+// firstOf returns the first value of a row, or "" if the row has none.
 func firstOf(v []string) string {
 	if len(v) > 0 {
 		return v[0]

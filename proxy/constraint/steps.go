@@ -11,29 +11,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Server is the backend of a session, idle between calls. An error that Refused knows is the
-// server's, which is idle afterwards; any other error ends the work.
+// Server is the backend of a session, idle between calls. If Refused knows an error, the server sent the error and is
+// idle afterwards. Any other error ends the work.
 type Server interface {
-	// Ask sends a statement, which commits at once, and passes its rows to row, which may be nil;
-	// NULL is "".
+	// Ask sends a statement, which commits at once, and passes its rows to row. row may be nil. A NULL is passed as "".
 	Ask(sql string, row func(values []string)) error
-	// Refused returns the server's error, nil for any other.
+	// Refused returns the server's error in err, or nil if err is another error.
 	Refused(err error) *wire.Error
-	// Pause waits. More reports whether the work may go on. A cancel, a timeout and the client's
-	// end are errors.
+	// Pause waits. More reports whether the work may continue. Both return an error after a cancel, a timeout or the
+	// client's end.
 	Pause(time.Duration) error
 	More() error
-	// Batches sends UPDATEs of a table from update, each for a number of rows in key order, until
-	// none is left. It returns the number of rows.
+	// Batches sends UPDATEs of a table until no row is left, and returns the number of rows. update returns each UPDATE,
+	// for the next rows in key order.
 	Batches(table string, update func(key []string, rows int) string) (int, error)
-	// Undone reports whether the server still exists and has done nothing of the failed statement:
-	// the error is the server's own, or that of a pause. Heed consumes the cause of that error, for
-	// example a cancel, so that it does not end the next statement.
+	// Undone reports whether the server still exists and has done nothing of the failed statement. The error is then the
+	// server's own, or that of a pause. Heed consumes the cause of that error, for example a cancel, so that the cause
+	// does not end the next statement.
 	Undone(err error) bool
 	Heed(err error)
 }
 
-// Work is a running statement that adds constraints.
+// Work is a running ALTER TABLE that adds constraints in steps.
 type Work struct {
 	*rewrite.Constraints
 	Notices            [][]byte // sent to the client before the tag
@@ -46,18 +45,18 @@ type Work struct {
 	promised           []string // future names of this statement's constraints
 }
 
-// thing is an object of a statement, with the SQL that removes it.
+// thing is an object that the statement creates, with the SQL that removes it.
 type thing struct {
 	what, undo string
 	column     string // "" for a constraint or index
 }
 
-// New returns the execution of a statement.
+// New returns a Work that executes st.
 func New(server Server, st *rewrite.Constraints) *Work {
 	return &Work{server: server, Constraints: st}
 }
 
-// Run sends the statement to the server, and performs it in steps if the server refuses.
+// Run sends the ALTER TABLE to the server, and performs it in steps if the server refuses it.
 func (c *Work) Run() error {
 	err := c.server.Ask(c.Text, nil)
 	told := c.server.Refused(err)
@@ -70,12 +69,12 @@ func (c *Work) Run() error {
 	return c.carry(told)
 }
 
-// Carry performs the statement in steps, without sending it.
+// Carry performs the ALTER TABLE in steps, without sending the statement itself.
 func (c *Work) Carry() error {
 	return c.carry(&wire.Error{Code: retry.StateUnsupported, Message: "constraints are added to tables only"})
 }
 
-// carry performs the statement in steps after the server's refusal.
+// carry performs the ALTER TABLE in steps. told is the server's refusal of the statement.
 func (c *Work) carry(told *wire.Error) error {
 	there, err := c.look(told)
 	if err != nil || !there {
@@ -87,7 +86,7 @@ func (c *Work) carry(told *wire.Error) error {
 	return nil
 }
 
-// look reads which table it is. It returns false if there is none and IF EXISTS allows that.
+// look reads the table from the catalog. It returns false if there is no such table and IF EXISTS allows that.
 func (c *Work) look(told *wire.Error) (there bool, err error) {
 	name := literal(c.Table) + "::pg_catalog.regclass"
 	if c.IfExists {
@@ -113,9 +112,8 @@ func (c *Work) look(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// steps adds columns, then constraints, and then validates them. CHECKs come first, as in
-// PostgreSQL, whose error is the first of several. It checks between steps for a cancel, a timeout
-// and the client's end.
+// steps adds columns, then constraints, and then validates the constraints. CHECKs come first, as in PostgreSQL, whose
+// error is the first of several. Between steps, steps checks for a cancel, a timeout and the client's end.
 func (c *Work) steps() error {
 	for _, column := range c.Columns {
 		if err := c.make(column.Add, thing{what: fmt.Sprintf("column \"%s\"", column.Name), undo: column.Drop, column: column.Name}); err != nil {
@@ -157,8 +155,8 @@ func (c *Work) steps() error {
 	return nil
 }
 
-// make sends a statement that creates an object. It records the object before, because after a lost
-// connection its existence is unknown.
+// make sends a statement that creates an object. The object is recorded first, because its existence is unknown after a
+// lost connection.
 func (c *Work) make(sql string, t thing) error {
 	c.made = append(c.made, t)
 	err := c.server.Ask(sql, nil)
@@ -168,8 +166,8 @@ func (c *Work) make(sql string, t thing) error {
 	return err
 }
 
-// add adds one constraint; a FOREIGN KEY or CHECK is not validated yet. If its free name is taken
-// by the time of the statement, or the object found is gone, it looks again.
+// add adds one constraint. A FOREIGN KEY or CHECK is not validated yet. If the chosen name is taken when the statement
+// arrives, or the object found is gone, add starts again.
 func (c *Work) add(a *rewrite.Addition) (spot, error) {
 	for tries := 0; ; tries++ {
 		at, err := c.spotOf(a)
@@ -197,26 +195,26 @@ func (c *Work) add(a *rewrite.Addition) (spot, error) {
 	}
 }
 
-// mostLooks bounds the repeated looks.
+// mostLooks bounds how often a constraint is looked up again after other clients changed it.
 const mostLooks = 3
 
-// doubtful returns a constraint that is not validated, or lacks its final name.
+// doubtful describes a constraint that is not validated, or lacks its final name.
 func (at *spot) doubtful() thing {
 	return thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.under), undo: at.add.Drop(at.under)}
 }
 
-// valid returns a valid constraint.
+// valid describes a valid constraint under its final name.
 func (at *spot) valid() thing {
 	return thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: at.add.Drop(at.name)}
 }
 
-// index returns the index of a future UNIQUE constraint.
+// index describes the index of a future UNIQUE constraint.
 func (at *spot) index(schema string) thing {
 	return thing{what: fmt.Sprintf("index \"%s\"", at.under), undo: at.add.DropIndex(schema, at.under)}
 }
 
-// validate validates the constraint and gives it its final name. If another client has finished or
-// dropped it, it adds the constraint again.
+// validate validates the constraint and gives it its final name. If another client has renamed or dropped the
+// constraint meanwhile, validate adds it again.
 func (c *Work) validate(at *spot) error {
 	for tries := 0; ; tries++ {
 		err := c.looksAtRows(at)
@@ -250,7 +248,7 @@ func (c *Work) validate(at *spot) error {
 	return nil
 }
 
-// looksAtRows validates the constraint against the rows.
+// looksAtRows has the server validate the constraint against the table's rows, by a job.
 func (c *Work) looksAtRows(at *spot) error {
 	end, err := c.job(at.add.Validate(at.under))
 	if err != nil {
@@ -264,14 +262,14 @@ func (c *Work) looksAtRows(at *spot) error {
 	return err
 }
 
-// without returns things except one.
+// without returns things without t.
 func without(things []thing, t thing) []thing {
 	return slices.DeleteFunc(things, func(other thing) bool { return other == t })
 }
 
-// takeBack drops the objects of this statement, the last first, and returns why it failed; or the
-// loss of the server meanwhile. Objects that cannot be dropped stay in made. A column with values
-// stays, because they belong to other clients.
+// takeBack drops the objects that this statement has created, the last first. takeBack returns why, the reason that the
+// statement failed, or the error of a lost server. Objects that cannot be dropped stay in made. A column with values
+// stays, because the values belong to other clients.
 func (c *Work) takeBack(why error) error {
 	if !c.server.Undone(why) || c.undecided {
 		return why
@@ -298,7 +296,7 @@ func (c *Work) takeBack(why error) error {
 	return why
 }
 
-// SQLSTATEs of an unknown outcome, and of existing or missing names.
+// These are SQLSTATEs of an unknown outcome, and of existing or missing names.
 const (
 	unknownOutcome  = "08007"
 	undefinedColumn = "42703"
@@ -307,7 +305,7 @@ const (
 	takenName       = "42710"
 )
 
-// notThere are the SQLSTATEs for a DROP of a missing object.
+// notThere are the SQLSTATEs of a DROP of a missing object.
 var notThere = []string{undefinedObject, undefinedColumn, "42P01"}
 
 // holdsValues reports whether a column holds a value in some row.
@@ -316,7 +314,7 @@ func (c *Work) holdsValues(column string) (any bool, err error) {
 	return any, err
 }
 
-// Partly adds the remaining objects to an error.
+// Partly adds to an error the objects that the failed statement has left, and the statements that remove them.
 func (c *Work) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || len(c.made)+len(c.found) == 0 {
@@ -341,7 +339,7 @@ func (c *Work) Partly(err error) error {
 	return &with
 }
 
-// warnOfNotNull warns about the CHECK that replaces NOT NULL.
+// warnOfNotNull warns the client that a CHECK replaces NOT NULL.
 func (c *Work) warnOfNotNull(a *rewrite.Addition, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable.",
@@ -349,7 +347,7 @@ func (c *Work) warnOfNotNull(a *rewrite.Addition, name string) {
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
-// literal returns a text as an SQL constant, with standard_conforming_strings on.
+// literal returns a text as an SQL constant, for sessions with standard_conforming_strings on.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // quoted returns a name as a quoted SQL identifier.

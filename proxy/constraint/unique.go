@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has UNIQUE constraints: the index, its job, and the constraint from it.
+// This file adds UNIQUE constraints: it creates an index, waits for the index's job, and makes the constraint from the
+// index.
 
-// unique creates the index of a UNIQUE constraint, and then the constraint. A failed index serves
-// no query and still refuses duplicates. An earlier statement of this kind has left it, and it is
-// created again.
+// unique creates the index of a UNIQUE constraint, and then the constraint. If an earlier statement of this kind has
+// left a failed index, unique creates it again. A failed index serves no query and still refuses duplicates.
 func (c *Work) unique(a *rewrite.Addition, at *spot) error {
 	index := at.index(c.schema)
 	if at.used {
@@ -54,8 +54,8 @@ func (c *Work) unique(a *rewrite.Addition, at *spot) error {
 	return err
 }
 
-// usesIndex creates a constraint from a valid index. If a chosen name is taken by now, it chooses
-// again. If the server cannot rename the index by this statement, it renames the index first.
+// usesIndex creates a UNIQUE constraint from a valid index. If a chosen name is taken by now, usesIndex chooses again.
+// If the server cannot rename the index by this statement, usesIndex renames the index first.
 func (c *Work) usesIndex(a *rewrite.Addition, at *spot) error {
 	err := c.make(a.UsingIndex(at.name, at.under), at.valid())
 	for tries := 0; c.nameTaken(a, err) && at.under != at.name && tries < mostTries; tries++ {
@@ -79,14 +79,14 @@ func (c *Work) usesIndex(a *rewrite.Addition, at *spot) error {
 	return c.make(a.UsingIndex(at.name, at.under), at.valid())
 }
 
-// nameTaken reports whether an error says that a chosen name is taken by now.
+// nameTaken reports whether an error says that a name which Sluice chose is taken by now.
 func (c *Work) nameTaken(a *rewrite.Addition, err error) bool {
 	told := c.server.Refused(err)
 	return told != nil && a.Name == "" && (told.Code == takenRelation || told.Code == takenName)
 }
 
-// dropsFailed drops an index of an earlier statement whose build has failed, and returns why. A
-// failed index of this statement is dropped likewise, because it refuses rows and serves no query.
+// dropsFailed drops an index of an earlier statement whose build has failed, and returns why. takeBack drops a failed
+// index of this statement likewise, because it refuses rows and serves no query.
 func (c *Work) dropsFailed(index thing, why error, end jobEnd) error {
 	told := c.server.Refused(why)
 	if !slices.Contains(c.found, index) || told == nil || !failed(end.status) && !strings.HasPrefix(told.Code, "23") {
@@ -103,8 +103,8 @@ func (c *Work) dropsFailed(index thing, why error, end jobEnd) error {
 	return why
 }
 
-// makeIndex starts to create an index, and returns the job. The error for a missing column is
-// PostgreSQL's for a constraint.
+// makeIndex starts the creation of an index, and returns the id of its job. An error for a missing column is worded as
+// PostgreSQL does for a constraint.
 func (c *Work) makeIndex(sql string, index thing) (job string, err error) {
 	c.made = append(c.made, index)
 	job, err = c.begin(sql)

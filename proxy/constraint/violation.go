@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the errors of constraints that rows violate. A job reports its failure in other
-// words, or not at all. So the rows are queried, and the client gets PostgreSQL's error. If no such
-// row is left, it gets the job's.
+// This file has the errors of constraints that rows violate. A job reports its failure in other words than PostgreSQL,
+// or not at all. So Sluice queries the rows, and the client gets PostgreSQL's error. If no violating row is left, the
+// client gets the job's error.
 
-// violated returns why a constraint could not be validated, or its index not created.
+// violated returns the error for a constraint that could not be validated, or whose index could not be created.
 func (c *Work) violated(at *spot, end jobEnd) error {
 	a, name := at.add, at.name
 	var found *wire.Error
@@ -38,7 +38,7 @@ func (c *Work) violated(at *spot, end jobEnd) error {
 		Hint: "See sys.jobs, and send the statement again.", Schema: c.schema, Table: c.table, Constraint: name}
 }
 
-// codeOf returns the SQLSTATE of a failed job, by its details.
+// codeOf returns the SQLSTATE for a failed job, by the job's details.
 func codeOf(a *rewrite.Addition, details string) string {
 	details = strings.ToLower(details)
 	says := func(word string) bool { return strings.Contains(details, word) }
@@ -53,7 +53,7 @@ func codeOf(a *rewrite.Addition, details string) string {
 	return "58000"
 }
 
-// duplicate returns the error for rows with equal values.
+// duplicate returns the error for rows with equal values in the columns of a UNIQUE constraint, or nil.
 func (c *Work) duplicate(a *rewrite.Addition, name string) (found *wire.Error, err error) {
 	n := len(a.Keys)
 	err = c.server.Ask(a.Duplicate(), func(v []string) {
@@ -65,8 +65,8 @@ func (c *Work) duplicate(a *rewrite.Addition, name string) (found *wire.Error, e
 	return found, err
 }
 
-// duplicated returns the error of an index that cannot be unique, with its keys and values that
-// several rows have; null says which are NULL.
+// duplicated returns the error for an index that cannot be unique. keys and values are what several rows have in
+// common, and null says which values are NULL.
 func duplicated(name string, keys, values, null []string) *wire.Error {
 	for i := range values {
 		if null[i] == "t" {
@@ -77,7 +77,7 @@ func duplicated(name string, keys, values, null []string) *wire.Error {
 		Detail: fmt.Sprintf("Key (%s)=(%s) is duplicated.", strings.Join(keys, ", "), strings.Join(values, ", "))}
 }
 
-// orphan returns the error for a row without a referenced row.
+// orphan returns the error for a row that violates a FOREIGN KEY because the row it refers to is missing, or nil.
 func (c *Work) orphan(at *spot) (found *wire.Error, err error) {
 	a, name := at.add, at.name
 	var referred []string
@@ -106,7 +106,7 @@ func (c *Work) orphan(at *spot) (found *wire.Error, err error) {
 	return found, err
 }
 
-// against returns the error for a row that a CHECK refuses.
+// against returns the error for a row that a CHECK refuses, or nil.
 func (c *Work) against(at *spot) (found *wire.Error, err error) {
 	a, name := at.add, at.name
 	expression := ""
