@@ -16,13 +16,12 @@ import (
 	"unsafe"
 )
 
-// Package net accepts a connection, sets its options and closes it by calls that notify the
-// scheduler. In an idle process each of them wakes the scheduler's monitor thread, which took a
-// sixth of the CPU of a short connection. So raw calls accept connections here, and they are closed
-// in two steps (closer_linux.go).
+// This file accepts connections by raw calls, which do not notify the scheduler. Package net accepts a connection, sets
+// its options and closes it by calls that do. In an idle process each such call wakes the scheduler's monitor thread,
+// which took a sixth of the CPU of a short connection. Connections are closed in two steps (closer_linux.go).
 
-// Listener is a TCP listener whose connections get their options from the kernel. One goroutine at
-// a time may call Accept; the other methods are safe for concurrent use.
+// Listener is a TCP listener whose connections get their options from the kernel. One goroutine at a time may call
+// Accept. The other methods are safe for concurrent use.
 type Listener struct{ *listener }
 
 type listener struct {
@@ -31,14 +30,14 @@ type listener struct {
 	addr   net.Addr
 	closer closer
 
-	// The rest belongs to Accept: a callback that is made once, and its results.
+	// The following fields belong to Accept: a callback that is made once, and its results.
 	onAccept func(fd uintptr) bool
 	fd       int
 	errno    syscall.Errno
 	from     syscall.RawSockaddrInet6 // or the shorter address of IPv4
 }
 
-// newListener takes over the socket of a listener, and closes that.
+// newListener returns a Listener for the socket of ln, and closes ln.
 func newListener(ln *net.TCPListener) (Listener, error) {
 	file, err := ln.File()
 	err = errors.Join(err, ln.Close())
@@ -54,7 +53,7 @@ func newListener(ln *net.TCPListener) (Listener, error) {
 	return Listener{l}, nil
 }
 
-// Accept waits for a connection.
+// Accept waits for a connection and returns it.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		switch err := l.socket.Read(l.onAccept); {
@@ -63,7 +62,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		case l.errno == 0:
 			return newAccepted(l)
 		case (l.errno == syscall.EMFILE || l.errno == syscall.ENFILE) && l.closer.flush():
-			// File descriptors are free again.
+			// The flush has freed file descriptors, so accept is tried again.
 		default:
 			return nil, l.failed(os.NewSyscallError("accept4", l.errno))
 		}
@@ -74,7 +73,7 @@ func (l *listener) failed(err error) error {
 	return &net.OpError{Op: "accept", Net: l.addr.Network(), Addr: l.addr, Err: err}
 }
 
-// tryAccept runs in the poller, which calls it again until it returns true.
+// tryAccept accepts a connection, if there is one. The runtime's poller calls tryAccept again until it returns true.
 func (l *listener) tryAccept(fd uintptr) bool {
 	for {
 		size := uint32(unsafe.Sizeof(l.from))
@@ -92,7 +91,7 @@ func (l *listener) tryAccept(fd uintptr) bool {
 // Addr returns the address of the listener.
 func (l *listener) Addr() net.Addr { return l.addr }
 
-// Close ends the listening. Accepted connections stay open.
+// Close stops listening. Accepted connections stay open.
 func (l *listener) Close() error {
 	l.closer.close()
 	if err := l.file.Close(); err != nil {
@@ -101,7 +100,7 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// accepted is a connection of a Listener.
+// accepted is a connection that a Listener has accepted.
 type accepted struct {
 	file     *os.File
 	socket   syscall.RawConn
@@ -111,11 +110,11 @@ type accepted struct {
 	closed   atomic.Bool
 }
 
-// errUnwatched is the error for a connection that the poller refuses, so that reads and deadlines
-// would fail.
+// errUnwatched is the error for a connection that the runtime's poller refuses, so that its reads and deadlines would
+// fail.
 var errUnwatched = errors.New("the kernel takes no more connections to watch: raise fs.epoll.max_user_watches")
 
-// newAccepted returns the connection that tryAccept has accepted.
+// newAccepted returns the connection that tryAccept has accepted last.
 func newAccepted(l *listener) (net.Conn, error) {
 	c := &accepted{file: os.NewFile(uintptr(l.fd), "tcp"), listener: l}
 	c.socket, _ = c.file.SyscallConn() // fails for a nil File only
@@ -141,7 +140,7 @@ func portOf(port *uint16) int {
 	return int(binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(port))[:]))
 }
 
-// zoneOf returns the zone of a link-local address, "" for 0.
+// zoneOf returns the zone of a link-local IPv6 address, or "" for the index 0.
 func zoneOf(index int) string {
 	if index == 0 {
 		return ""
@@ -187,8 +186,8 @@ func (c *accepted) set(err error) error {
 	return nil
 }
 
-// Close ends the connection for its peer and for local waiters. The descriptor is closed within
-// closeEvery.
+// Close ends the connection for its peer and for local goroutines that wait for it. The descriptor is closed later,
+// within closeEvery.
 func (c *accepted) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return opError(c, "close", net.ErrClosed)
@@ -199,7 +198,7 @@ func (c *accepted) Close() error {
 	return nil
 }
 
-// CloseWrite ends the outgoing half.
+// CloseWrite ends the outgoing half of the connection.
 func (c *accepted) CloseWrite() error {
 	var failed error
 	err := asSocket{c}.Control(func(fd uintptr) { failed = os.NewSyscallError("shutdown", syscall.Shutdown(int(fd), syscall.SHUT_WR)) })
@@ -209,11 +208,11 @@ func (c *accepted) CloseWrite() error {
 	return nil
 }
 
-// SyscallConn returns the socket without an allocation.
+// SyscallConn returns the connection's socket. It does not allocate.
 func (c *accepted) SyscallConn() (syscall.RawConn, error) { return asSocket{c}, nil }
 
-// asSocket is an accepted connection as a syscall.RawConn. After Close it calls no function,
-// because the descriptor means something else.
+// asSocket is an accepted connection as a syscall.RawConn. After Close, its methods do not call their function, because
+// the descriptor belongs to another socket by then.
 type asSocket struct{ *accepted }
 
 func (s asSocket) Control(f func(fd uintptr)) error {
@@ -237,8 +236,8 @@ func (s asSocket) Write(f func(fd uintptr) bool) error {
 	return s.outcome(s.socket.Write(f))
 }
 
-// outcome converts an error to package net's form. A closed connection always returns
-// net.ErrClosed, because its descriptor is no longer its socket.
+// outcome converts an error to package net's form. For a closed connection, outcome always returns net.ErrClosed,
+// because the descriptor belongs to another socket by then.
 func (c *accepted) outcome(err error) error {
 	if c.closed.Load() {
 		return net.ErrClosed
@@ -246,8 +245,8 @@ func (c *accepted) outcome(err error) error {
 	return closedOr(err)
 }
 
-// closedOr converts an error of package os, or of the poller, to package net's form. The poller has
-// two: a deadline, and an unexported one for a closed descriptor.
+// closedOr converts an error of package os, or of the runtime's poller, to package net's form. The poller has two
+// errors: one for a deadline, and one that is not exported for a closed descriptor.
 func closedOr(err error) error {
 	if file, ok := err.(*os.PathError); ok {
 		err = file.Err

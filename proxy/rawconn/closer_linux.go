@@ -11,32 +11,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closeEvery is the time for which descriptors of closed connections are collected. Closing them
-// wakes the scheduler's monitor thread for some 0.1 ms: at most 20 times a second, or whenever
-// MostEnded have been collected.
+// closeEvery is the time for which descriptors of closed connections are collected. Closing descriptors wakes the
+// scheduler's monitor thread for some 0.1 ms. With closeEvery, that happens at most 20 times a second, or when
+// MostEnded descriptors have been collected.
 const closeEvery = 50 * time.Millisecond
 
-// MostEnded bounds the descriptors that closed connections of a Listener hold for closeEvery. A
-// count of descriptors (ulimit -n) must include them.
+// MostEnded is the greatest number of descriptors that closed connections of a Listener still hold. A limit of
+// descriptors (ulimit -n) must include them.
 const MostEnded = 32
 
-// closer collects the descriptors of closed connections. A closed connection ends at once, because
-// its descriptor is redirected to another socket. The descriptor is closed later, together with
-// others.
+// closer collects the descriptors of closed connections. A closed connection ends at once, because its descriptor is
+// redirected to another socket. The descriptor is closed later, together with other descriptors.
 type closer struct {
 	mu    sync.Mutex
 	files []*os.File
 	timer *time.Timer
-	// instead is the target of the redirected descriptors, a socket without a peer: each call on it
-	// fails without waiting. With -1 there is none, and connections are closed in one step.
+	// instead is the socket to which the descriptors of closed connections are redirected. It has no peer, so each call on
+	// it fails without waiting. With -1 there is no such socket, and connections are closed in one step.
 	instead int
 
-	// The rest is a callback that is made once, and its results.
+	// The following fields are a callback that is made once, and its result.
 	onReplace func(fd uintptr)
 	errno     syscall.Errno
 }
 
-// open creates the target socket. Without a free descriptor the closer works without it.
+// open creates the socket to which descriptors are redirected. If no descriptor is free, the closer closes connections
+// in one step.
 func (c *closer) open() {
 	c.onReplace = func(fd uintptr) {
 		_, _, c.errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.instead), fd, syscall.O_CLOEXEC)
@@ -49,7 +49,7 @@ func (c *closer) open() {
 	c.timer.Stop()
 }
 
-// add ends a connection. Its descriptor is closed later, or at once if it cannot be redirected.
+// add ends a connection. The connection's descriptor is closed later, or at once if it cannot be redirected.
 func (c *closer) add(conn *accepted) error {
 	c.mu.Lock()
 	if !c.replaced(conn) {
@@ -68,7 +68,7 @@ func (c *closer) add(conn *accepted) error {
 	return nil
 }
 
-// replaced redirects a connection's descriptor to the socket without a peer, if possible. The
+// replaced redirects the connection's descriptor to the socket without a peer, and reports whether that succeeded. The
 // caller holds mu.
 func (c *closer) replaced(conn *accepted) bool {
 	if c.instead < 0 {
@@ -78,7 +78,7 @@ func (c *closer) replaced(conn *accepted) bool {
 	return err == nil && c.errno == 0
 }
 
-// flush closes the collected descriptors, and reports whether there were any.
+// flush closes the collected descriptors. It reports whether there were any.
 func (c *closer) flush() bool {
 	c.mu.Lock()
 	files := c.files
@@ -90,7 +90,7 @@ func (c *closer) flush() bool {
 	return len(files) > 0
 }
 
-// close ends the collection.
+// close closes the collected descriptors. Later connections are closed in one step.
 func (c *closer) close() {
 	c.mu.Lock()
 	if c.instead >= 0 {

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen opens a listener whose connections are kept alive as alive says, and send at once
-// (TCP_NODELAY). They inherit both from the listener's socket; package net makes up to five calls
-// per connection, and as many again for other keepalive times. It uses plain TCP, because Postgres
-// clients never request MPTCP, with which the kernel's accept takes longer.
+// Listen opens a listener whose connections have TCP_NODELAY and the keepalive times of alive. Connections inherit
+// these options from the listener's socket. Package net makes up to five calls per connection for the options, and as
+// many again for other keepalive times. The listener uses plain TCP, because PostgreSQL clients never request MPTCP,
+// with which the kernel's accept takes longer.
 func Listen(address string, alive net.KeepAliveConfig) (net.Listener, error) {
 	config := net.ListenConfig{KeepAlive: -1, // net changes no options of connections
 		Control: func(_, _ string, socket syscall.RawConn) error { return setOptions(socket, alive) }}
@@ -28,8 +28,7 @@ func Listen(address string, alive net.KeepAliveConfig) (net.Listener, error) {
 	return newListener(ln.(*net.TCPListener))
 }
 
-// setOptions sets the options on a socket before it listens, so that the first connection has them
-// too.
+// setOptions sets the options on a socket before it listens, so that even the first connection has them.
 func setOptions(socket syscall.RawConn, alive net.KeepAliveConfig) error {
 	type option struct{ level, name, value int }
 	options := []option{{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1}}

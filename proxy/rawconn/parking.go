@@ -6,14 +6,12 @@ import (
 	"syscall"
 )
 
-// Parking holds connections that wait for their peers without a goroutine each: one goroutine waits
-// for all. Each one is resumed once: when its connection is readable, has ended or has failed, when
-// it is woken, or when the Parking ends.
+// Parking holds connections that wait for their peers: one goroutine waits for all of them. Each entry is resumed once:
+// when its connection is readable, has ended or has failed, when Wake is called, or when the Parking ends.
 //
-// The table of places, under mu, decides which connections are parked. The code that removes an
-// entry resumes it. The kernel, or a Spot, may name an entry that has left, whose ticket is then
-// unknown. So nothing depends on a file descriptor's number, which another connection may have by
-// then. It is safe for concurrent use.
+// The table places, under mu, decides which connections are parked. The code that removes an entry resumes it. The
+// kernel, or a Spot, may name an entry that has left, whose ticket is then unknown. So nothing depends on the number of
+// a file descriptor, which another connection may have by then. A Parking is safe for concurrent use.
 type Parking[T any] struct {
 	resume func(T)
 	set    *pollSet // nil if the system has none; nothing is parked then
@@ -26,7 +24,7 @@ type Parking[T any] struct {
 	closed bool
 }
 
-// place is an entry of a Parking. turn counts its uses.
+// place is an entry of a Parking. turn is the number of its uses so far.
 type place[T any] struct {
 	who  T
 	turn uint32
@@ -37,16 +35,16 @@ func (at *place[T]) ticket(i int) uint64 { return uint64(at.turn)<<32 | uint64(i
 
 const (
 	taken = ^uint32(0)
-	// batch is the number of entries that one call of the kernel returns.
+	// batch is the greatest number of parked entries that one call of the kernel returns.
 	batch = 128
 )
 
-// Spot is the current or last parking place, as a ticket: the index in its lower half, and the
-// place's turn. The zero value is none.
+// Spot is the current or last parking place of a connection, as a ticket. The ticket has the place's index in its lower
+// half, and above it the place's turn. The zero Spot is no place.
 type Spot struct{ ticket atomic.Uint64 }
 
-// NewParking returns a Parking that calls resume for each entry that goes on. resume must not
-// block, and may run in any goroutine. Close ends the Parking.
+// NewParking returns a Parking that calls resume once for each entry that stops waiting. resume must not block, and may
+// run in any goroutine. Close ends the Parking.
 func NewParking[T any](resume func(T)) (*Parking[T], error) {
 	set, err := newPollSet()
 	if err != nil {
@@ -61,12 +59,12 @@ func NewParking[T any](resume func(T)) (*Parking[T], error) {
 	return p, nil
 }
 
-// Park parks who with a connection that has no buffered input. After true both may have gone on
-// elsewhere, and the caller must not touch them, except by Wake. After false nothing has changed:
-// the connection is no socket or is closed, or the system lacks support.
+// Park parks who with a connection that has no buffered input, and stores the place in spot. If Park returns true, who
+// may have been resumed already, and the caller must not touch who and conn, except by Wake. If Park returns false,
+// nothing has changed: the connection is no socket or is closed, or the system lacks support.
 //
-// mu is held during the kernel's call. Otherwise an entry that is woken before it, and parked
-// again, could find its connection still in the set, which holds a connection once.
+// mu is held during the kernel's call. Otherwise an entry could be woken before that call and parked again. Its
+// connection would then still be in the kernel's set, which holds a connection once.
 func (p *Parking[T]) Park(conn Conn, who T, spot *Spot) bool {
 	socket := socketOf(conn)
 	if p.set == nil || socket == nil {
@@ -86,16 +84,16 @@ func (p *Parking[T]) Park(conn Conn, who T, spot *Spot) bool {
 	return true
 }
 
-// Leave removes a connection from the set, where a wake-up may remain. A resumed entry calls it
-// first. A closed connection has left by itself.
+// Leave removes a connection from the kernel's set of parked sockets. A resumed entry calls Leave first. A closed
+// connection needs no Leave.
 func (p *Parking[T]) Leave(conn Conn) {
 	if socket := socketOf(conn); p.set != nil && socket != nil {
 		p.set.remove(socket)
 	}
 }
 
-// Wake resumes the entry at a spot, if it is still parked. The caller first stores its reason. An
-// entry that checks for reasons after Park then either goes on or finds the reason.
+// Wake resumes the entry at a Spot, if the entry is still parked. The caller first stores the reason of the wake-up.
+// The entry checks for reasons after Park, and so is resumed or finds the reason.
 func (p *Parking[T]) Wake(spot *Spot) { p.wake(spot.ticket.Load()) }
 
 func (p *Parking[T]) wake(ticket uint64) {
@@ -114,7 +112,7 @@ func (p *Parking[T]) Parked() int {
 	return p.parked
 }
 
-// Close ends the Parking, resumes all entries, and returns when its goroutine has ended.
+// Close ends the Parking and resumes all entries. Close returns when the Parking's goroutine has ended.
 func (p *Parking[T]) Close() {
 	p.mu.Lock()
 	p.closed = true // no more places are added
@@ -125,7 +123,7 @@ func (p *Parking[T]) Close() {
 	<-p.ended
 }
 
-// serve resumes the entries that the kernel names, until the set ends.
+// serve resumes the entries whose sockets the kernel reports, until the Parking is closed.
 func (p *Parking[T]) serve() {
 	defer close(p.ended)
 	var ready [batch]uint64
@@ -143,7 +141,7 @@ func (p *Parking[T]) serve() {
 	}
 }
 
-// tickets returns the tickets of all parked entries and closes the Parking.
+// tickets returns the tickets of all parked entries. No entry can be parked afterwards.
 func (p *Parking[T]) tickets() (all []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +154,7 @@ func (p *Parking[T]) tickets() (all []uint64) {
 	return all
 }
 
-// put takes a place for who, and returns its ticket. The caller holds mu.
+// put takes a free place for who, and returns its ticket. The caller holds mu.
 func (p *Parking[T]) put(who T) (ticket uint64) {
 	if p.free == 0 {
 		p.places = append(p.places, place[T]{turn: 1}) // 0 is the ticket of a zero Spot
@@ -169,8 +167,8 @@ func (p *Parking[T]) put(who T) (ticket uint64) {
 	return at.ticket(i)
 }
 
-// take frees the place of a ticket and returns its entry. ok is false if the entry has left. The
-// caller holds mu.
+// take frees the place of a ticket and returns its entry. ok is false if the entry has been taken already. The caller
+// holds mu.
 func (p *Parking[T]) take(ticket uint64) (who T, ok bool) {
 	i, turn := uint32(ticket), uint32(ticket>>32)
 	if int(i) >= len(p.places) {
@@ -187,7 +185,7 @@ func (p *Parking[T]) take(ticket uint64) (who T, ok bool) {
 	return who, true
 }
 
-// socketOf returns the socket of a connection, nil for none.
+// socketOf returns the socket of a connection, or nil if it has none.
 func socketOf(conn Conn) syscall.RawConn {
 	if of, ok := conn.(interface{ rawSocket() syscall.RawConn }); ok {
 		return of.rawSocket()

@@ -10,8 +10,8 @@ import (
 // canPeek reports whether the system can peek at a socket.
 const canPeek = true
 
-// peek checks one byte of fd without waiting or consuming. With Closed, err is the socket's error,
-// nil at the end of the stream.
+// peek reports what a read of fd would find, without waiting and without consuming a byte. For the State Closed, err is
+// the socket's error, or nil at the end of the stream.
 func peek(fd uintptr) (State, error) {
 	var one [1]byte
 	for {
@@ -33,7 +33,7 @@ func peek(fd uintptr) (State, error) {
 // broken reports whether a socket has a pending error, or is closed on this side.
 func broken(socket syscall.RawConn) bool {
 	failed := true
-	// An error means a closed connection.
+	// An error of Control means a closed connection, which counts as broken.
 	_ = socket.Control(func(fd uintptr) {
 		errno, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
 		failed = err != nil || errno != 0

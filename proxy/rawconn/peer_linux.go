@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askTCP returns the kernel's TCP state, nil for other sockets.
+// askTCP returns the kernel's TCP_INFO of a socket, or nil if the socket is not a TCP one.
 func askTCP(socket syscall.RawConn) (info *unix.TCPInfo) {
 	_ = socket.Control(func(fd uintptr) {
 		if asked, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
@@ -18,11 +18,11 @@ func askTCP(socket syscall.RawConn) (info *unix.TCPInfo) {
 	return info
 }
 
-// PeersKnown reports whether PeerProcess works.
+// PeersKnown reports whether PeerProcess works on this system.
 const PeersKnown = true
 
-// PeerProcess returns the process at the other end of a Unix socket, and its user, as of the
-// connect. ok is false for other connections.
+// PeerProcess returns the process at the other end of a Unix socket, and its user, at the time of the connect. ok is
+// false for other connections.
 func PeerProcess(conn net.Conn) (pid int32, uid uint32, ok bool) {
 	local, isUnix := conn.(*net.UnixConn)
 	if !isUnix {

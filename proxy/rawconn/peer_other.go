@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// PeersKnown reports whether PeerProcess works.
+// PeersKnown reports whether PeerProcess works on this system.
 const PeersKnown = false
 
-// PeerProcess is not supported here.
+// PeerProcess always returns false, because this system does not report the peer's process.
 func PeerProcess(net.Conn) (pid int32, uid uint32, ok bool) { return 0, 0, false }
 
 func unacked(syscall.RawConn) (owed bool, last time.Duration) { return false, 0 }

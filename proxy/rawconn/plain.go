@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// plainConn is the layer with ordinary calls.
+// plainConn is a Conn that uses ordinary calls of net.Conn.
 type plainConn struct {
 	net.Conn
 	socket syscall.RawConn // nil if conn is no socket, for example a net.Pipe
 
-	// ahead is the byte that WaitReadable had to read without a socket.
+	// ahead is a byte that WaitReadable had to read, because conn is no socket.
 	ahead [1]byte
 	held  bool
 }
 
-// Plain returns conn as a Conn with ordinary calls.
+// Plain returns conn as a Conn that uses ordinary calls.
 func Plain(conn net.Conn) Conn {
 	c := &plainConn{Conn: conn}
 	if s, ok := conn.(syscall.Conn); ok && canPeek {
@@ -37,7 +37,7 @@ func (c *plainConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// ReadWith gets its buffer before it waits, because ordinary calls have no step between.
+// ReadWith calls get before it waits, because an ordinary Read waits and reads in one step.
 func (c *plainConn) ReadWith(get func() []byte, put func([]byte)) ([]byte, int, error) {
 	buf := get()
 	n, err := c.Read(buf)
@@ -56,7 +56,7 @@ func (c *plainConn) Peek() State {
 		return Quiet
 	}
 	state := Closed
-	// An error means a closed connection.
+	// An error of Control means a closed connection.
 	_ = c.socket.Control(func(fd uintptr) { state, _ = peek(fd) })
 	return state
 }
@@ -117,8 +117,8 @@ func closeWrite(conn net.Conn) error {
 	return fmt.Errorf("close write on %T: %w", conn, errors.ErrUnsupported)
 }
 
-// opError returns the error that an ordinary call on conn would return. The poller's own errors
-// (deadline, closed) have the name raw-read or raw-write.
+// opError returns the error that package net would return for an operation on conn. The poller's own errors (deadline,
+// closed) would otherwise have the name raw-read or raw-write.
 func opError(conn net.Conn, op string, err error) error {
 	if e, ok := err.(*net.OpError); ok {
 		err = e.Err
@@ -131,7 +131,8 @@ func opError(conn net.Conn, op string, err error) error {
 	return e
 }
 
-// endedUnread implements ended on systems that report the end only without unread bytes.
+// endedUnread reports whether the peer has ended the stream, for systems that report the end only when all bytes were
+// read.
 func endedUnread(socket syscall.RawConn) bool {
 	state := Closed
 	_ = socket.Control(func(fd uintptr) { state, _ = peek(fd) }) // an error means a closed connection

@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollSet is an epoll set of sockets, each of which it reports once. The set is itself a file in
-// the runtime's poller, which uses epoll too, so that no thread waits for it. The sockets stay in
-// the runtime's own set.
+// pollSet is an epoll set of sockets, each of which is reported once. The set is itself a file in the runtime's poller,
+// so that no thread waits for it. The sockets also stay in the runtime's own epoll set.
 type pollSet struct {
 	fd     int
 	file   *os.File
 	socket syscall.RawConn // file's
 
-	// The callbacks are made once. Two of them return results in the fields below them: the
-	// Parking's mu guards those of onAdd, and its goroutine owns those of onWait.
+	// The following callbacks are made once. Two of them return results in the fields below them. The Parking's mu guards
+	// the results of onAdd, and the Parking's goroutine owns those of onWait.
 	onRemove func(fd uintptr)
 	onAdd    func(fd uintptr)
 	event    unix.EpollEvent
@@ -36,7 +35,7 @@ func newPollSet() (*pollSet, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	// NewFile adds a nonblocking descriptor to the poller.
+	// The descriptor must be nonblocking, because os.NewFile adds only such descriptors to the poller.
 	err = os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
 	s := &pollSet{fd: fd, file: os.NewFile(uintptr(fd), "epoll")}
 	if err == nil {
@@ -49,8 +48,8 @@ func newPollSet() (*pollSet, error) {
 	return s, nil
 }
 
-// add makes wait return the key once, when the socket is readable, ended or failed. It returns
-// false if the socket cannot be watched. It does not consume the socket's error.
+// add makes wait return the key once, when the socket is readable, ended or failed. add returns false if the socket
+// cannot be watched. add does not consume the socket's error.
 func (s *pollSet) add(socket syscall.RawConn, key uint64) bool {
 	s.event = unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT,
 		Fd: int32(uint32(key)), Pad: int32(uint32(key >> 32))}
@@ -67,8 +66,8 @@ func (s *pollSet) tryAdd(fd uintptr) {
 
 func (s *pollSet) tryRemove(fd uintptr) { _ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_DEL, int(fd), nil) }
 
-// tryWait uses a raw call, which does not block. A call that may block would wake the runtime's
-// monitor thread of an idle process, which costs more than the rest.
+// tryWait reads ready sockets by a raw call, which does not block. A call that may block would wake the runtime's
+// monitor thread in an idle process, which costs more than the call itself.
 func (s *pollSet) tryWait(uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.fd), uintptr(unsafe.Pointer(&s.ready)), batch, 0, 0, 0)
@@ -84,8 +83,8 @@ func (s *pollSet) tryWait(uintptr) bool {
 	}
 }
 
-// wait returns keys of ready sockets, at least one. One goroutine calls it. An error means that the
-// set is closed.
+// wait returns the keys of ready sockets, at least one. Only one goroutine may call wait. An error means that the set
+// is closed.
 func (s *pollSet) wait(keys []uint64) (n int, err error) {
 	if err := errors.Join(s.socket.Read(s.onWait), s.failed); err != nil {
 		return 0, err

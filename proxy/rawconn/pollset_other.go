@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// pollSet has no implementation here: newPollSet returns nil, and nothing is parked.
+// pollSet has no implementation on this system: newPollSet returns nil, and no connection is parked.
 type pollSet struct{}
 
 func newPollSet() (*pollSet, error) { return nil, nil }

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// streams is released by every write and acquired by every read, as in package syscall: bytes that
-// were read must have been written before.
+// streams orders writes before reads for the race detector, as package syscall does. Every write releases streams and
+// every read acquires it, because bytes that were read must have been written before.
 var streams byte
 
 // sending informs the race detector that the kernel reads b.

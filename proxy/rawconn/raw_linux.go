@@ -13,22 +13,21 @@ import (
 )
 
 const (
-	// maxCallBytes bounds the bytes of one raw call, during which its thread is blocked: 64 KiB
-	// take some 10 µs.
+	// maxCallBytes bounds the bytes of one raw call, during which its thread runs no other goroutine. 64 KiB take some 10
+	// µs.
 	maxCallBytes = 64 << 10
-	// yieldBytes is how much a goroutine moves in one direction without parking before it yields:
-	// some 50 µs.
+	// yieldBytes is the number of bytes that a goroutine moves in one direction before it yields. 256 KiB take some 50 µs.
 	yieldBytes = 256 << 10
 )
 
-// rawConn is the raw layer over one socket. Each callback is made at its first use, because a short
-// connection needs two of the five. They exchange values with their callers by fields, so that
-// further calls allocate nothing.
+// rawConn is a Conn that uses raw calls on one socket. Each callback for the poller is made at its first use, because a
+// short connection needs two of the five. Callbacks exchange values with their callers by fields, so that further calls
+// allocate nothing.
 type rawConn struct {
 	net.Conn
 	socket syscall.RawConn
 
-	// The read side belongs to the reader.
+	// The following fields belong to the goroutine that reads.
 	onRead, onReadWith, onWait func(fd uintptr) bool
 	onPeek                     func(fd uintptr)
 	readBuf                    []byte
@@ -40,14 +39,14 @@ type rawConn struct {
 	peeked                     State
 	one                        [1]byte
 
-	// The write side belongs to the writer.
+	// The following fields belong to the goroutine that writes.
 	onWrite    func(fd uintptr) bool
 	writeBuf   []byte // the unwritten rest
 	writeErr   syscall.Errno
 	writeMoved int
 }
 
-// newRaw returns nil if conn is not a supported stream.
+// newRaw returns a Conn that uses raw calls, or nil if conn is no TCP or Unix stream.
 func newRaw(conn net.Conn) Conn {
 	var socket syscall.RawConn
 	var err error
@@ -100,7 +99,8 @@ func (c *rawConn) ReadWith(get func() []byte, put func([]byte)) ([]byte, int, er
 	return buf, c.readN, nil
 }
 
-// readOutcome returns Read's error from the results of poller and callback, and yields when due.
+// readOutcome returns Read's error. err is the poller's error, and c.readErr that of the raw call. readOutcome yields
+// to other goroutines after yieldBytes.
 func (c *rawConn) readOutcome(err error) error {
 	switch {
 	case err != nil:
@@ -172,8 +172,8 @@ func (c *rawConn) NetConn() net.Conn { return c.Conn }
 
 func (c *rawConn) rawSocket() syscall.RawConn { return c.socket }
 
-// These callbacks run in the poller, which calls them again when the socket may be ready, until
-// they return true.
+// The following callbacks run in the runtime's poller. It calls them again when the socket may be ready, until they
+// return true.
 
 func (c *rawConn) tryRead(fd uintptr) bool {
 	c.readN, c.readErr = recv(fd, c.readBuf, 0)
@@ -195,7 +195,7 @@ func (c *rawConn) tryWait(fd uintptr) bool {
 	return c.settled()
 }
 
-// settled reports whether the reader may go on; otherwise it parks.
+// settled reports whether the raw read has a result. If not, the reader waits in the poller.
 func (c *rawConn) settled() bool {
 	if c.readErr == syscall.EAGAIN {
 		c.readMoved = 0
@@ -233,7 +233,7 @@ func (c *rawConn) tryWrite(fd uintptr) bool {
 	return true
 }
 
-// recv reads at most maxCallBytes; n is 0 at the end of the stream and with an errno.
+// recv reads at most maxCallBytes. n is 0 at the end of the stream and after an error.
 func recv(fd uintptr, b []byte, flags uintptr) (int, syscall.Errno) {
 	b = b[:min(len(b), maxCallBytes)]
 	for {
@@ -251,7 +251,7 @@ func recv(fd uintptr, b []byte, flags uintptr) (int, syscall.Errno) {
 	}
 }
 
-// send writes at most maxCallBytes. A broken pipe is an error, not a signal.
+// send writes at most maxCallBytes. A broken pipe is an error and causes no signal.
 func send(fd uintptr, b []byte) (int, syscall.Errno) {
 	b = b[:min(len(b), maxCallBytes)]
 	sending(b)

@@ -4,5 +4,5 @@ package rawconn
 
 import "net"
 
-// newRaw returns nil: there are no raw calls here.
+// newRaw returns nil, because raw calls are untested on this system.
 func newRaw(net.Conn) Conn { return nil }
