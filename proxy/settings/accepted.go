@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Sure reports whether every server accepts a startup's value for a setting, so that none must be
-// asked. The error is the server's for a value that SET would read as another one.
+// Sure reports whether every server accepts a value of a client's startup for a setting, so that no server must be
+// asked. The error is the server's for a list whose value SET would read as another one.
 func Sure(name, value string) (bool, *wire.Error) {
 	if rewrite.ListSettings[name] {
 		if _, list := rewrite.Identifiers(value); !list {
@@ -28,35 +28,35 @@ func Sure(name, value string) (bool, *wire.Error) {
 	return false, nil
 }
 
-// Accepted remembers for a while the settings of startups that a server has accepted, by the SQL
-// that sets them. It is bounded: beyond the bounds it forgets, and servers are asked again. The
-// zero value is empty. It is safe for concurrent use.
+// Accepted remembers for a while the settings of startups that a server has accepted, by the SQL that sets them. Beyond
+// its bounds, Accepted forgets all entries, and servers are asked again. The zero Accepted is empty. Accepted is safe
+// for concurrent use.
 type Accepted struct {
 	mu sync.Mutex
 	m  map[string]Taken
 }
 
-// Taken is the time at which a server accepted settings, and the parameters that it reports
-// differently with them.
+// Taken is an entry of Accepted: the time at which a server accepted settings, and the parameters that the server
+// reports differently with them.
 type Taken struct {
 	At    time.Time
 	Shown []Param
 }
 
-// Bounds of Accepted.
+// These bound the number of entries of an Accepted and the length of their SQL.
 const (
 	mostAccepted   = 256
 	mostAcceptedIn = 1 << 10 // bytes of one text
 )
 
-// Find returns the entry for the settings, or the zero value.
+// Find returns the entry for the SQL of settings, or the zero Taken.
 func (a *Accepted) Find(sql string) Taken {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.m[sql]
 }
 
-// Add records that a server has accepted the settings.
+// Add records that a server has accepted the settings that sql sets.
 func (a *Accepted) Add(sql string, taken Taken) {
 	if len(sql) > mostAcceptedIn {
 		return
@@ -69,7 +69,7 @@ func (a *Accepted) Add(sql string, taken Taken) {
 	a.m[sql] = taken
 }
 
-// Forget removes all entries, after a server has refused another startup's settings.
+// Forget removes all entries. It is called after a server has refused the settings of another startup.
 func (a *Accepted) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

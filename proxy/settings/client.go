@@ -6,34 +6,34 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Client holds the settings of one client: the values that move with the client from backend to
-// backend, the local values that only Sluice has, and the state before its transaction. One
-// goroutine owns it.
+// Client holds the settings of one client. It has the carried values, which move with the client from backend to
+// backend, and the local values, which no server sees. It also has the state before the client's transaction. One
+// goroutine owns a Client.
 type Client struct {
 	shared *Interned
 	treat  Treatments
-	// InForce are the client's current carried values. RESET returns to Startup.
+	// InForce are the client's current carried values, those that backends get. RESET returns to Startup.
 	InForce, Startup *Values
-	// Staged are the changes by the current transaction at the server.
+	// Staged are the changes of settings by the current transaction at the server.
 	Staged Staged
-	// Reported are the parameters that the client was sent. They are current for the values
-	// ReportedFor while no backend is lent; nil means for none.
+	// Reported are the parameters that the client was sent. While no backend is lent, they are current for the values
+	// ReportedFor. A nil ReportedFor means that they are current for no values.
 	Reported    *Reports
 	ReportedFor *Values
 
 	local localValues
-	// before is the state at the transaction's first local change; nil for none. changes are the
-	// local changes to repeat when it commits.
+	// before is the state before the transaction's first change of a local setting, or nil without such a change. changes
+	// are the changes of local settings that are repeated when the transaction commits.
 	before  *Snapshot
 	changes []localChange
 	marks   []localMark // the server's savepoints in the transaction
-	// renamed: reported settings may have changed since the client was sent known.
+	// renamed means that reported local settings may have changed since the client was sent known.
 	renamed bool
 	known   values
 }
 
-// Bytes returns the approximate memory of the settings, with all that the end of the transaction,
-// or a return to a savepoint, may restore.
+// Bytes returns the approximate memory of the client's settings. It includes all values that the end of the
+// transaction, or a return to a savepoint, may restore.
 func (c *Client) Bytes() int {
 	n := c.InForce.Bytes() + int(c.local.bytes) + c.Staged.Bytes()
 	if c.Startup != c.InForce {
@@ -53,8 +53,8 @@ func (c *Client) Bytes() int {
 	return n
 }
 
-// Needs returns approximately how many more bytes a change needs, while it is staged and
-// afterwards. In a block the old value stays until the block ends.
+// Needs returns approximately how many more bytes a change of a setting needs, while it is staged and afterwards. In a
+// block the old value stays until the block ends.
 func (c *Client) Needs(change *rewrite.Change, inBlock bool) int {
 	n := 2 * ChangeBytes(change)
 	replaced := len(c.InForce.SQL[change.Name]) + len(c.InForce.Shown[change.Name])
@@ -67,8 +67,8 @@ func (c *Client) Needs(change *rewrite.Change, inBlock bool) int {
 	return n - replaced
 }
 
-// Most bounds the settings of a client. Each SET copies all of them, and so does a backend that
-// gets them.
+// Most is the greatest number of settings of a client. Each SET copies all settings, and so does a backend that gets
+// them.
 const Most = 1000
 
 // Takes reports whether the client has at most Most settings after the statements.
@@ -101,7 +101,7 @@ func NewClient(treat Treatments, shared *Interned) Client {
 	return Client{shared: shared, treat: treat, InForce: shared.None(), Startup: shared.None()}
 }
 
-// Start sets the values of a client's startup. It returns an error for an invalid local value.
+// Start sets the values of a client's startup. It returns an error for an invalid value of a local setting.
 func (c *Client) Start(of *Values) error {
 	c.Startup = c.shared.Share(of)
 	c.InForce = c.Startup
@@ -110,11 +110,11 @@ func (c *Client) Start(of *Values) error {
 	return err
 }
 
-// Stage records a change by a statement at the server.
+// Stage records a change of a setting by a statement at the server.
 func (c *Client) Stage(change rewrite.Change) { c.Staged.Stage(c.merged(change)) }
 
-// merged returns a change with its resulting value: a server merges a SET of DateStyle with the
-// current value.
+// merged returns a change with the value that results at the server, which merges a SET of DateStyle with the current
+// value.
 func (c *Client) merged(change rewrite.Change) rewrite.Change {
 	if change.Name != "datestyle" || change.SQL == "" {
 		return change
@@ -131,8 +131,8 @@ func (c *Client) merged(change rewrite.Change) rewrite.Change {
 	return change
 }
 
-// Commit applies the staged changes of the server's transaction, and returns them. unseen says that
-// a function may have made others.
+// Commit applies the changes of settings that the server's transaction has staged, and returns them. unseen says that a
+// function may have changed further settings.
 func (c *Client) Commit() (done []rewrite.Change, unseen bool) {
 	done = c.Staged.Commit()
 	n := len(done)
@@ -144,20 +144,20 @@ func (c *Client) Commit() (done []rewrite.Change, unseen bool) {
 	return done, len(done) < n
 }
 
-// Adopt applies committed changes.
+// Adopt applies committed changes of settings to InForce.
 func (c *Client) Adopt(changes []rewrite.Change) {
 	if len(changes) > 0 {
 		c.InForce = c.shared.Share(c.InForce.With(changes, c.Startup))
 	}
 }
 
-// Rollback ends a failed transaction and drops all its changes.
+// Rollback ends a failed transaction and drops all its changes of settings.
 func (c *Client) Rollback() {
 	c.Staged.Rollback()
 	c.EndKept(true)
 }
 
-// Mark performs a SAVEPOINT of the server.
+// Mark records the settings at a SAVEPOINT of the server.
 func (c *Client) Mark(name string) {
 	c.Staged.Mark(name)
 	m := localMark{name: name}
@@ -179,7 +179,7 @@ func (c *Client) Mark(name string) {
 	c.marks = append(c.marks, m)
 }
 
-// Release performs a RELEASE SAVEPOINT of the server.
+// Release records a RELEASE SAVEPOINT of the server.
 func (c *Client) Release(name string) {
 	c.Staged.Release(name)
 	if i := c.find(name); i >= 0 {
@@ -187,7 +187,7 @@ func (c *Client) Release(name string) {
 	}
 }
 
-// Return performs a ROLLBACK TO SAVEPOINT of the server.
+// Return restores the settings after a ROLLBACK TO SAVEPOINT of the server.
 func (c *Client) Return(name string) {
 	c.Staged.Return(name)
 	if i := c.find(name); i >= 0 {
@@ -196,7 +196,7 @@ func (c *Client) Return(name string) {
 	}
 }
 
-// find returns the index of the newest savepoint of a name, or -1.
+// find returns the index of the newest savepoint with a name, or -1.
 func (c *Client) find(name string) int {
 	for i, m := range slices.Backward(c.marks) {
 		if m.name == name {
@@ -206,23 +206,23 @@ func (c *Client) find(name string) int {
 	return -1
 }
 
-// Progress is the effect of the server's statements of a transaction so far, without local ones.
+// Progress has the changes of settings by a transaction's statements at the server so far. Changes of local settings
+// are not included.
 type Progress struct {
 	staged Staged
 	marks  []localMark
 }
 
-// Progress returns a copy that later statements do not change.
+// Progress returns a copy of the transaction's progress, which later statements do not change.
 func (c *Client) Progress() Progress { return Progress{c.Staged.Snapshot(), slices.Clip(c.marks)} }
 
-// Resume returns to an earlier progress of the transaction, because the statements since then are
-// sent again.
+// Resume returns to an earlier Progress of the transaction, because the statements since then are sent again.
 func (c *Client) Resume(p Progress) {
 	c.Staged, c.marks = p.staged.Snapshot(), slices.Clip(p.marks)
 }
 
-// Undone returns the values that a client has again after its block has failed, because a local
-// RESET is undone. It returns nil if InForce stays.
+// Undone returns the carried values that a client has again after its block has failed, because a RESET that Sluice
+// answered itself is undone. Undone returns nil if InForce stays.
 func (c *Client) Undone() *Values {
 	if c.before == nil || c.before.inForce == c.InForce || len(c.marks) > 0 {
 		return nil
@@ -230,8 +230,8 @@ func (c *Client) Undone() *Values {
 	return c.before.inForce
 }
 
-// Marked reports whether the server has a savepoint of the transaction.
+// Marked reports whether the server's transaction has a savepoint.
 func (c *Client) Marked() bool { return len(c.marks) > 0 }
 
-// Unsettled reports whether the end of the transaction may change anything.
+// Unsettled reports whether the end of the transaction may change any setting.
 func (c *Client) Unsettled() bool { return len(c.Staged.Changes) > 0 || c.before != nil }

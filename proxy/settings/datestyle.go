@@ -4,11 +4,11 @@ import (
 	"strings"
 )
 
-// DateStyle is a value of DateStyle. SET may give one half only, and the server then retains the
-// other half. Empty means not given.
+// DateStyle is a value of the setting DateStyle: a style and an order. SET may give one of them only, and the server
+// then retains the other one. "" means not given.
 type DateStyle struct{ style, order string }
 
-// ReadDateStyle merges the words of a value with the current ones. reset is the meaning of DEFAULT.
+// ReadDateStyle merges the words of a value with in, the current value. reset is the meaning of the word DEFAULT.
 // Unknown words are skipped, because the server refuses them.
 func ReadDateStyle(in DateStyle, value string, reset DateStyle) DateStyle {
 	ordered := false
@@ -39,7 +39,7 @@ func ReadDateStyle(in DateStyle, value string, reset DateStyle) DateStyle {
 	return in
 }
 
-// whole reports whether both halves are given.
+// whole reports whether both style and order are given.
 func (d DateStyle) whole() bool { return d.style != "" && d.order != "" }
 
 func (d DateStyle) String() string {
@@ -49,12 +49,12 @@ func (d DateStyle) String() string {
 	return d.style + ", " + d.order
 }
 
-// Merges reports whether a server merges a value with the current one.
+// Merges reports whether a server merges a value of a setting with the current one.
 func Merges(name, value string) bool {
 	return name == "datestyle" && !ReadDateStyle(DateStyle{}, value, DateStyle{}).whole()
 }
 
-// SQL returns the value for SET, "" if nothing is given.
+// SQL returns the value as it may follow SET DateStyle TO, or "" if nothing is given.
 func (d DateStyle) SQL() string {
 	if d == (DateStyle{}) {
 		return ""

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// This file parses, checks and shows local values as PostgreSQL does: '1.5s' is 1500ms, and 5000 is
-// 5s.
+// This file parses, checks and shows the values of local settings as PostgreSQL does. For example, 1500ms is shown for
+// '1.5s', and 5s for 5000.
 
-// form is the notation of one setting's values.
+// form is the notation of a setting's values.
 type form struct {
 	read     func(f *form, name, value string) (string, *wire.Error)
 	units    []unit // in descending order; nil for a number without a unit
@@ -25,7 +25,7 @@ type form struct {
 	offered  string // the values in an error's hint
 }
 
-// unit is a name with its size in base units.
+// unit is a name of a unit with its size in base units.
 type unit struct {
 	name string
 	size float64
@@ -37,8 +37,8 @@ var (
 	kilo   = []unit{{"TB", 1 << 30}, {"GB", 1 << 20}, {"MB", 1 << 10}, {"kB", 1}, {"B", 1.0 / 1024}}
 )
 
-// forms are the notations of local settings, of those ignored by default, and of some carried ones
-// (Told). A setting without one accepts any text.
+// forms has the notations of local settings, of settings that are ignored by default, and of some carried settings (see
+// Told). A setting that is missing here accepts any text.
 var forms = map[string]*form{
 	"statement_timeout":                   {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
 	"idle_in_transaction_session_timeout": {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
@@ -66,7 +66,7 @@ var forms = map[string]*form{
 	"xmloption": {read: readWord, words: "content document", offered: "content, document"},
 }
 
-// Normal returns the value of a setting as PostgreSQL shows it, or PostgreSQL's error.
+// Normal returns the value of a setting as PostgreSQL shows it, or PostgreSQL's error for an invalid value.
 func Normal(name, value string) (string, *wire.Error) {
 	f := forms[name]
 	if f == nil {
@@ -79,7 +79,7 @@ func errInvalidValue(name, value, hint string) *wire.Error {
 	return &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter %q: \"%s\"", name, value), Hint: hint}
 }
 
-// ErrOneArgument is the error of a list for a setting that takes one value.
+// ErrOneArgument returns the error for a SET of a list to a setting that takes one value.
 func ErrOneArgument(name string) *wire.Error {
 	return &wire.Error{Code: "22023", Message: "SET " + name + " takes only one argument"}
 }
@@ -97,7 +97,7 @@ func readNumber(f *form, name, value string) (string, *wire.Error) {
 	return "", errInvalidValue(name, value, "")
 }
 
-// number parses a value in base units, as parse_int does in PostgreSQL's guc.c.
+// number parses a value and returns it in base units, as parse_int does in PostgreSQL's guc.c.
 func (f *form) number(name, value string) (int64, *wire.Error) {
 	v, rest, ok := leadingNumber(value)
 	if !ok {
@@ -126,11 +126,10 @@ func (f *form) number(name, value string) (int64, *wire.Error) {
 	return n, nil
 }
 
-// blanks are the characters of C's isspace.
+// blanks are the characters that C's isspace accepts.
 const blanks = " \t\n\v\f\r"
 
-// inBase converts an amount of a unit to base units. A fraction is rounded to the next smaller
-// unit.
+// inBase converts an amount in the unit name to base units. A fraction is rounded to the next smaller unit.
 func (f *form) inBase(v float64, name string) (float64, bool) {
 	for i, u := range f.units {
 		if u.name != name {
@@ -153,8 +152,8 @@ func unitsHint(units []unit) string {
 	return `Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".`
 }
 
-// leadingNumber parses a number as strtol does with base 0. It parses as strtod does if a fraction
-// or an exponent follows, or if the number is too large.
+// leadingNumber parses the number at the start of value as C's strtol does with base 0. If a fraction or an exponent
+// follows, or if the number is too large, leadingNumber parses as strtod does.
 func leadingNumber(value string) (v float64, rest string, ok bool) {
 	s := strings.TrimLeft(value, blanks)
 	i := 0
@@ -184,7 +183,7 @@ func leadingNumber(value string) (v float64, rest string, ok bool) {
 	return v, rest, n > skip
 }
 
-// leadingFloat parses a decimal number with fraction and exponent.
+// leadingFloat parses a decimal number with fraction and exponent at the start of s.
 func leadingFloat(s string) (float64, string, error) {
 	i := 0
 	digits := func() (n int) {
@@ -217,7 +216,7 @@ func leadingFloat(s string) (float64, string, error) {
 	return v, s[i:], err
 }
 
-// digit returns the value of a digit in any base, or 99.
+// digit returns the value of a digit in any base up to 16, or 99 for another character.
 func digit(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':
@@ -253,13 +252,13 @@ func readWord(f *form, name, value string) (string, *wire.Error) {
 	return "", errInvalidValue(name, value, "Available values: "+f.offered+".")
 }
 
-// OffUnlessSet reports whether a setting is a time limit that is 0 by default.
+// OffUnlessSet reports whether a setting is a time limit that is 0 unless a session sets it.
 func OffUnlessSet(name string) bool {
 	f := forms[name]
 	return f != nil && f.off
 }
 
-// Timeout returns a timeout as a duration.
+// Timeout returns the value of a timeout setting as a duration.
 func Timeout(name, value string) (time.Duration, *wire.Error) {
 	n, err := forms[name].number(name, value)
 	return time.Duration(n) * time.Millisecond, err

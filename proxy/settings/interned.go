@@ -7,29 +7,28 @@ import (
 	"sync"
 )
 
-// internLimit bounds the interned settings. Beyond it all are dropped. Equal settings then compare
-// by value until they are interned again, which is only slower.
+// internLimit bounds the number of interned Values. Beyond it, all are dropped. Equal Values then compare by value
+// until they are interned again, which is only slower.
 const internLimit = 1024
 
-// mostInterned bounds the bytes of interned settings. Longer ones are not shared.
+// mostInterned bounds the bytes of Values that are interned. Longer Values are not shared.
 const mostInterned = 4 << 10
 
-// Interned shares equal settings between the sessions of one server, because Values record what its
-// backends have reported. The zero value is empty; it must not be copied.
+// Interned shares equal Values between the sessions of one server, because Values record the reports of its backends.
+// The zero Interned is empty. Interned must not be copied.
 type Interned struct {
 	none Values
 	mu   sync.Mutex
 	m    map[string]*Values
-	// key and names are buffers of the last key, guarded by mu, so that a look-up allocates
-	// nothing.
+	// key and names are buffers for makeKey, guarded by mu, so that a look-up allocates nothing.
 	key   []byte
 	names []string
 }
 
-// None returns the settings of a session that has set nothing.
+// None returns the Values of a session that has set nothing.
 func (n *Interned) None() *Values { return &n.none }
 
-// Share returns the shared Values that are equal to s. If s is too long, it returns s.
+// Share returns the interned Values that are equal to s. If s is too long to be interned, Share returns s.
 func (n *Interned) Share(s *Values) *Values {
 	if len(s.SQL) == 0 && len(s.Kept) == 0 {
 		return n.None()
@@ -50,7 +49,7 @@ func (n *Interned) Share(s *Values) *Values {
 	return s
 }
 
-// makeKey sets key to a unique key of the settings.
+// makeKey sets n.key to a key that only equal Values have. The caller holds mu.
 func (n *Interned) makeKey(s *Values) {
 	if cap(n.key) > reusedKey {
 		n.key = nil
@@ -67,7 +66,7 @@ func (n *Interned) makeKey(s *Values) {
 	}
 }
 
-// reusedKey bounds the key buffer that is used again.
+// reusedKey bounds the size of a key buffer that is used again.
 const reusedKey = 4 << 10
 
 // appendString appends a string with its length, so that keys are unambiguous.

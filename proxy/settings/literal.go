@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// QuoteName quotes each part of a parameter's name if necessary.
+// QuoteName returns the name of a setting as SQL, with each part quoted if necessary.
 func QuoteName(name string) string {
 	parts := strings.Split(name, ".")
 	for i, p := range parts {
@@ -17,7 +17,7 @@ func QuoteName(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// reserved are the words that PostgreSQL's grammar accepts as names in quotes only.
+// reserved are the words that PostgreSQL's grammar accepts as names only in quotes.
 var reserved = func() map[string]bool {
 	words := map[string]bool{}
 	for word := range strings.FieldsSeq(`all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate
@@ -53,7 +53,7 @@ func QuoteLiteral(v string) string {
 	return quoted
 }
 
-// StartupSQL returns a startup parameter's value for SET.
+// StartupSQL returns the value of a startup parameter as it may follow SET name TO.
 func StartupSQL(name, value string) string {
 	if parts, ok := rewrite.Identifiers(value); ok && rewrite.ListSettings[name] {
 		for i, part := range parts {
@@ -64,7 +64,7 @@ func StartupSQL(name, value string) string {
 	return QuoteLiteral(value) // also for an invalid list
 }
 
-// Reported returns a value in the spelling in which the server reports it.
+// Reported returns a setting's value in the spelling in which the server reports it.
 func Reported(name, value string) string {
 	switch name {
 	case "client_encoding":

@@ -9,35 +9,34 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// localValues holds the values of settings that no server sees.
+// localValues holds the values of a client's local settings, which no server sees.
 type localValues struct {
-	// texts is never changed but replaced: clients share it.
+	// texts is replaced and never changed, because clients share it.
 	texts                                      map[string]string
 	statementTimeout, idleInTransactionTimeout time.Duration
 	readOnly                                   bool  // the value of rewrite.ReadOnlyDefault
 	bytes                                      int32 // of texts
-	// chosen are the values of Sluice's own settings, nil for none. It is never changed but
-	// replaced.
+	// chosen are the values of Sluice's own settings, or nil for none. chosen is replaced and never changed.
 	chosen *rewrite.Choices
 }
 
-// localChange is a change of a local setting; resetAll means all settings.
+// localChange is a change of a local setting. The name resetAll means all local settings.
 type localChange struct {
 	name, value string
 	reset       bool // to its default
 }
 
-// resetAll is the name of RESET ALL among the changes of a transaction.
+// resetAll is the name of a localChange that stands for RESET ALL.
 const resetAll = ""
 
-// localMark is the state at a savepoint of the server.
+// localMark is the state of a client's settings at a savepoint of the server.
 type localMark struct {
 	name  string
 	stood *Snapshot
 	bytes int // of the state here and at earlier savepoints
 }
 
-// Snapshot is the state that local statements change.
+// Snapshot is the state of a client's settings that statements answered by Sluice can change.
 type Snapshot struct {
 	inForce *Values
 	local   localValues
@@ -45,29 +44,29 @@ type Snapshot struct {
 	changes []localChange
 }
 
-// Snapshot returns the current state; later statements do not change it.
+// Snapshot returns the current state of the settings. Later statements do not change it.
 func (c *Client) Snapshot() *Snapshot {
 	return &Snapshot{inForce: c.InForce, local: c.local, before: c.before, changes: slices.Clone(c.changes)}
 }
 
-// Stands reports whether no setting has changed since a snapshot.
+// Stands reports whether no setting has changed since a Snapshot.
 func (c *Client) Stands(s *Snapshot) bool {
 	return c.InForce == s.inForce && len(c.changes) == len(s.changes) && maps.Equal(c.local.texts, s.local.texts)
 }
 
-// Restore restores the local settings within the transaction.
+// Restore restores the local settings from a Snapshot of the same transaction.
 func (c *Client) Restore(s *Snapshot) {
 	c.renames()
 	c.before, c.changes, c.local = s.before, slices.Clone(s.changes), s.local
 }
 
-// RestoreAll restores the carried settings too.
+// RestoreAll restores the local settings and the carried ones from a Snapshot.
 func (c *Client) RestoreAll(s *Snapshot) {
 	c.Restore(s)
 	c.InForce = s.inForce
 }
 
-// store sets a local or ignored setting.
+// store sets a setting that no server sees. It returns PostgreSQL's error for an invalid value.
 func (k *localValues) store(name, value string) error {
 	value, bad := Normal(name, value)
 	if bad != nil {
@@ -92,7 +91,7 @@ func (k *localValues) store(name, value string) error {
 	return nil
 }
 
-// costs returns the approximate memory of a setting's value, 0 for none.
+// costs returns the approximate memory of a local setting's value, or 0 without a value.
 func (k *localValues) costs(name string) int {
 	if value, ok := k.texts[name]; ok {
 		return settingCost + len(value)
@@ -100,8 +99,7 @@ func (k *localValues) costs(name string) int {
 	return 0
 }
 
-// atStart returns the local settings of a client with the startup s. All clients with that startup
-// share one map.
+// atStart returns the local settings of a client with the startup s. All clients with that startup share one map.
 func (s *Values) atStart() (localValues, error) {
 	if made := s.local.Load(); made != nil {
 		return *made, nil
@@ -116,7 +114,7 @@ func (s *Values) atStart() (localValues, error) {
 	return made, nil
 }
 
-// apply applies one change.
+// apply applies one change of a local setting.
 func (k *localValues) apply(c localChange) error {
 	switch {
 	case c.name == resetAll:
@@ -141,7 +139,7 @@ func (k *localValues) apply(c localChange) error {
 	return nil
 }
 
-// choose stores a setting of Sluice's own; "" removes its value.
+// choose stores a setting of Sluice's own. The value "" removes the setting.
 func (k *localValues) choose(name, value string) {
 	key, own := OwnKey(name)
 	if !own {
@@ -158,26 +156,27 @@ func (k *localValues) choose(name, value string) {
 	}
 }
 
-// StatementTimeout returns the client's statement_timeout if it is local, 0 for none.
+// StatementTimeout returns the client's statement_timeout if that setting is local, or 0 for none.
 func (c *Client) StatementTimeout() time.Duration { return c.local.statementTimeout }
 
-// IdleInTransactionTimeout returns idle_in_transaction_session_timeout likewise.
+// IdleInTransactionTimeout returns the client's idle_in_transaction_session_timeout if that setting is local, or 0 for
+// none.
 func (c *Client) IdleInTransactionTimeout() time.Duration { return c.local.idleInTransactionTimeout }
 
-// ReadOnly reports whether the client's transactions are READ ONLY by default without the server's
-// knowledge.
+// ReadOnly reports whether Sluice makes the client's transactions READ ONLY by default, because
+// default_transaction_read_only is local.
 func (c *Client) ReadOnly() bool { return c.local.readOnly }
 
-// ReadOnlyUnsettled reports whether the end of the transaction may change ReadOnly.
+// ReadOnlyUnsettled reports whether the end of the transaction may change the result of ReadOnly.
 func (c *Client) ReadOnlyUnsettled() bool {
 	return c.before != nil && c.before.local.readOnly != c.local.readOnly
 }
 
-// Chosen returns the current values of Sluice's own settings, nil for none. The pointer changes
-// with the values.
+// Chosen returns the client's current values of Sluice's own settings, or nil for none. The pointer changes with the
+// values.
 func (c *Client) Chosen() *rewrite.Choices { return c.local.chosen }
 
-// ChosenAtStart returns these values as of the client's startup, nil for none.
+// ChosenAtStart returns the values of Sluice's own settings in the client's startup, or nil for none.
 func (c *Client) ChosenAtStart() *rewrite.Choices {
 	var k localValues
 	for name, value := range c.Startup.Kept {
@@ -186,19 +185,19 @@ func (c *Client) ChosenAtStart() *rewrite.Choices {
 	return k.chosen
 }
 
-// ChoiceUnsettled reports whether the end of the transaction may change Chosen.
+// ChoiceUnsettled reports whether the end of the transaction may change the result of Chosen.
 func (c *Client) ChoiceUnsettled() bool {
 	return c.before != nil && c.before.local.chosen != c.local.chosen
 }
 
-// Keeps reports whether a setting is local.
+// Keeps reports whether a setting is local, so that no server sees it.
 func (c *Client) Keeps(name string) bool {
 	how := c.treat.Of(name)
 	return how == Kept || how == Ignored || how == Own
 }
 
-// Shows reports whether Shown answers SHOW of a setting. For an ignored setting without a value the
-// server's is shown, unless the server uses it for its own purposes.
+// Shows reports whether Client.Shown answers SHOW of a setting. For an ignored setting without a value, the server's
+// value is shown, unless the server uses the setting for its own purposes.
 func (c *Client) Shows(name string) bool {
 	switch c.treat.Of(name) {
 	case Kept, Own:
@@ -210,7 +209,7 @@ func (c *Client) Shows(name string) bool {
 	return false
 }
 
-// Shown returns the value of a local setting.
+// Shown returns the value of a local setting as SHOW answers it.
 func (c *Client) Shown(name string) string {
 	return c.local.shown(name)
 }
@@ -226,8 +225,7 @@ func (k *localValues) shown(name string) string {
 	return "0"
 }
 
-// Misleads reports whether the server would show another value of a setting than the client has
-// set.
+// Misleads reports whether the server would show another value of a setting than the client has set.
 func (c *Client) Misleads(name string) bool {
 	value := c.local.texts[name]
 	if name == rewrite.ReadOnlyDefault {
@@ -236,7 +234,7 @@ func (c *Client) Misleads(name string) bool {
 	return value != "" && value != "0" && c.Keeps(name) || IsOwn(name)
 }
 
-// ValueOf returns the checked value of a SET of a local setting.
+// ValueOf returns the value of a SET of a local setting, or PostgreSQL's error if the value is invalid.
 func ValueOf(c *rewrite.Change) (string, *wire.Error) {
 	if c.Action == rewrite.Reset || c.Default {
 		return "", nil
@@ -247,13 +245,14 @@ func ValueOf(c *rewrite.Change) (string, *wire.Error) {
 	return Normal(c.Name, c.Text)
 }
 
-// Keep sets a local setting to a value that ValueOf has checked. txOnly means until the transaction
+// Keep sets a local setting to a value that ValueOf has checked. With txOnly, the value applies until the transaction
 // ends.
 func (c *Client) Keep(name, value string, txOnly bool) error {
 	return c.keep(localChange{name: name, value: value}, txOnly)
 }
 
-// KeepStartup resets a local setting to the client's startup value.
+// KeepStartup resets a local setting to the value in the client's startup. With txOnly, that applies until the
+// transaction ends.
 func (c *Client) KeepStartup(name string, txOnly bool) error {
 	value, ok := c.Startup.Kept[name]
 	return c.keep(localChange{name, value, !ok}, txOnly)
@@ -274,14 +273,14 @@ func (c *Client) keep(change localChange, txOnly bool) error {
 	return nil
 }
 
-// stage records the state before the first change of a transaction.
+// stage records the state of the settings before the first change in a transaction.
 func (c *Client) stage() {
 	if c.before == nil {
 		c.before = &Snapshot{inForce: c.InForce, local: c.local}
 	}
 }
 
-// Reset performs RESET of one setting. A carried one must be outside a transaction block.
+// Reset performs RESET of one setting. If the setting is carried, Reset must be called outside a transaction block.
 func (c *Client) Reset(name string) error {
 	if c.treat.Of(name) != Carried {
 		return c.KeepStartup(name, false)
@@ -291,20 +290,19 @@ func (c *Client) Reset(name string) error {
 	return nil
 }
 
-// Give performs SET of a carried setting outside a transaction block, with a value that a server
-// would accept.
+// Give performs SET of a carried setting outside a transaction block, with a value that a server would accept.
 func (c *Client) Give(change rewrite.Change) {
 	c.stage()
 	c.Adopt([]rewrite.Change{change})
 }
 
-// ResetAll performs RESET ALL outside a transaction block.
+// ResetAll performs RESET ALL for all settings, outside a transaction block.
 func (c *Client) ResetAll() {
 	c.ResetKept()
 	c.InForce = c.Startup
 }
 
-// ResetKept performs RESET ALL for the local settings.
+// ResetKept performs RESET ALL for the local settings only.
 func (c *Client) ResetKept() {
 	c.stage()
 	c.renames()
@@ -315,8 +313,7 @@ func (c *Client) ResetKept() {
 	}
 }
 
-// EndKept ends a transaction for local settings. It undoes a SET LOCAL, and after a rollback also
-// SET and RESET.
+// EndKept ends a transaction for the local settings. It undoes SET LOCAL, and after a rollback also SET and RESET.
 func (c *Client) EndKept(rolledBack bool) {
 	c.marks = nil
 	if c.before == nil {
@@ -334,10 +331,10 @@ func (c *Client) EndKept(rolledBack bool) {
 	}
 }
 
-// reported are the local settings whose changes PostgreSQL reports before the next ReadyForQuery.
+// reported are the local settings that PostgreSQL reports to the client before the next ReadyForQuery after a change.
 var reported = [...]string{"application_name", rewrite.ReadOnlyDefault}
 
-// values are the values of the reported settings.
+// values has the values of the settings in reported, in the same order.
 type values [len(reported)]string
 
 func (k *localValues) reported() (now values) {
@@ -347,20 +344,19 @@ func (k *localValues) reported() (now values) {
 	return now
 }
 
-// renames is called before a possible change of a reported setting. As in PostgreSQL, the client
-// gets the new value before the next ReadyForQuery.
+// renames is called before a possible change of a local setting that PostgreSQL would report. The client gets the new
+// value before the next ReadyForQuery.
 func (c *Client) renames() {
 	if !c.renamed {
 		c.renamed, c.known = true, c.local.reported()
 	}
 }
 
-// MayRename reports whether News may return something.
+// MayRename reports whether News may return parameters.
 func (c *Client) MayRename() bool { return c.renamed || c.before != nil }
 
-// News returns the reported settings that the client must be sent before a ReadyForQuery with
-// status, nil for none. In a failed block they are those before the block, or at its last
-// savepoint.
+// News returns the local settings that the client must be sent, as ParameterStatus, before a ReadyForQuery with status.
+// In a failed block they have the values before the block, or at its last savepoint.
 func (c *Client) News(status byte) (news []Param) {
 	if status == 'E' && c.before != nil { // however the block failed
 		c.renames()
@@ -385,7 +381,7 @@ func (c *Client) News(status byte) (news []Param) {
 	return news
 }
 
-// TellsNews reports whether News covers a setting, if it is local.
+// TellsNews reports whether a setting is local and News reports its changes.
 func (c *Client) TellsNews(name string) bool {
 	return slices.Contains(reported[:], name) && c.Keeps(name)
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// defaultParams are the parameters that stock clients require, used before the first backend. They
-// are DSQL's (recorded from a cluster, 2026-09).
+// defaultParams are the parameters that stock clients require in the startup. They are used until a backend has
+// reported its own. The values are DSQL's (recorded from a cluster, 2026-09).
 var defaultParams = map[string]string{
 	"server_version": "16.15", "server_encoding": "UTF8", "client_encoding": "UTF8",
 	"standard_conforming_strings": "on", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres",
@@ -17,16 +17,17 @@ var defaultParams = map[string]string{
 	"in_hot_standby": "off",
 }
 
-// Reports are parameters with the values that a server reports, sorted. They are immutable.
+// Reports are the parameters that a server reports (ParameterStatus), with their values, sorted by name. Reports are
+// immutable.
 type Reports struct {
 	From map[string]string // the source map
 	All  []Param
 }
 
-// Param is one parameter, with its name in the server's spelling and in lower case.
+// Param is one parameter with its name in the server's spelling, its name in lower case, and its value.
 type Param struct{ Name, Lower, Value string }
 
-// NewReports returns the reports of a map. From holds the map for comparison.
+// NewReports returns the Reports of a map from names to values. From then holds the map, for comparison.
 func NewReports(from map[string]string) *Reports {
 	r := &Reports{From: from}
 	for _, name := range slices.Sorted(maps.Keys(from)) {
@@ -36,7 +37,7 @@ func NewReports(from map[string]string) *Reports {
 	return r
 }
 
-// Get returns the value of a parameter by its lower-case name.
+// Get returns the value of a parameter by its name in lower case.
 func (r *Reports) Get(lower string) (value string, ok bool) {
 	for i := range r.All {
 		if r.All[i].Lower == lower {
@@ -46,7 +47,7 @@ func (r *Reports) Get(lower string) (value string, ok bool) {
 	return "", false
 }
 
-// With returns r with another value of one parameter, which may be new.
+// With returns Reports in which one parameter has another value. r may lack the parameter.
 func (r *Reports) With(name, value string) *Reports {
 	lower := strings.ToLower(name)
 	made := &Reports{All: slices.Clone(r.All)}
@@ -71,7 +72,7 @@ func (r *Reports) News(told *Reports) (changed []Param) {
 	return changed
 }
 
-// Without returns r without a parameter.
+// Without returns Reports that lack one parameter.
 func (r *Reports) Without(lower string) *Reports {
 	if i := slices.IndexFunc(r.All, func(p Param) bool { return p.Lower == lower }); i >= 0 {
 		return &Reports{All: slices.Delete(slices.Clone(r.All), i, i+1)}
@@ -79,7 +80,7 @@ func (r *Reports) Without(lower string) *Reports {
 	return r
 }
 
-// Showing returns r with another value of a parameter that it has.
+// Showing returns Reports in which a parameter has another value. If r lacks the parameter, Showing returns r.
 func (r *Reports) Showing(lower, value string) *Reports {
 	for _, p := range r.All {
 		if p.Lower == lower && p.Value != value {
@@ -89,14 +90,14 @@ func (r *Reports) Showing(lower, value string) *Reports {
 	return r
 }
 
-// SharedReports holds equal reports once, so that they compare by pointer.
+// SharedReports shares equal Reports, so that they compare by pointer.
 type SharedReports struct {
 	mu  sync.Mutex
 	m   map[string]*Reports
 	key []byte // buffer of the last key, guarded by mu
 }
 
-// Bytes returns the approximate memory of r.
+// Bytes returns the approximate memory of the Reports.
 func (r *Reports) Bytes() (n int) {
 	for i := range r.All {
 		n += settingCost + len(r.All[i].Value)
@@ -104,7 +105,7 @@ func (r *Reports) Bytes() (n int) {
 	return n
 }
 
-// Share returns the shared Reports that are equal to r. If r is too long, it returns r.
+// Share returns the shared Reports that are equal to r. If r is too long to be shared, Share returns r.
 func (n *SharedReports) Share(r *Reports) *Reports {
 	if r.Bytes() > 2*mostInterned {
 		return r
@@ -128,7 +129,7 @@ func (n *SharedReports) Share(r *Reports) *Reports {
 	return r
 }
 
-// Completed returns a server's parameters, with defaults for those that clients require.
+// Completed returns the Reports of a server, with defaults for parameters that clients require and seen lacks.
 func Completed(seen map[string]string) *Reports {
 	params := maps.Clone(defaultParams)
 	maps.Copy(params, seen)

@@ -11,12 +11,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the values of carried settings as a server shows them. set_config returns them,
+// This file has the values of carried settings as a server shows them. Sluice answers set_config with such a value,
 // while the server gets a SET.
 
-// Told returns the value that set_config returns when it sets a server setting to value. The error
-// is PostgreSQL's for a value that it would refuse, with the client's spelling of the name. It is a
-// refusal if the server's form of the value is unknown.
+// Told returns the value that set_config returns when it sets a server's setting to value. For a value that PostgreSQL
+// would refuse, the error is PostgreSQL's, with the client's spelling of the name. If the server's form of the value is
+// unknown, the error refuses the statement.
 func Told(spelt, value string) (string, *wire.Error) {
 	name := strings.ToLower(spelt)
 	switch {
@@ -62,7 +62,7 @@ func printable(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
-// wholeDateStyle parses a value with style and order, each once, and nothing else.
+// wholeDateStyle parses a value of DateStyle that has one style and one order. It returns false for any other value.
 func wholeDateStyle(value string) (DateStyle, bool) {
 	words, ok := rewrite.Identifiers(value)
 	if !ok || len(words) != 2 {
@@ -81,7 +81,7 @@ func wholeDateStyle(value string) (DateStyle, bool) {
 //go:embed timezones.txt
 var zoneNames string
 
-// zones maps names of time zones in lower case to the servers' spelling.
+// zones maps names of time zones in lower case to the spelling that servers report.
 var zones = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for name := range strings.FieldsSeq(zoneNames) {

@@ -6,31 +6,30 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Treatment says how one setting is handled.
+// Treatment says how Sluice handles one setting.
 type Treatment uint8
 
 const (
-	// Carried settings go to the server, and to each later backend.
+	// Carried settings go to the server, and to each later backend of the client.
 	Carried Treatment = iota
-	// Kept settings are answered locally and enforced by Sluice.
+	// Kept settings are not sent to the server: Sluice answers SET and SHOW, and enforces the value.
 	Kept
-	// Ignored settings are answered locally and have no effect.
+	// Ignored settings are not sent to the server: Sluice answers SET and SHOW, and the value has no effect.
 	Ignored
 	// Foreign settings go to the server, which refuses them.
 	Foreign
-	// Own settings are Sluice's own, unknown to servers: a client's options.
+	// Own settings are Sluice's own options, which clients may set and servers do not know.
 	Own
 )
 
-// OwnKey returns the configuration key of a setting of Sluice's own; ok is false for other
-// settings.
+// OwnKey returns the configuration key of a setting of Sluice's own. ok is false for other settings.
 func OwnKey(name string) (key string, ok bool) { return strings.CutPrefix(name, rewrite.OwnPrefix) }
 
-// IsOwn reports whether a setting is Sluice's own.
+// IsOwn reports whether a setting is one of Sluice's own.
 func IsOwn(name string) bool { return strings.HasPrefix(name, rewrite.OwnPrefix) }
 
-// dsqlSettings is DSQL's allow-list (its documentation, "Supported session parameters", 2026),
-// without application_name.
+// dsqlSettings are the settings that DSQL allows clients to set (its documentation, "Supported session parameters",
+// 2026), without application_name.
 var dsqlSettings = map[string]bool{
 	"client_encoding": true, "datestyle": true, "extra_float_digits": true, "intervalstyle": true,
 	"timezone": true, "search_path": true, "enable_bitmapscan": true, "enable_hashjoin": true,
@@ -39,15 +38,15 @@ var dsqlSettings = map[string]bool{
 	"enable_seqscan": true, "disable_sync_create_index": true, "role": true,
 }
 
-// Treatments returns each setting's Treatment, by the configuration.
+// Treatments decides the Treatment of each setting, by the configuration.
 type Treatments struct {
 	dsql    bool
 	reapply bool
 	ignored map[string]string // the ignored value; empty means any
 }
 
-// NewTreatments returns the treatments for a server that is DSQL or is not. reapply carries
-// application_name. Entries of ignored are "name", or "name=value" if only that value is ignored.
+// NewTreatments returns the Treatments for a server that is DSQL or is not. With reapply, application_name is a carried
+// setting. An entry of ignored is "name", or "name=value" if only that value is ignored.
 func NewTreatments(dsql, reapply bool, ignored []string) Treatments {
 	t := Treatments{dsql: dsql, reapply: reapply, ignored: map[string]string{}}
 	for _, entry := range ignored {
@@ -57,8 +56,8 @@ func NewTreatments(dsql, reapply bool, ignored []string) Treatments {
 	return t
 }
 
-// To returns the treatment of a SET of name to value. If only one value is ignored, others go to
-// the server.
+// To returns the Treatment of a SET of name to value. If only one value of an ignored setting is ignored, other values
+// go to the server.
 func (t Treatments) To(name, value string) Treatment {
 	how := t.Of(name)
 	if only := t.ignored[name]; how == Ignored && only != "" && !SameValue(value, only) {
@@ -67,7 +66,7 @@ func (t Treatments) To(name, value string) Treatment {
 	return how
 }
 
-// SameValue compares values of a setting, with PostgreSQL's spellings of booleans.
+// SameValue reports whether two values of a setting are equal, in any of PostgreSQL's spellings of booleans.
 func SameValue(a, b string) bool {
 	truth := map[string]string{"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 	norm := func(v string) string {
@@ -80,7 +79,7 @@ func SameValue(a, b string) bool {
 	return norm(a) == norm(b)
 }
 
-// Of returns the treatment of SHOW and RESET.
+// Of returns the Treatment of SHOW and RESET of a setting.
 func (t Treatments) Of(name string) Treatment {
 	switch {
 	case name == "application_name":
@@ -103,7 +102,7 @@ func (t Treatments) Of(name string) Treatment {
 	return Foreign
 }
 
-// Local reports whether Sluice answers all changes of a statement.
+// Local reports whether Sluice answers a statement itself, because no server gets any of the settings that it changes.
 func (t Treatments) Local(st *rewrite.Statement) bool {
 	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
 		return false

@@ -28,42 +28,41 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Values are the settings of a session. They are immutable and interned, so that sessions with the
-// same settings share them and compare by pointer.
+// Values are the settings of a session. Values are immutable and interned, so that sessions with the same settings
+// share them and compare by pointer.
 type Values struct {
-	// SQL is the text of each value by the parameter's name, as it may follow "SET name TO".
+	// SQL maps a setting's name to its value as it may follow "SET name TO".
 	SQL map[string]string
-	// Parsing are hashes of the values that affect the parsing of a statement: literals are folded
-	// at Parse.
+	// Parsing has hashes of the values that affect the parsing of a statement, because the server folds literals at Parse.
 	Parsing Parsing
-	// Shown are the values in a server's spelling, by the same names, as far as it is known; also
-	// of local settings.
+	// Shown maps a setting's name to its value in a server's spelling, as far as it is known. Shown also has local
+	// settings.
 	Shown map[string]string
-	// Kept are the local settings of a client's startup.
+	// Kept are the local settings in a client's startup.
 	Kept map[string]string
-	// Seen are the reports of a backend with these settings; nil for none yet.
+	// Seen are the parameters that a backend with these settings has reported, or nil for none yet.
 	Seen atomic.Pointer[Reports]
-	// local is made of Kept; nil for not yet.
+	// local is made from Kept. It is nil until it is needed.
 	local atomic.Pointer[localValues]
-	// Reading is the reading of texts by client_encoding in SQL; Recodes says that SQL has it.
+	// Reading says how texts are read under the client_encoding in SQL. Recodes says that SQL has a client_encoding.
 	Reading rewrite.Reading
 	Recodes bool
 	bytes   atomic.Int64 // result of Bytes; 0 for not counted yet
 }
 
-// Parsing are hashes of the settings that affect parsing. A transaction that has changed them has
-// its own odd numbers.
+// Parsing has hashes of the settings that affect the parsing of a statement. A transaction that has changed such
+// settings has odd numbers of its own.
 type Parsing struct {
-	// All is the hash of all ParsingSettings.
+	// All is the hash of the values of all ParsingSettings.
 	All uint64
-	// Constants are the hashes of the settings that affect the reading of constants.
+	// Constants are the hashes of the values that affect how constants are read.
 	Constants Constants
 }
 
-// Constants are hashes of the values of ConstantSettings, in their order.
+// Constants are hashes of the values of ConstantSettings, in the same order.
 type Constants [len(parse.ReaderNames)]uint64
 
-// Unlike returns the settings whose values differ.
+// Unlike returns the settings whose hashes differ.
 func (c Constants) Unlike(others Constants) (by parse.Readers) {
 	for i := range c {
 		if c[i] != others[i] {
@@ -73,7 +72,7 @@ func (c Constants) Unlike(others Constants) (by parse.Readers) {
 	return by
 }
 
-// Set sets the hash of some settings to n.
+// Set sets the hashes of some settings to n.
 func (c *Constants) Set(by parse.Readers, n uint64) {
 	for i := range c {
 		if by&(1<<i) != 0 {
@@ -82,8 +81,8 @@ func (c *Constants) Set(by parse.Readers, n uint64) {
 	}
 }
 
-// ParsingSettings affect the meaning of a prepared statement. ConstantSettings, among them, affect
-// its constants.
+// ParsingSettings are the settings that affect the meaning of a prepared statement. ConstantSettings are those among
+// them that affect its constants.
 var (
 	ConstantSettings = parse.ReaderNames[:]
 	ParsingSettings  = slices.Concat(ConstantSettings, []string{"role", "search_path"})
@@ -91,7 +90,7 @@ var (
 
 var settingsSeed = maphash.MakeSeed()
 
-// New returns Values of SQL texts by parameter name. It retains the map.
+// New returns Values for a map from names to SQL texts. The Values retain the map.
 func New(vals map[string]string) *Values {
 	s := &Values{SQL: vals}
 	if v, ok := vals["client_encoding"]; ok {
@@ -106,7 +105,7 @@ func New(vals map[string]string) *Values {
 	return s
 }
 
-// hashOf returns an even hash of some of the values, 0 if none is set.
+// hashOf returns an even hash of the values of some settings, or 0 if none of them is set.
 func hashOf(vals map[string]string, names []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(settingsSeed)
@@ -126,7 +125,7 @@ func hashOf(vals map[string]string, names []string) uint64 {
 	return h.Sum64() &^ 1 // odd hashes belong to transactions
 }
 
-// With returns s with changes. Resets return to base.
+// With returns s with changes applied. A RESET returns to the value in base.
 func (s *Values) With(changes []rewrite.Change, base *Values) *Values {
 	vals, shown := clone(s.SQL), clone(s.Shown)
 	for _, c := range changes {
@@ -155,7 +154,7 @@ func (s *Values) With(changes []rewrite.Change, base *Values) *Values {
 	return made
 }
 
-// Bytes returns the approximate memory of s, without data that is shared.
+// Bytes returns the approximate memory of s, without data that other Values share.
 func (s *Values) Bytes() int {
 	if n := s.bytes.Load(); n > 0 {
 		return int(n)
@@ -173,14 +172,14 @@ func (s *Values) Bytes() int {
 	return n
 }
 
-// settingCost is the memory of a setting besides its name and its value, rounded up.
+// settingCost is the memory of a setting without its name and its value, rounded up.
 const settingCost = 128
 
-// MostBare bounds a value that Bared retains.
+// MostBare bounds the length of a value that Values.Bared retains.
 const MostBare = 1 << 10
 
-// Bared returns s without its long values. It is for a server whose settings matter only for later
-// SET and RESET: a removed value differs from every other.
+// Bared returns s without its long values. It is for a backend whose settings matter only for later SET and RESET. A
+// removed value differs from every other value.
 func (s *Values) Bared() *Values {
 	if s.Bytes() <= MostBare {
 		return s
@@ -197,7 +196,7 @@ func (s *Values) Bared() *Values {
 	return made
 }
 
-// clone returns a writable copy.
+// clone returns a copy of m that may be changed, even if m is nil.
 func clone(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
@@ -205,13 +204,13 @@ func clone(m map[string]string) map[string]string {
 	return maps.Clone(m)
 }
 
-// Equal compares the pointers first, then the maps.
+// Equal reports whether two Values have the same SQL. It compares the pointers first.
 func (s *Values) Equal(o *Values) bool {
 	return s == o || maps.Equal(s.SQL, o.SQL)
 }
 
-// Diff returns the SQL that changes a backend's settings from from to to, in a fixed order. Resets
-// come first, because one may affect other names. A value that the server would merge is reset too.
+// Diff returns the SQL that changes a backend's settings from from to to, in a fixed order. RESETs come first, because
+// a RESET may affect other settings. A value that the server would merge with its old value is reset too.
 func Diff(from, to *Values) string {
 	var b strings.Builder
 	for _, name := range ByRole(from.SQL, -1) {
@@ -233,8 +232,8 @@ func Diff(from, to *Values) string {
 	return b.String()
 }
 
-// ByRole returns the names in order, with the role last for 1 and first for -1. Another role may
-// not be allowed to set the same settings.
+// ByRole returns the names in order, with role last if at is 1, and first if at is -1. Another role may not be allowed
+// to set the same settings.
 func ByRole(vals map[string]string, at int) []string {
 	place := func(name string) int {
 		if name == "role" {
