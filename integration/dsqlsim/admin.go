@@ -12,19 +12,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxPlanBytes bounds the body of a POST to /faults.
+// maxPlanBytes bounds the body of a POST to /faults, in bytes.
 const maxPlanBytes = 1 << 20
 
-// Admin serves the stand-in's own HTTP interface:
+// Admin returns the handler of the stand-in's HTTP interface:
 //
 //	GET    /livez                   200 while the server runs
-//	GET    /readyz                  200 while it serves and PostgreSQL answers
-//	GET    /metrics                 counts, in Prometheus' text form
-//	GET    /ledger?after=N          what happened after event N, oldest first;
-//	                                with session=M on that connection only
+//	GET    /readyz                  200 while the server serves and PostgreSQL answers
+//	GET    /metrics                 metrics in Prometheus' text form
+//	GET    /ledger?after=N          the events after event N, oldest first;
+//	                                with session=M those of that connection only
 //	GET    /faults                  the faults that have not happened yet
 //	POST   /faults                  adds a JSON list of faults (see PlanHelp), all or none
-//	DELETE /faults                  forgets them
+//	DELETE /faults                  removes all planned faults
 //	DELETE /sessions/{id}           cuts a connection, as a lost network would
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()

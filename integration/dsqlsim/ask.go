@@ -6,10 +6,10 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// maxAnswerRows bounds the rows that are kept of an answer to ourselves.
+// maxAnswerRows bounds the rows that an answer stores.
 const maxAnswerRows = 100_000
 
-// answer is PostgreSQL's answer to something of ours.
+// answer is PostgreSQL's answer to a statement that the stand-in sent for itself, not for the client.
 type answer struct {
 	rows       [][][]byte
 	tag        string
@@ -18,10 +18,9 @@ type answer struct {
 	failed     *pgproto3.ErrorResponse
 }
 
-// exchange sends frames and a Sync that the client does not hear of, and reads up to
-// ReadyForQuery. Only replies to what cannot fail may be pending, and the
-// session must be in a block: there a Sync or Query of ours ends nothing of the
-// client's.
+// exchange sends frames and a Sync to PostgreSQL and returns the answer up to ReadyForQuery. The client sees neither.
+// Pending replies may only be of frames that cannot fail. The session must be in a block: there this Sync ends no
+// transaction of the client.
 func (s *session) exchange(frames ...*frame) (*answer, error) {
 	if err := s.openBlock(); err != nil {
 		return nil, err
@@ -42,13 +41,14 @@ func (s *session) exchange(frames ...*frame) (*answer, error) {
 	return s.readAnswer()
 }
 
-// ask is exchange with one statement. It is not a simple Query, which would destroy
-// the client's unnamed statement and portal.
+// ask runs one statement of the stand-in in the client's block and returns its answer. A simple Query would destroy the
+// client's unnamed statement and portal, so ask uses the extended protocol.
 func (s *session) ask(sql string) (*answer, error) {
 	return s.exchange(ownFrames(sql, nil, noValues)...)
 }
 
-// readAnswer reads, for ourselves, up to ReadyForQuery.
+// readAnswer reads PostgreSQL's frames up to ReadyForQuery and returns them as an answer. It relays only
+// ParameterStatus to the client.
 func (s *session) readAnswer() (*answer, error) {
 	a := &answer{}
 	for {
@@ -83,7 +83,7 @@ func (s *session) readAnswer() (*answer, error) {
 	}
 }
 
-// add takes one message into the answer.
+// add adds one message of PostgreSQL to the answer.
 func (a *answer) add(kind byte, body []byte) error {
 	switch kind {
 	case 'D':

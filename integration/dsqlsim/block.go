@@ -8,61 +8,60 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// maxLogBytes bounds what is kept of a transaction's statements: three times
-// what a cluster lets a transaction write.
+// maxLogBytes bounds the effect log of a transaction, in bytes. It is three times what a cluster lets a transaction
+// write.
 const maxLogBytes = 32 << 20
 
-// block is the client's open block, as far as others may get in its way. Its
-// effects can be taken out of PostgreSQL, with their locks, and put back: parked
-// and resumed, in the snapshot that it has.
+// block is the client's open transaction block. The stand-in can park it: undo its effects in PostgreSQL, with their
+// locks. The stand-in can also resume it: run the effects again, in the snapshot that the block has.
 type block struct {
-	// hasSnapshot: a statement has run that takes the snapshot. snapshot is the
-	// certifier's number of it.
+	// hasSnapshot reports whether a statement has run that takes the snapshot. snapshot is the certifier's number of that
+	// snapshot.
 	hasSnapshot bool
 	snapshot    uint64
-	// beginSQL is the statement that opened the block; deferred: PostgreSQL has not
-	// got it yet.
+	// beginSQL is the statement that opened the block. deferred reports that PostgreSQL has not received that statement
+	// yet.
 	beginSQL string
 	deferred bool
 	log      effectLog
-	// doomed is what COMMIT will be answered, nil while it may succeed.
+	// doomed is the error that the block's COMMIT will get, nil while the COMMIT may succeed.
 	doomed *failure
-	// lost are the tables of which PostgreSQL does not have what a doomed block has written, "" for any; restarted:
-	// it has nothing of the block, and not its snapshot.
+	// lost lists tables that this doomed block has written without effect in PostgreSQL, "" for any table. restarted
+	// reports that PostgreSQL has no effect of the block, and a newer snapshot.
 	lost      []string
 	restarted bool
-	// changedRows: rows were updated or deleted.
+	// changedRows reports whether the block has updated or deleted rows.
 	changedRows bool
-	// namedRows are those of locking clauses.
+	// namedRows are the rows that the block's locking clauses name, with the strength of the lock.
 	namedRows map[place]occ.Strength
 	attempt   attempt
 	committed bool
 }
 
-// effectLog is what the block has done behind its savepoint. It can be run again.
+// effectLog lists the effects of a block since its savepoint, so that the stand-in can run them again.
 type effectLog struct {
-	// savepointSent: the savepoint is on its way to PostgreSQL; savepointSet: it is
-	// there.
+	// savepointSent reports that the savepoint is on its way to PostgreSQL. savepointSet reports that PostgreSQL has the
+	// savepoint.
 	savepointSent, savepointSet bool
 	effects                     []effect // oldest first
 	bytes                       int
-	// incomplete: something has run that is not in the log.
+	// incomplete reports that a statement has run that the log does not contain.
 	incomplete bool
-	// parked: the effects are not in PostgreSQL now.
+	// parked reports that PostgreSQL does not have the effects now.
 	parked bool
 }
 
-// attempt is what other transactions have done to the statement at hand.
+// attempt holds how other transactions have disturbed the statement that runs now.
 type attempt struct {
 	tries    tries // others are in its way
 	guessing bool  // its outcome can only be guessed
 	genuine  bool  // its error is the client's
 }
 
-// place is a row version, which a snapshot keeps: a table's oid and a ctid.
+// place names a row version by the oid of its table and its ctid. It stays valid while the snapshot is open.
 type place struct{ table, ctid string }
 
-// effect is one statement that has changed something, and what was answered.
+// effect is one statement that has changed something, and PostgreSQL's answer to it.
 type effect struct {
 	sql           string
 	types, values []byte // as in Parse and Bind
@@ -76,7 +75,7 @@ func newEffect(st *dialect.Statement, sql string, types, values []byte) *effect 
 	return &effect{sql: sql, types: types, values: values, exact: st.Kind == dialect.DML || st.Verb == "WITH"}
 }
 
-// add remembers an effect.
+// add appends an effect to the log. A log over maxLogBytes becomes incomplete.
 func (l *effectLog) add(e effect) {
 	l.bytes += len(e.sql) + len(e.types) + len(e.values)
 	if l.bytes > maxLogBytes {
@@ -86,21 +85,20 @@ func (l *effectLog) add(e effect) {
 	l.effects = append(l.effects, e)
 }
 
-// canRewind tells whether a return to the savepoint takes all effects out, and the
-// log brings them back.
+// canRewind reports whether a return to the savepoint undoes all effects, and the log can bring them back.
 func (l *effectLog) canRewind() bool { return l.savepointSet && !l.incomplete }
 
-// doom settles how the transaction ends, unless that is settled.
+// doom makes the block's COMMIT end with a data conflict (OC000), unless another error is set already.
 func (b *block) doom() {
 	if b.doomed == nil {
 		b.doomed = dataConflict
 	}
 }
 
-// lose notes that PostgreSQL does not have what a statement has written.
+// lose notes that PostgreSQL does not have the writes of a statement.
 func (b *block) lose(sql string) { b.lost = append(b.lost, occ.Written(sql)) }
 
-// lacks reports whether a statement may return less than a doomed block has written, or what another snapshot has.
+// lacks reports whether a statement may return less than a doomed block has written, or the rows of another snapshot.
 func (b *block) lacks(st *dialect.Statement) bool {
 	if b.doomed == nil || st.Kind == dialect.Commit || st.Verb == "SET" || st.Verb == "RESET" || st.Verb == "SHOW" {
 		return false
@@ -110,15 +108,14 @@ func (b *block) lacks(st *dialect.Statement) bool {
 	return b.restarted || reads && slices.ContainsFunc(b.lost, func(table string) bool { return strings.Contains(text, strings.ToLower(table)) })
 }
 
-// giveUp dooms the transaction and lets the outcome of the statement at hand be
-// guessed.
+// giveUp dooms the transaction and makes the stand-in guess the outcome of the statement that runs now.
 func (b *block) giveUp() {
 	b.doom()
 	b.attempt.guessing = true
 }
 
-// sumOf is a digest of one row, FNV-1a; those of a result are added up, because
-// their order means nothing.
+// sumOf returns a digest of one row, FNV-1a. Callers add up the digests of a result, because the order of its rows has
+// no meaning.
 func sumOf(row []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range row {
@@ -127,8 +124,8 @@ func sumOf(row []byte) uint64 {
 	return h
 }
 
-// hasEffect tells whether a statement must run again after its transaction was
-// parked. It errs towards yes: running a query again changes nothing.
+// hasEffect reports whether a statement must run again after its transaction was parked. In doubt it returns true,
+// because running a query again changes nothing.
 func hasEffect(st *dialect.Statement) bool {
 	switch st.Kind {
 	case dialect.DML, dialect.DDL, dialect.Copy:
@@ -145,13 +142,13 @@ func hasEffect(st *dialect.Statement) bool {
 	return true
 }
 
-// waits tells whether a statement may wait for another transaction.
+// waits reports whether a statement may wait for a lock of another transaction.
 func waits(st *dialect.Statement) bool {
 	return st.Kind != dialect.Begin && st.Kind != dialect.Commit && st.Kind != dialect.Rollback && hasEffect(st)
 }
 
-// harmless are functions that change nothing, the usual ones, and pg_sleep,
-// which nobody wants to run twice.
+// harmless are the usual functions that change nothing, and keywords that precede a parenthesis. It includes pg_sleep,
+// which should not run twice.
 var harmless = map[string]bool{
 	"count": true, "sum": true, "min": true, "max": true, "avg": true, "coalesce": true, "now": true,
 	"lower": true, "upper": true, "length": true, "array_agg": true, "string_agg": true, "exists": true,
@@ -161,8 +158,8 @@ var harmless = map[string]bool{
 	"current_database": true, "txid_current": true, "repeat": true, "clock_timestamp": true,
 }
 
-// callsOut tells whether a query may call a function that is not harmless: a
-// word stands in front of a bracket.
+// callsOut reports whether a query may call a function that is not in harmless. It takes each word before a parenthesis
+// for a call.
 func callsOut(sql string) bool {
 	for at := 0; ; at++ {
 		next := strings.IndexByte(sql[at:], '(')

@@ -17,19 +17,18 @@ import (
 //go:embed catalog.sql
 var catalogSQL string
 
-// limitsSetting is the parameter that marks a session of dsqlsim.
+// limitsSetting is the parameter that marks a PostgreSQL session of dsqlsim and carries its limits.
 const limitsSetting = "dsqlsim.limits"
 
-// catalog is what dsqlsim adds to the database behind it, see catalog.sql. It is
-// installed before the first session.
+// catalog is the schema sys that dsqlsim installs in the PostgreSQL database before its first session, see catalog.sql.
 type catalog struct {
 	mu        sync.Mutex
 	installed bool
 	there     atomic.Bool
 }
 
-// install makes the catalog, unless it is there. Without the rights of a superuser
-// it cannot: then there are no jobs, and the rules of the schema do not hold.
+// install creates the schema sys, unless it exists. Without a superuser's rights install fails. Then there are no jobs,
+// and the rules of the schema do not hold.
 func (c *catalog) install(ctx context.Context, u *upstream) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +48,8 @@ func (c *catalog) install(ctx context.Context, u *upstream) error {
 	return nil
 }
 
-// install replaces a catalog of another version, one dsqlsim at a time.
+// install replaces the schema sys of another version of dsqlsim. An advisory lock lets only one dsqlsim at a time do
+// so.
 func install(ctx context.Context, conn *pgconn.PgConn) error {
 	sum := sha256.Sum256([]byte(catalogSQL))
 	version := "dsqlsim " + hex.EncodeToString(sum[:8])
@@ -80,8 +80,8 @@ func install(ctx context.Context, conn *pgconn.PgConn) error {
 	return err
 }
 
-// plainWords takes the traces of the catalog's functions out of an error, and
-// gives a key that is too large the words that a cluster has for it.
+// plainWords removes the traces of the functions in schema sys from an error. It gives a too large key the message that
+// a cluster has for it.
 func plainWords(e *pgproto3.ErrorResponse) *pgproto3.ErrorResponse {
 	switch {
 	case strings.Contains(e.Where, "function sys."):

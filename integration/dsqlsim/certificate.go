@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// certificateLife is longer than any stand-in runs.
+// certificateLife is the validity of a certificate, longer than any stand-in runs.
 const certificateLife = 365 * 24 * time.Hour
 
-// The files of an authority in Config.CertDir.
+// The names of the authority's files in Config.CertDir.
 const (
 	AuthorityFile    = "ca.pem"
 	authorityKeyFile = "ca-key.pem"
@@ -34,9 +34,9 @@ type authority struct {
 	pool *x509.CertPool
 }
 
-// newAuthority returns the authority of dir, so that whoever trusts it still does after a
-// restart. Where dir has none, or one that will end within a day, a new one is made and
-// kept there. An empty dir keeps nothing.
+// newAuthority returns the certificate authority stored in dir, so that clients which trust it still do after a
+// restart. If dir has none, or one that ends within a day, newAuthority makes one and stores it in dir. With an empty
+// dir it stores nothing.
 func newAuthority(dir string) (*authority, error) {
 	if dir != "" {
 		a, err := loadAuthority(dir)
@@ -65,7 +65,7 @@ func newAuthority(dir string) (*authority, error) {
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 	if dir != "" {
-		// The certificate last: whoever waits for it finds all that there is.
+		// The certificate is written last: a program that waits for its file then finds the key as well.
 		err = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, authorityKeyFile), keyPEM, 0o600))
 		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, AuthorityFile), certPEM, 0o644)); err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func template(name string, serial int64) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(serial),
 		Subject:      pkix.Name{CommonName: name},
-		// An hour back, for a client whose clock is late.
+		// The certificate is valid from an hour ago, for a client whose clock is slow.
 		NotBefore: time.Now().Add(-time.Hour),
 		NotAfter:  time.Now().Add(certificateLife),
 	}

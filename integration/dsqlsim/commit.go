@@ -11,16 +11,15 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// capture is how to find the rows that a statement's locking clauses name: its
-// plan, and the client's parameters if it has any.
+// capture is how to find the rows that a statement's locking clauses name: the statement's plan and the client's
+// parameters.
 type capture struct {
 	plan          *occ.Plan
 	types, values []byte
 }
 
-// setUp brings the transaction into the state that the next statement needs.
-// No reply may be pending if that takes more than a look. The failure is what the
-// client is to be told instead of running the statement.
+// setUp brings the transaction into the state that the next statement needs. If that takes more than a check, no reply
+// may be pending. A failure is the error that the client gets, and then the statement does not run.
 func (s *session) setUp(st *dialect.Statement, c capture) (*failure, error) {
 	if failed := s.schemaConflictFor(st, s.status); failed != nil {
 		return failed, nil
@@ -61,8 +60,8 @@ func (s *session) setUp(st *dialect.Statement, c capture) (*failure, error) {
 	return nil, nil
 }
 
-// captureRows finds the rows that a statement's locking clauses name. They are
-// written, or locked, at COMMIT: until then nobody is in their way.
+// captureRows finds the rows that a statement's locking clauses name. COMMIT writes or locks these rows; until then
+// they block no other transaction.
 func (s *session) captureRows(c capture) (*failure, error) {
 	b := &s.block
 	if readOnly(b.beginSQL) {
@@ -81,7 +80,7 @@ func (s *session) captureRows(c capture) (*failure, error) {
 		return nil, err
 	}
 	if answer.failed != nil {
-		// The statement has the same fault, or reads a view: there nothing is named.
+		// The statement itself will fail the same way, or it reads a view, of which no row is recorded.
 		if err := s.rewind(); err != nil {
 			return nil, err
 		}
@@ -104,7 +103,7 @@ func (s *session) captureRows(c capture) (*failure, error) {
 	return nil, nil
 }
 
-// asText is the end of a Bind's body with all results asked for as text.
+// asText returns the end of a Bind's body, changed to ask for all results as text.
 func asText(values []byte) []byte {
 	var b pgproto3.Bind
 	if err := b.Decode(append([]byte{0, 0}, values...)); err != nil {
@@ -114,22 +113,22 @@ func asText(values []byte) []byte {
 	return encode(&b)[frameHeader+2:]
 }
 
-// readOnly tells whether a block that begins so cannot write.
+// readOnly reports whether a block cannot write, by the statement that began it.
 func readOnly(begin string) bool {
 	words := strings.Fields(strings.ToUpper(strings.TrimRight(begin, "; \n")))
 	i := slices.Index(words, "READ")
 	return i >= 0 && i+1 < len(words) && strings.HasPrefix(words[i+1], "ONLY")
 }
 
-// needsCertifying tells whether COMMIT needs more than PostgreSQL's own.
+// needsCertifying reports whether the stand-in must check the transaction before PostgreSQL commits it.
 func (s *session) needsCertifying() bool {
 	b := &s.block
 	return b.doomed != nil || b.log.parked || len(b.namedRows) > 0 || s.schema.stale() && b.hasSnapshot ||
 		b.changedRows && s.server.certifier.Keys() > 0
 }
 
-// certify decides whether the transaction can commit, and has PostgreSQL hold
-// everything that it needs for that.
+// certify returns the conflict that prevents the transaction's COMMIT, or nil. PostgreSQL then holds all effects and
+// locks of the transaction.
 func (s *session) certify() (*failure, error) {
 	b := &s.block
 	if s.schema.stale() && b.hasSnapshot {
@@ -147,8 +146,8 @@ func (s *session) certify() (*failure, error) {
 	return b.doomed, nil
 }
 
-// holdNamedRows writes the rows named FOR UPDATE, as they are, and locks those named
-// FOR KEY SHARE. Both fail if another's commit has changed them.
+// holdNamedRows writes the rows named FOR UPDATE, unchanged, and locks those named FOR KEY SHARE. It dooms the
+// transaction if another's commit has changed one.
 func (s *session) holdNamedRows() error {
 	b := &s.block
 	type group struct {
@@ -183,8 +182,8 @@ func (s *session) holdNamedRows() error {
 	return nil
 }
 
-// askOrDoom runs a statement of ours that takes locks, and dooms the transaction if
-// it cannot.
+// askOrDoom runs a statement of the stand-in that takes locks. If PostgreSQL cannot run it, askOrDoom dooms the
+// transaction and returns no answer.
 func (s *session) askOrDoom(sql string) (*answer, error) {
 	for tried := (tries{}); ; {
 		answer, err := s.ask(sql)
@@ -205,12 +204,12 @@ func (s *session) askOrDoom(sql string) (*answer, error) {
 	}
 }
 
-// tableFacts are a table's name, a column that an UPDATE may set (empty when
-// there is none), and an expression for the condition that names a row.
+// tableFacts are facts about a table: its name, a column that an UPDATE may set (empty when there is none), and an SQL
+// expression. The expression makes the condition that selects one row.
 type tableFacts struct{ name, column, condition string }
 
-// tableSQL asks for them, of the oid behind it. Without a primary key a row is
-// named by its place.
+// tableSQL selects the tableFacts of a table; the table's oid follows it. Without a primary key the condition names a
+// row by its ctid.
 const tableSQL = `SELECT c.oid::regclass,
  (SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped
    AND attgenerated = '' AND attidentity <> 'a' ORDER BY attnum DESC LIMIT 1),
@@ -231,8 +230,8 @@ func (s *session) table(oid string) (tableFacts, error) {
 	return tableFacts{string(row[0]), string(row[1]), string(row[2])}, nil
 }
 
-// checkNamedKeys dooms a transaction that has deleted a row, or changed its key,
-// which another has named FOR KEY SHARE and committed since the snapshot.
+// checkNamedKeys dooms a transaction that deleted a row, or changed its key, against another transaction's FOR KEY
+// SHARE. The other transaction must have committed since the snapshot.
 func (s *session) checkNamedKeys() error {
 	b := &s.block
 	if !b.changedRows {
@@ -246,7 +245,7 @@ func (s *session) checkNamedKeys() error {
 		if !gone {
 			continue
 		}
-		// Either it is deleted, or the snapshot never had it.
+		// Either this transaction has deleted the row, or the snapshot never had it.
 		if err := s.rewind(); err != nil {
 			return err
 		}
@@ -268,7 +267,7 @@ func (s *session) checkNamedKeys() error {
 	return nil
 }
 
-// missing tells whether the transaction does not see a row.
+// missing reports whether the transaction does not see the row of a key.
 func (s *session) missing(k occ.Key) (bool, error) {
 	answer, err := s.ask("SELECT FROM " + k.Table + " WHERE " + k.Condition)
 	if err != nil || answer.failed != nil {

@@ -18,89 +18,87 @@ const (
 	DefaultMaxAge         = 60 * time.Minute // life of a connection
 )
 
-// Defaults of the stand-in's own.
+// Defaults of settings that only the stand-in has.
 const (
 	DefaultLockTimeout = 20 * time.Millisecond
 	DefaultLedgerSize  = 50_000
 )
 
-// Config is everything that New needs. Nothing in it changes afterwards.
+// Config is the configuration of a Server. It must not change after New.
 type Config struct {
-	// Endpoint is the cluster's host name, <26 letters and digits>.dsql.<region>.on.aws:
-	// the name in SNI, certificate and token.
+	// Endpoint is the cluster's host name, <26 letters and digits>.dsql.<region>.on.aws. Clients name it in SNI and token,
+	// and the certificate is for it.
 	Endpoint string
-	// Upstream is the PostgreSQL behind it, as a connection string without TLS
-	// ("host=/tmp port=5433 user=postgres"). The database defaults to postgres.
+	// Upstream is the connection string of the PostgreSQL server, without TLS ("host=/tmp port=5433 user=postgres"). The
+	// database defaults to postgres.
 	Upstream string
-	// The key pair that tokens must be signed with.
+	// AccessKeyID and SecretAccessKey are the key pair that tokens must be signed with.
 	AccessKeyID, SecretAccessKey string
 	// SessionToken, when set, must be in the token (X-Amz-Security-Token).
 	SessionToken string
-	// CertDir keeps the certificate authority, so that a server started anew is trusted as
-	// the one before it. Empty: each server makes an authority of its own.
+	// CertDir is the directory that stores the certificate authority, so that clients trust a server after a restart.
+	// Empty: each server makes a new authority.
 	CertDir string
 
 	Rate           float64
 	Burst          int
 	MaxConnections int
-	// MaxAge ends a connection at its first idle moment after that time, and in
-	// any case five minutes later, the longest that a transaction may live.
+	// MaxAge is the age at which the server ends a connection, as soon as it is idle. Five minutes later, the longest life
+	// of a transaction, the server ends it in any case.
 	MaxAge time.Duration
-	// AgeFatal says FATAL before such an end; otherwise the client sees EOF.
+	// AgeFatal makes the server send a FATAL error before it ends a connection for its age. Without it the client sees
+	// EOF.
 	AgeFatal bool
 
-	// HonourCancel lets cancel requests work. Real clusters ignore them.
+	// HonourCancel makes cancel requests work. Real clusters ignore them.
 	HonourCancel bool
-	// AllowCopy lets COPY through, which a real cluster is not known to support.
+	// AllowCopy allows COPY, which a real cluster is not known to support.
 	AllowCopy bool
-	// AllowByteaKeys lets bytea be in a key, which a real cluster refuses.
+	// AllowByteaKeys allows bytea columns in a key, which a real cluster refuses.
 	AllowByteaKeys bool
-	// OldLocking refuses FOR UPDATE over several tables, and without equality on
-	// the whole primary key, as clusters did before August 2026.
+	// OldLocking refuses FOR UPDATE over several tables, and without equality on the whole primary key, as clusters did
+	// before August 2026.
 	OldLocking bool
-	// WithoutEncode knows no encode() and decode(), in the texts of clients: views and
-	// CHECKs that have them go on. No cluster is known to lack them.
+	// WithoutEncode refuses encode() and decode() in the statements of clients. Views and CHECKs that use them still work.
+	// All known clusters have both functions.
 	WithoutEncode bool
-	// AllowDomainChanges takes ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE.
+	// AllowDomainChanges allows ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE.
 	AllowDomainChanges bool
-	// WithoutSequenceDefaults refuses nextval in a DEFAULT, and WithoutSequenceOwners the OWNED BY of a
-	// sequence. Documents let a cluster take both; neither is recorded.
+	// WithoutSequenceDefaults refuses nextval in a DEFAULT, and WithoutSequenceOwners the OWNED BY of a sequence. The
+	// documentation says that a cluster accepts both; neither is recorded.
 	WithoutSequenceDefaults, WithoutSequenceOwners bool
-	// WithoutSuspension refuses an Execute with a limit on rows, by which a portal is read in
-	// parts. What a cluster does is not recorded.
+	// WithoutSuspension refuses an Execute with a limit on rows, by which a client reads a portal in parts. How a cluster
+	// answers is not recorded.
 	WithoutSuspension bool
-	// LocksOutsideBlocks has a locking clause outside of a block lock its rows, until the statements that are one
-	// transaction with it end. Without it the clause does nothing there. What a cluster does is not recorded.
+	// LocksOutsideBlocks makes a locking clause outside of a block lock its rows until the implicit transaction ends.
+	// Without it the clause does nothing there. How a cluster behaves is not recorded.
 	LocksOutsideBlocks bool
-	// Limits are those of transactions, messages, values and the schema.
+	// Limits are the limits on transactions, messages, values and the schema.
 	Limits Limits
-	// JobDelay is how long the background work of CREATE INDEX ASYNC and
-	// VALIDATE CONSTRAINT takes.
+	// JobDelay is the time that the background work of CREATE INDEX ASYNC and VALIDATE CONSTRAINT takes.
 	JobDelay time.Duration
-	// LockTimeout is how long a statement may wait for another transaction inside
-	// PostgreSQL. After half of it a transaction that idles is taken out of the way.
+	// LockTimeout is how long a statement may wait for another transaction inside PostgreSQL. After half of it the server
+	// parks an idle transaction that is in the way.
 	LockTimeout time.Duration
-	// SchemaConflicts fails statements and commits of the other sessions with OC001
-	// after a change of the schema.
+	// SchemaConflicts makes statements and commits of all other sessions fail with OC001 after a change of the schema.
 	SchemaConflicts bool
-	// KeyConflicts takes a unique or foreign key violated by a row that the
-	// transaction cannot see for a conflict (OC000 at COMMIT). What a cluster does is
-	// not recorded; without it the statement fails as in PostgreSQL.
+	// KeyConflicts treats a unique or foreign key violated by a row that the transaction cannot see as a conflict (OC000
+	// at COMMIT). Without it the statement fails as in PostgreSQL. How a cluster behaves is not recorded.
 	KeyConflicts bool
-	// TellsAtOnce has a doomed transaction told of its conflict by the first statement that
-	// PostgreSQL could show less than the transaction has written, or another snapshot. A
-	// cluster shows all, and tells at COMMIT: for clients that return to a savepoint before.
+	// TellsAtOnce makes a doomed transaction fail at the first statement that might show less than the transaction has
+	// written, or another snapshot. A cluster shows everything and fails the COMMIT. TellsAtOnce serves clients that
+	// return to a savepoint before the COMMIT.
 	TellsAtOnce bool
-	// LedgerSize is how many events the ledger remembers.
+	// LedgerSize is the number of events that the ledger remembers.
 	LedgerSize int
-	// Faults, a JSON list of them (see PlanHelp), are planned from the start.
+	// Faults is a JSON list of faults (see PlanHelp) that are planned from the start.
 	Faults []byte
-	// Logger gets a line per refused connection and lost upstream. Nil: none.
+	// Logger gets a line for each refused connection and each lost PostgreSQL connection. Nil: no log.
 	Logger *slog.Logger
 }
 
-// DefaultConfig has the quotas of a real cluster; the caller adds endpoint,
-// upstream and key pair.
+// DefaultConfig returns a Config with the quotas of a real cluster. The caller sets the endpoint, the upstream and the
+// key pair.
 func DefaultConfig() Config {
 	return Config{
 		Rate:           DefaultRate,
@@ -117,11 +115,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// endpointForm is the form of a public endpoint (AWS connector sources, 2026).
+// endpointForm matches a public endpoint of a cluster (AWS connector sources, 2026).
 var endpointForm = regexp.MustCompile(`^[a-z0-9]{26}\.dsql[^.]*\.([a-z0-9-]+)\.on\.aws$`)
 
-// Validate reports everything that is wrong with the configuration, each
-// problem under the name that the program's flag has.
+// Validate returns all problems of the configuration. Each names the flag of cmd/dsqlsim that sets the field.
 func (c *Config) Validate() error {
 	var problems []error
 	wrong := func(ok bool, format string, args ...any) {
@@ -152,5 +149,5 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// region is the part of the endpoint that names it.
+// region returns the AWS region that the endpoint names.
 func (c *Config) region() string { return endpointForm.FindStringSubmatch(c.Endpoint)[1] }

@@ -1,8 +1,7 @@
 package dsqlsim
 
-// onCopyIn is CopyInResponse: PostgreSQL now reads the client's data until
-// CopyDone or CopyFail, or fails before. A helper passes the data on while the
-// session reads the outcome; it ends with the copy.
+// onCopyIn handles CopyInResponse: PostgreSQL now reads the client's data until CopyDone or CopyFail, or fails before.
+// A goroutine passes the data on while the session reads the outcome. It ends with the copy.
 func (s *session) onCopyIn(total int) error {
 	if err := s.relay(total); err != nil {
 		return err
@@ -10,8 +9,7 @@ func (s *session) onCopyIn(total int) error {
 	if err := s.toClient.Flush(); err != nil {
 		return err
 	}
-	// A Sync or Flush that the client sent behind the COPY is part of the copy to
-	// PostgreSQL, which ignores it.
+	// PostgreSQL ignores a Sync or Flush that the client sent after the COPY, as part of the copy.
 	if r := s.replies.first(); r != nil && r.kind == 'E' {
 		s.replies.dropSync()
 	}
@@ -25,8 +23,8 @@ func (s *session) onCopyIn(total int) error {
 	return err
 }
 
-// copyOutcome reads until PostgreSQL has answered the COPY. It ends the feed
-// before the client can know: what the client sends thereafter is not data.
+// copyOutcome reads until PostgreSQL has answered the COPY. It ends the feed before the client gets the answer, because
+// later frames of the client are not data.
 func (s *session) copyOutcome(over chan<- struct{}) error {
 	defer close(over)
 	for {
@@ -43,8 +41,8 @@ func (s *session) copyOutcome(over chan<- struct{}) error {
 	}
 }
 
-// feed passes frames on until the data ends or the copy is over. Sync and Flush
-// mean nothing in between.
+// feed passes the client's frames to PostgreSQL until the data ends or the copy is over. It drops Sync and Flush, which
+// have no meaning within a COPY.
 func (s *session) feed(over <-chan struct{}) error {
 	for {
 		select {
@@ -67,7 +65,7 @@ func (s *session) feed(over <-chan struct{}) error {
 			s.queue.pop()
 			continue
 		case !isCopyData(f.kind):
-			// The client broke off: it is served as soon as the copy has failed.
+			// The client broke the COPY off. The session handles this frame as soon as the copy has failed.
 			f = &frame{kind: 'f', body: []byte("unexpected message during COPY from stdin\x00")}
 		default:
 			data := s.queue.pop()
@@ -79,7 +77,7 @@ func (s *session) feed(over <-chan struct{}) error {
 		if f.kind == 'd' {
 			continue
 		}
-		// In the extended protocol nobody has asked for the outcome yet.
+		// In the extended protocol no frame has asked for the outcome yet, so a Flush does.
 		if err := s.upstream.write('H', nil); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// SQLSTATEs.
+// SQLSTATEs of errors that the stand-in sends or recognises.
 const (
 	codeConnection   = "08006"
 	codeProtocol     = "08P01"
@@ -30,52 +30,52 @@ const (
 	codeInternal     = "XX000"
 )
 
-// failure is an ErrorResponse that is ours to send.
+// failure is an ErrorResponse of the stand-in.
 type failure struct {
 	fatal                       bool
 	code, message, detail, hint string
 }
 
-// Refusals of a connection. "measured" and the like: see package dialect.
+// Errors that refuse a connection. Package dialect defines the marks of origin: measured, documented, presumed.
 var (
-	// measured 2026-10; SQLSTATE measured 2026-01.
+	// The message is measured (2026-10), its SQLSTATE as well (2026-01).
 	accessDenied = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, access denied"}
-	// documented, troubleshooting page; SQLSTATE presumed.
+	// The message is documented (troubleshooting page), its SQLSTATE is presumed.
 	noSNI = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, sni was not received"}
-	// presumed: only that TLS is mandatory is documented.
+	// The message is presumed: the documentation says only that TLS is mandatory.
 	noTLS = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, ssl is required"}
-	// documented, quotas page, capital letter included.
+	// The messages are documented (quotas page), capital letter included.
 	tooFast = &failure{fatal: true, code: codeTooFast, message: "Unable to accept connection, rate exceeded."}
 	tooMany = &failure{fatal: true, code: codeTooMany, message: "Unable to accept connection, too many open connections."}
-	// measured 2026-10.
+	// The message is measured (2026-10).
 	wakingUp = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, waking up cluster, please retry later"}
 )
 
-// Conflicts (recorded, September 2026).
+// The errors of a conflict (recorded, September 2026).
 var (
 	dataConflict   = &failure{code: codeConflict, message: "change conflicts with another transaction (OC000)"}
 	schemaConflict = &failure{code: codeConflict, message: "schema has been updated by another transaction (OC001)"}
 )
 
-// Errors that a plan alone has, in PostgreSQL's words.
+// Errors that only planned faults cause, in PostgreSQL's words.
 var (
 	cutShort   = &failure{code: codeCancelled, message: "canceling statement due to statement timeout"}
 	notAllowed = &failure{code: codeDenied, message: "permission denied"}
 )
 
-// noLockInReadOnly is PostgreSQL's; what a cluster says is not known.
+// noLockInReadOnly is PostgreSQL's error for FOR UPDATE in a READ ONLY block. A cluster's error is not known.
 var noLockInReadOnly = &failure{code: codeReadOnly, message: "cannot execute SELECT FOR UPDATE in a read-only transaction"}
 
-// noSuspension is the answer of Config.WithoutSuspension, in words of our own.
+// noSuspension is the error for an Execute with a limit on rows under Config.WithoutSuspension. The stand-in invented
+// the message.
 var noSuspension = &failure{code: "0A000", message: "portals with a limit on rows are not supported"}
 
-// tooOld is ours: AWS documents neither code nor message for the end of a
-// connection's life.
+// tooOld is the error for a connection that has reached its maximum age. The stand-in invented it: AWS documents
+// neither code nor message.
 var tooOld = &failure{fatal: true, code: codeShutdown, message: "terminating connection due to its age"}
 
-// expired is accessDenied with the hint of a token that is out of date. That it
-// begins with "Signature expired: " is measured; the rest is how AWS services
-// usually go on.
+// expired returns accessDenied with the hint for a token that is out of date. The beginning "Signature expired: " is
+// measured; the rest follows the usual messages of AWS services.
 func expired(detail string) *failure {
 	f := *accessDenied
 	f.hint = "Signature expired: " + detail
@@ -92,7 +92,7 @@ func refused(r *dialect.Refusal) *failure {
 
 func (f *failure) Error() string { return f.message + " (SQLSTATE " + f.code + ")" }
 
-// because adds, for log and ledger, what the client is not told.
+// because adds a reason to an error, for log and ledger. The client does not see the reason.
 func because(reason string, err error) error { return fmt.Errorf("%s: %w", reason, err) }
 
 func (f *failure) response() *pgproto3.ErrorResponse {
@@ -106,17 +106,16 @@ func (f *failure) response() *pgproto3.ErrorResponse {
 	}
 }
 
-// marker is the column that no table has, and markerSQL the statement that
-// PostgreSQL is given in place of one that must fail. PostgreSQL refuses it
-// when it analyses it: after the check for a failed block, before it runs, in
+// marker is a column that no table has. markerSQL is the statement that PostgreSQL gets instead of one that must fail.
+// PostgreSQL refuses markerSQL when it analyses the statement, after the check for a failed block. It does so in
 // read-only transactions too, and without a lock.
 const (
 	marker    = "refused by dsqlsim"
 	markerSQL = `SELECT "` + marker + `"`
 )
 
-// translate gives an error of PostgreSQL the words that DSQL has for it;
-// inPlace is what the marker stands for, if it was sent.
+// translate returns the error that DSQL would send in place of an error of PostgreSQL. inPlace is the error for which
+// the marker was sent, nil if none was.
 func translate(e *pgproto3.ErrorResponse, inPlace *failure) *pgproto3.ErrorResponse {
 	if inPlace != nil && strings.Contains(e.Message, marker) {
 		return inPlace.response()
@@ -128,7 +127,7 @@ func translate(e *pgproto3.ErrorResponse, inPlace *failure) *pgproto3.ErrorRespo
 	return plainWords(e)
 }
 
-// How a session ends, besides the errors of its sockets.
+// The reasons for the end of a session, besides the errors of its sockets.
 var (
 	errCut        = errors.New("cut by a planned fault")
 	errTerminated = errors.New("client terminated")

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// parse passes on a Parse. A statement that DSQL refuses fails here already.
+// parse passes on a Parse. A statement that DSQL refuses already fails here.
 func (s *session) parse(f *frame) error {
 	name, rest, ok := cString(f.body)
 	sql, types, ok2 := cString(rest)
@@ -54,7 +54,7 @@ func (s *session) bind(f *frame) error {
 	return s.forward(f, r)
 }
 
-// rebind binds a portal once more.
+// rebind binds a portal of the client again, after PostgreSQL has dropped it.
 func (s *session) rebind(name string, p *portal) error {
 	p.epoch = s.names.epoch
 	if err := s.closePortal(name); err != nil {
@@ -63,8 +63,8 @@ func (s *session) rebind(name string, p *portal) error {
 	return s.forwardOwn(&frame{kind: 'B', body: p.bind})
 }
 
-// closePortal makes room for a named portal: what was bound in front of the
-// savepoint outlives a return to it.
+// closePortal closes a named portal in PostgreSQL before the session binds it again. A portal that was bound before the
+// savepoint survives a return to the savepoint.
 func (s *session) closePortal(name string) error {
 	if name == "" {
 		return nil
@@ -72,7 +72,7 @@ func (s *session) closePortal(name string) error {
 	return s.forwardOwn(closeFrame('P', name))
 }
 
-// execute passes on an Execute, unless something must happen instead.
+// execute passes on an Execute, or fails it where a cluster would.
 func (s *session) execute(f *frame) error {
 	name, rest, ok := cString(f.body)
 	if !ok || len(rest) != 4 {
@@ -126,8 +126,7 @@ func (s *session) startPortal(f *frame, name string, p *portal, r pendingReply) 
 	return s.fail(r, failed)
 }
 
-// mustSettle tells whether everything in front of a statement must have been
-// answered before it is known how to run it.
+// mustSettle reports whether the session must read all earlier replies before it can decide how to run a statement.
 func (s *session) mustSettle(st *dialect.Statement, p *portal) bool {
 	b, commits := &s.block, st.Kind == dialect.Commit
 	switch {
@@ -141,8 +140,8 @@ func (s *session) mustSettle(st *dialect.Statement, p *portal) bool {
 	return commits && (s.needsCertifying() || s.server.certifier.Keys() > 0)
 }
 
-// runPortal forwards an Execute, with the savepoint in front of the first
-// effect, and the portal bound anew if it is gone. whole: it has no limit on rows.
+// runPortal forwards an Execute. The savepoint precedes the block's first effect. If PostgreSQL has dropped the portal,
+// runPortal binds it again. whole reports that the Execute has no limit on rows.
 func (s *session) runPortal(f *frame, name string, whole bool, st *dialect.Statement, p *portal, r pendingReply) error {
 	r.mayWait = waits(st)
 	if whole && s.locksOutside(st, s.status) {
@@ -171,14 +170,14 @@ func (s *session) runPortal(f *frame, name string, whole bool, st *dialect.State
 	return s.forward(parseFrame(ownName, markerSQL, nil), pendingReply{kind: 'P', silent: true, name: ownName, interruption: r.interruption})
 }
 
-// beginName and savepointName are the standing statements: ours, and kept prepared.
+// beginName and savepointName are the names of the stand-in's own statements that stay prepared in a session.
 const (
 	beginName     = ownName + " begin"
 	savepointName = ownName + " savepoint"
 )
 
-// openBlock begins the block that the client believes to be in. The BEGIN travels
-// with the first statement: most blocks take one round trip less.
+// openBlock sends the deferred BEGIN of the client's block to PostgreSQL. The BEGIN travels with the block's first
+// statement, which saves most blocks a round trip.
 func (s *session) openBlock() error {
 	if !s.block.deferred {
 		return nil
@@ -187,13 +186,13 @@ func (s *session) openBlock() error {
 	return s.runStanding(beginName, s.block.beginSQL, pendingReply{kind: 'E', silent: true, begin: true})
 }
 
-// setSavepoint sets the savepoint behind what is on its way.
+// setSavepoint sends the statement that sets the savepoint, without waiting for the reply.
 func (s *session) setSavepoint() error {
 	s.block.log.savepointSent = true
 	return s.runStanding(savepointName, savepointSQL, pendingReply{kind: 'E', silent: true, savepoint: true})
 }
 
-// runStanding runs a statement that stays prepared; r is the reply to its Execute.
+// runStanding runs one of the stand-in's statements that stay prepared. r is the pending reply to its Execute.
 func (s *session) runStanding(name, sql string, r pendingReply) error {
 	if s.names.standing[name] != sql {
 		for _, f := range []*frame{closeFrame('S', name), parseFrame(name, sql, nil)} {
@@ -209,8 +208,8 @@ func (s *session) runStanding(name, sql string, r pendingReply) error {
 	return s.forward(executeFrame(name), r)
 }
 
-// runOwn runs a statement of ours with parameter types, and values as in a Bind's
-// body; r is the reply to its Execute.
+// runOwn runs a statement of the stand-in. types are parameter types as in a Parse, values as in a Bind's body. r is
+// the pending reply to its Execute.
 func (s *session) runOwn(sql string, types, values []byte, r pendingReply) error {
 	frames := ownFrames(sql, types, values)
 	last := len(frames) - 1
@@ -222,8 +221,8 @@ func (s *session) runOwn(sql string, types, values []byte, r pendingReply) error
 	return s.forward(frames[last], r)
 }
 
-// rollbackInstead runs ROLLBACK in place of the COMMIT that r stands for, and answers
-// why. The rest of the client's group is void, as after any error.
+// rollbackInstead runs ROLLBACK instead of a COMMIT, whose pending reply is r, and answers the client with the error
+// why. The session then skips the client's frames up to Sync, as after any error.
 func (s *session) rollbackInstead(r pendingReply, why *failure) error {
 	r.replaced = &replacement{0, why}
 	if err := s.runOwn("ROLLBACK", nil, noValues, r); err != nil {
@@ -236,8 +235,7 @@ func (s *session) rollbackInstead(r pendingReply, why *failure) error {
 	return nil
 }
 
-// runGuess runs, in place of an Execute, the query that tells what would have come
-// of it.
+// runGuess runs a query that guesses the outcome of a statement, instead of the statement's Execute.
 func (s *session) runGuess(st *dialect.Statement, p *portal, r pendingReply) error {
 	sql := r.makeGuess(st)
 	if r.guess == nil {
@@ -251,8 +249,8 @@ func (s *session) runGuess(st *dialect.Statement, p *portal, r pendingReply) err
 	return s.runOwn(sql, types, p.values(), r)
 }
 
-// parameterTypes are those that PostgreSQL gives a statement's parameters, as
-// they stand in a Parse: the query in its place may not show them all.
+// parameterTypes returns the types that PostgreSQL infers for a statement's parameters, encoded as in a Parse. The
+// query that replaces the statement may not use all parameters.
 func (s *session) parameterTypes(sql string, types []byte) ([]byte, error) {
 	answer, err := s.exchange(closeFrame('S', ownName), parseFrame(ownName, sql, types),
 		&frame{kind: 'D', body: []byte("S" + ownName + "\x00")})
@@ -304,7 +302,7 @@ func (s *session) closeName(f *frame) error {
 	return s.forward(f, r)
 }
 
-// target reads what a Describe or Close is about.
+// target returns the kind (S or P) and the name in a Describe or Close.
 func target(f *frame) (kind byte, name string, err error) {
 	if len(f.body) < 2 || bytes.IndexByte(f.body, 0) != len(f.body)-1 {
 		return 0, "", protocolViolation("invalid message format")

@@ -27,23 +27,22 @@ const (
 
 var points = []Point{AtConnect, AtStatement, AtRow, Running, Answered, AtCommit, Committing, Committed}
 
-// Action is what happens.
+// Action is the effect of a fault.
 type Action string
 
 const (
-	// Fail answers Error, and nothing of the statement is done.
+	// Fail answers the statement with the fault's Error; the statement has no effect.
 	Fail Action = "fail"
-	// Cut closes the client's connection without a word. PostgreSQL's is closed
-	// with it, but not while a statement is on its way (Running, Committing):
-	// that one still runs to its end.
+	// Cut closes the client's connection without an error message. The PostgreSQL connection closes as well, except while
+	// a statement is on its way (Running, Committing). That statement still runs to its end.
 	Cut Action = "cut"
-	// Stall lets nothing happen for Seconds.
+	// Stall stops the session for the fault's Seconds.
 	Stall Action = "stall"
 )
 
 var actions = []Action{Fail, Cut, Stall}
 
-// refusals are the names that Fault.Error may have.
+// refusals are the values that Fault.Error may have, with the errors they name.
 var refusals = []struct {
 	name      string
 	atConnect bool
@@ -59,60 +58,59 @@ var refusals = []struct {
 	{"waking-up", true, wakingUp},
 }
 
-// Always as Fault.Count is no end of it.
+// Always as Fault.Count makes the fault happen without limit.
 const Always = -1
 
-// maxFaults bounds the plan, maxStall one Stall, maxMatch a text to match.
+// maxFaults bounds the planned faults, maxStall the length of one Stall, maxMatch the length of a text to match.
 const (
 	maxFaults = 1000
 	maxStall  = time.Hour
 	maxMatch  = 1000
 )
 
-// Fault is one planned fault: At says when it may happen, the fields from
-// Session to Contains which of those moments it means, Skip to Count how often.
+// Fault is one planned fault. At is the kind of moment at which the fault may happen. The fields from Session to
+// Contains select some of these moments, and Skip to Count limit how often it happens.
 type Fault struct {
 	At     Point  `json:"at"`
 	Action Action `json:"action"`
-	// Error is what a Fail answers, see the table of refusals.
+	// Error is the name of the error that a Fail answers, see refusals.
 	Error string `json:"error,omitempty"`
 	// Seconds is the length of a Stall.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Row is how many rows of the result reach the client before it happens
-	// AtRow. It happens at the end of a result that has fewer.
+	// Row is the number of rows that the client gets before a fault AtRow happens. In a shorter result the fault happens
+	// at the end.
 	Row int `json:"row,omitempty"`
 
 	// Session is a connection's number in the ledger, 0 for any.
 	Session uint64 `json:"session,omitempty"`
-	// Transaction n is the n-th of its session, statements outside a block
-	// included; 0 for any.
+	// Transaction n is the n-th of its session, statements outside a block included; 0 for any.
 	Transaction uint64 `json:"transaction,omitempty"`
-	// Statement n is the n-th of its transaction; BEGIN does not count. 0 for any.
+	// Statement n is the n-th of its transaction; BEGIN does not count. 0 means any.
 	Statement int `json:"statement,omitempty"`
 	// Verb is the statement's first word, "" for any.
 	Verb string `json:"verb,omitempty"`
-	// Contains is a part of the statement's text, case and all.
+	// Contains is a part of the statement's text, case-sensitive.
 	Contains string `json:"contains,omitempty"`
 
-	// Question is the name of a question that Sluice asks by itself (package asked), "" for any statement.
+	// Question is the name of a query that Sluice sends by itself (package asked), "" for any statement.
 	Question string `json:"question,omitempty"`
 
-	// Name and After make one fault wait for another: it counts only what comes
-	// after the fault of that name has happened, as "during the replay".
+	// Name and After make one fault wait for another. A fault with After counts only moments after the fault of that Name
+	// has happened, for example "during the replay".
 	Name  string `json:"name,omitempty"`
 	After string `json:"after,omitempty"`
-	// Skip lets that many moments pass.
+	// Skip is the number of matching moments that pass before the fault may happen.
 	Skip int `json:"skip,omitempty"`
-	// Probability is that of each moment, from a source seeded with Seed; 0 is certain.
+	// Probability is the chance of the fault at each moment, from a random source seeded with Seed. 0 means certain.
 	Probability float64 `json:"probability,omitempty"`
 	Seed        uint64  `json:"seed,omitempty"`
-	// Count is how often it happens: 0 is once, or Always if there is a Probability.
+	// Count is how often the fault happens. 0 means once, or Always if the fault has a Probability.
 	Count int `json:"count,omitempty"`
-	// PerSession keeps Skip and Count for each session apart.
+	// PerSession counts Skip and Count separately for each session.
 	PerSession bool `json:"per_session,omitempty"`
 }
 
-// Validate reports everything that is wrong with the fault.
+// Validate returns all problems of the fault.
 func (f *Fault) Validate() error {
 	var problems []error
 	want := func(ok bool, key string, value any, remedy string) {
@@ -160,12 +158,12 @@ func (f *Fault) Validate() error {
 	return errors.Join(problems...)
 }
 
-// past tells whether the statement has gone to PostgreSQL already.
+// past reports whether the fault happens after its statement has gone to PostgreSQL.
 func (f *Fault) past() bool {
 	return f.At == Running || f.At == Answered || f.At == Committing || f.At == Committed
 }
 
-// fitting names the refusals that can happen where the fault does.
+// fitting returns the names of the errors that can happen at the fault's moment.
 func (f *Fault) fitting() []string {
 	var names []string
 	for _, r := range refusals {
@@ -176,7 +174,7 @@ func (f *Fault) fitting() []string {
 	return names
 }
 
-// failure is the refusal of a Fail, nil if its name does not fit.
+// failure returns the error of a Fail, nil if the name in Error does not fit.
 func (f *Fault) failure() *failure {
 	for _, r := range refusals {
 		if r.name == f.Error && r.atConnect == (f.At == AtConnect) {
@@ -186,20 +184,20 @@ func (f *Fault) failure() *failure {
 	return nil
 }
 
-// length is that of a Stall.
+// length returns the duration of a Stall.
 func (f *Fault) length() time.Duration { return time.Duration(f.Seconds * float64(time.Second)) }
 
-// moment is one at which a fault may happen, for the plan to compare.
+// moment describes a moment at which a fault may happen, for the comparison with the plan.
 type moment struct {
 	at      Point
 	session uint64
-	// Of the statement; zero AtConnect.
+	// The fields of the statement are zero AtConnect.
 	transaction uint64
 	statement   int
 	verb, sql   string
 }
 
-// means tells whether the fault may happen at this moment.
+// means reports whether the fault may happen at this moment.
 func (f *Fault) means(m *moment) bool {
 	switch {
 	case f.At != m.at,
@@ -208,14 +206,14 @@ func (f *Fault) means(m *moment) bool {
 		f.Statement != 0 && f.Statement != m.statement,
 		f.Verb != "" && canonical(f.Verb) != m.verb,
 		f.Question != "" && asked.By(m.sql) != f.Question,
-		// There is no way for a ROLLBACK to fail.
+		// A ROLLBACK cannot fail.
 		f.Action == Fail && m.verb == "ROLLBACK":
 		return false
 	}
 	return strings.Contains(m.sql, f.Contains)
 }
 
-// limit is how often the fault happens.
+// limit returns how often the fault happens.
 func (f *Fault) limit() int {
 	switch {
 	case f.Count == Always, f.Count == 0 && f.Probability > 0:
@@ -224,7 +222,7 @@ func (f *Fault) limit() int {
 	return max(f.Count, 1)
 }
 
-// oneOf lists words: a, b or c.
+// oneOf joins words to a list such as "a, b or c".
 func oneOf[T ~string](words []T) string {
 	var b strings.Builder
 	for i, w := range words {
@@ -240,7 +238,7 @@ func oneOf[T ~string](words []T) string {
 	return b.String()
 }
 
-// shorten keeps a mistaken text from filling a message.
+// shorten cuts a wrong text of a user, so that it does not fill an error message.
 func shorten(s string) string {
 	const enough = 60
 	if len(s) <= enough {

@@ -10,31 +10,30 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// frameHeader is a frame's type byte and length.
+// frameHeader is the length of a frame's header in bytes: the type byte and the length.
 const frameHeader = 5
 
-// maxReply bounds the replies that are looked into; a longer one is passed on
-// unread. Only an error could be that long.
+// maxReply bounds the replies of PostgreSQL that the session decodes, in bytes. It relays a longer reply unread; only
+// an error could be that long.
 const maxReply = 1 << 20
 
 var errTooLong = errors.New("message too long")
 
-// frame is one message of the protocol, body without header.
+// frame is one message of the protocol; body excludes the header.
 type frame struct {
 	kind byte
 	body []byte
-	// again: the frame was taken back, see replayFrames, and is now sent once more.
+	// again reports that the session took the frame back, see replayFrames, and now sends it once more.
 	again bool
-	// nextStatement is the one of a Query to go on with.
+	// nextStatement is the index of the statement at which the session goes on with a Query.
 	nextStatement int
-	// ofQuery: ours, one of several in place of a simple Query (see splitQuery).
-	// queryBytes is how many bytes of the Query a Bind stands for.
+	// ofQuery reports that the frame is one of those that replace a simple Query (see splitQuery). queryBytes is the
+	// number of the Query's bytes that a Bind replaces.
 	ofQuery    bool
 	queryBytes int
 }
 
-// readFrame reads one frame whose body has max bytes at most. The body is the
-// caller's.
+// readFrame reads one frame whose body has max bytes at most. The caller owns the body.
 func readFrame(r io.Reader, max int) (frame, error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -58,7 +57,7 @@ func readFrame(r io.Reader, max int) (frame, error) {
 	return f, nil
 }
 
-// bodyLength reads the length of a frame's body from its header.
+// bodyLength returns the length of a frame's body, from the frame's header.
 func bodyLength(header []byte) (int, error) {
 	n := int32(binary.BigEndian.Uint32(header[1:]))
 	if n < 4 {
@@ -67,7 +66,7 @@ func bodyLength(header []byte) (int, error) {
 	return int(n) - 4, nil
 }
 
-// lengthOf is the length of a whole frame, from the first bytes of it.
+// lengthOf returns the length of a whole frame, from the frame's header.
 func lengthOf(header []byte) int { return int(binary.BigEndian.Uint32(header[1:])) + 1 }
 
 func appendFrame(out []byte, kind byte, body []byte) []byte {
@@ -87,8 +86,8 @@ func writeFrame(w *bufio.Writer, kind byte, body []byte) error {
 	return err
 }
 
-// relayFrame passes the next frame of r on to w, whatever its size, without
-// holding it. total includes the header.
+// relayFrame copies the next frame of r to w, whatever its size, without holding it in memory. total includes the
+// header.
 func relayFrame(w *bufio.Writer, r *bufio.Reader, total int) error {
 	if total <= r.Size() {
 		b, err := r.Peek(total)
@@ -105,7 +104,7 @@ func relayFrame(w *bufio.Writer, r *bufio.Reader, total int) error {
 	return err
 }
 
-// cString cuts a string that ends in zero off the body of a frame.
+// cString cuts a zero-terminated string off the start of a frame's body.
 func cString(b []byte) (s string, rest []byte, ok bool) {
 	for i, c := range b {
 		if c == 0 {
@@ -115,8 +114,8 @@ func cString(b []byte) (s string, rest []byte, ok bool) {
 	return "", nil, false
 }
 
-// ownFrames run a statement of ours, with parameter types as in a Parse, or nil, and
-// values as in a Bind.
+// ownFrames returns the frames that run a statement of the stand-in. types are parameter types as in a Parse, or nil.
+// values are as in a Bind.
 func ownFrames(sql string, types, values []byte) []*frame {
 	return []*frame{
 		closeFrame('S', ownName), closeFrame('P', ownName),
@@ -124,7 +123,7 @@ func ownFrames(sql string, types, values []byte) []*frame {
 	}
 }
 
-// parseFrame makes a Parse; types is the end of the client's, or nil for none.
+// parseFrame returns a Parse. types is the end of its body, the parameter types, or nil for none.
 func parseFrame(name, sql string, types []byte) *frame {
 	body := append([]byte(name), 0)
 	body = append(append(body, sql...), 0)
@@ -134,7 +133,7 @@ func parseFrame(name, sql string, types []byte) *frame {
 	return &frame{kind: 'P', body: append(body, types...)}
 }
 
-// bindFrame makes a Bind of a statement to a portal of the same name.
+// bindFrame returns a Bind of a statement to a portal of the same name.
 func bindFrame(name string, values []byte) *frame {
 	return &frame{kind: 'B', body: append([]byte(name+"\x00"+name+"\x00"), values...)}
 }
@@ -142,18 +141,18 @@ func bindFrame(name string, values []byte) *frame {
 // noValues is the end of a Bind's body without parameters.
 var noValues = make([]byte, 6)
 
-// executeFrame makes an Execute of a whole portal.
+// executeFrame returns an Execute without a limit on rows.
 func executeFrame(portal string) *frame {
 	return &frame{kind: 'E', body: []byte(portal + "\x00\x00\x00\x00\x00")}
 }
 
-// closeFrame makes a Close of a statement (S) or portal (P).
+// closeFrame returns a Close of a statement (S) or portal (P).
 func closeFrame(kind byte, name string) *frame {
 	return &frame{kind: 'C', body: []byte(string(rune(kind)) + name + "\x00")}
 }
 
-// encode panics where only a programmer's mistake can fail: none of our own
-// messages is too long.
+// encode encodes a message of the stand-in. It panics on a message that is too long, which no message of the stand-in
+// is.
 func encode(m pgproto3.Message) []byte {
 	out, err := m.Encode(nil)
 	if err != nil {

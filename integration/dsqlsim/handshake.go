@@ -14,9 +14,9 @@ import (
 
 const (
 	alpn = "postgresql"
-	// handshakeTimeout bounds everything before the upstream dial.
+	// handshakeTimeout bounds all steps of a connection before the dial to PostgreSQL.
 	handshakeTimeout = 15 * time.Second
-	// maxStartupBytes is PostgreSQL's own bound (MAX_STARTUP_PACKET_LENGTH).
+	// maxStartupBytes bounds a startup packet as PostgreSQL does (MAX_STARTUP_PACKET_LENGTH).
 	maxStartupBytes = 10_000
 
 	tlsHandshakeRecord = 0x16 // first byte of a ClientHello, never of a startup packet
@@ -26,10 +26,10 @@ const (
 	codeCancelRequest = 80877102
 )
 
-// errNoStartup ends a connection that wanted something else than a session.
+// errNoStartup ends a connection that has sent a cancel request instead of a startup packet.
 var errNoStartup = errors.New("not a session")
 
-// greeting is what a client has shown before it proves who it is.
+// greeting is what a client has sent before its authentication.
 type greeting struct {
 	conn       net.Conn // TLS, if the client took it
 	secure     bool
@@ -38,8 +38,8 @@ type greeting struct {
 	packet []byte
 }
 
-// greet reads up to and including the startup packet, and answers the requests
-// that may stand in front of it.
+// greet reads from a connection up to and including the startup packet. It answers the requests that may precede the
+// startup packet, such as SSLRequest.
 func (s *Server) greet(ctx context.Context, conn net.Conn) (*greeting, error) {
 	g := &greeting{conn: conn}
 	var first [1]byte
@@ -52,7 +52,7 @@ func (s *Server) greet(ctx context.Context, conn net.Conn) (*greeting, error) {
 		if err := g.secureWith(ctx, conn, s.tls); err != nil {
 			return nil, err
 		}
-		// PostgreSQL 17 demands ALPN of direct TLS, against protocol confusion.
+		// PostgreSQL 17 requires ALPN of direct TLS, against protocol confusion.
 		if g.conn.(*tls.Conn).ConnectionState().NegotiatedProtocol != alpn {
 			return nil, errors.New("direct TLS without ALPN")
 		}
@@ -64,8 +64,8 @@ func (s *Server) greet(ctx context.Context, conn net.Conn) (*greeting, error) {
 		}
 		switch code := binary.BigEndian.Uint32(packet); {
 		case code == codeSSLRequest && !g.secure:
-			// Nothing is buffered in front of TLS: bytes that somebody slipped in
-			// behind the request are read as a broken ClientHello.
+			// No buffer holds bytes at this point. Bytes that an attacker injected after the SSLRequest are thus read as a
+			// broken ClientHello.
 			if _, err := g.conn.Write([]byte{'S'}); err != nil {
 				return nil, fmt.Errorf("accept TLS: %w", err)
 			}
@@ -95,8 +95,8 @@ func (g *greeting) secureWith(ctx context.Context, conn net.Conn, config *tls.Co
 	return nil
 }
 
-// readPacket reads one message of the startup phase: a length and at least a
-// code. It reads not a byte more.
+// readPacket reads one message of the startup phase: a length and at least a code. It reads no byte beyond that
+// message.
 func readPacket(r io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
@@ -113,14 +113,13 @@ func readPacket(r io.Reader) ([]byte, error) {
 	return packet, nil
 }
 
-// cancelKey is what a client must know to cancel a session's statement.
+// cancelKey is the process id and secret that a cancel request must name to cancel a session's statement.
 type cancelKey struct {
 	pid    uint32
 	secret string
 }
 
-// answerCancel acts on a cancel request, or ignores it as real clusters do. The
-// client learns nothing either way.
+// answerCancel acts on a cancel request, or ignores it as real clusters do. The client gets no answer in either case.
 func (s *Server) answerCancel(packet []byte) {
 	if len(packet) < 4 {
 		return
@@ -144,7 +143,7 @@ func (s *Server) answerCancel(packet []byte) {
 	s.ledger.add(event)
 }
 
-// prefixed is a connection whose first bytes have been read already.
+// prefixed is a connection whose first bytes have been read already. Read returns these bytes first.
 type prefixed struct {
 	net.Conn
 	prefix []byte

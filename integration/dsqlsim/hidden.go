@@ -6,10 +6,9 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// sees tells whether the row that a violated constraint is about is in the
-// transaction's sight. PostgreSQL's constraints look beyond the snapshot: a row
-// that is out of sight is one that another transaction has committed since, and
-// a conflict, not an error of the client's.
+// sees reports whether the transaction's snapshot contains the row that a constraint violation is about. PostgreSQL
+// checks constraints beyond the snapshot. A row outside the snapshot was committed by another transaction: a conflict,
+// not an error of the client.
 func (s *session) sees(e *pgproto3.ErrorResponse) (bool, error) {
 	columns, values, ok := violated(e.Detail)
 	if !ok {
@@ -24,7 +23,7 @@ func (s *session) sees(e *pgproto3.ErrorResponse) (bool, error) {
 		columns = string(answer.rows[0][0])
 	}
 	table := identifier(e.SchemaName) + "." + identifier(e.TableName)
-	// Compared as text, as the detail has them: slower than by an index, and safe.
+	// The query compares text, as in the error's detail, which is slower than by an index but safe.
 	answer, err := s.ask("SELECT FROM " + table + " WHERE concat_ws(', ', " + columns + ") = " + literal(values) + " LIMIT 1")
 	if err != nil || answer.failed != nil {
 		return true, err
@@ -32,9 +31,9 @@ func (s *session) sees(e *pgproto3.ErrorResponse) (bool, error) {
 	return len(answer.rows) > 0, nil
 }
 
-// mayBeHidden tells whether the row that a violated constraint is about may be one that
-// somebody else has committed: of a unique key anybody sees such a row. PostgreSQL waits for
-// whoever has not committed yet before it says so.
+// mayBeHidden reports whether another transaction may have committed the row that a constraint violation is about. For
+// a unique key it looks for the row on a new connection. PostgreSQL reports that violation only after the other
+// transaction has ended.
 func (s *session) mayBeHidden(e *pgproto3.ErrorResponse) bool {
 	columns, values, ok := violated(e.Detail)
 	switch {
@@ -54,16 +53,16 @@ func (s *session) mayBeHidden(e *pgproto3.ErrorResponse) bool {
 	return err == nil && len(all) == 1 && all[0].CommandTag.RowsAffected() > 0
 }
 
-// referenced is in the detail of a row that cannot go.
+// referenced is a part of the error's detail when a referenced row cannot be deleted.
 const referenced = "is still referenced from"
 
-// referencingSQL asks for the columns of a foreign key.
+// referencingSQL selects the columns of a foreign key; the name of its constraint follows.
 const referencingSQL = `SELECT string_agg(quote_ident(attname), ', ' ORDER BY place)
  FROM pg_constraint, unnest(conkey) WITH ORDINALITY k (number, place), pg_attribute
  WHERE attrelid = conrelid AND attnum = number AND contype = 'f' AND conname = `
 
-// violated takes columns and values out of a detail such as
-// "Key (a, b)=(1, x) already exists."
+// violated returns the columns and values in the detail of a constraint violation, for example "Key (a, b)=(1, x)
+// already exists."
 func violated(detail string) (columns, values string, ok bool) {
 	rest, ok := strings.CutPrefix(detail, "Key (")
 	if !ok {

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// inboxBytes is how far a client may write ahead, one frame more or less.
+	// inboxBytes bounds the unread bytes that a client may send ahead, one frame more or less.
 	inboxBytes = 1 << 20
 )
 
-// inbox holds what a client has sent and the session has not taken yet. Its
-// fill runs on a goroutine of its own; everything else is the session's.
+// inbox holds the frames that a client has sent and the session has not taken yet. Method fill runs on its own
+// goroutine; the session's goroutine calls the other methods.
 type inbox struct {
 	max     int           // bytes of a message; a cluster closes the connection on a longer one (measured 2026-10)
 	arrived chan struct{} // holds a token when take may find something
@@ -28,8 +28,7 @@ func newInbox(max int) *inbox {
 	return &inbox{max: max, arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 }
 
-// fill reads frames until the client terminates, leaves or breaks the protocol,
-// or done is closed.
+// fill reads frames until the client terminates, leaves or breaks the protocol, or done is closed.
 func (in *inbox) fill(r io.Reader, done <-chan struct{}) {
 	buffered := bufio.NewReaderSize(r, 8<<10)
 	for {
@@ -43,7 +42,7 @@ func (in *inbox) fill(r io.Reader, done <-chan struct{}) {
 	}
 }
 
-// put tells whether fill should go on.
+// put adds a frame or an error to the inbox, waits while the inbox is full, and reports whether fill should go on.
 func (in *inbox) put(f frame, err error, done <-chan struct{}) bool {
 	in.mu.Lock()
 	if err != nil {
@@ -68,9 +67,9 @@ func (in *inbox) put(f frame, err error, done <-chan struct{}) bool {
 	return err == nil
 }
 
-// take returns everything that has arrived, and once nothing is left the error
-// that ended the client. It does not wait. The frames are the caller's; used,
-// which it no longer needs, is where the next ones may go.
+// take returns all frames that have arrived, without waiting. With no frame left it returns the error that ended the
+// client. The caller owns the frames. take reuses the slice used for later frames, so the caller must not touch that
+// slice again.
 func (in *inbox) take(used []frame) ([]frame, error) {
 	clear(used)
 	in.mu.Lock()

@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// injection is what a session has taken from the plan and not injected yet.
+// injection holds the faults that a session has taken from the plan and not injected yet.
 type injection struct {
-	// row is injected in the statement that was checked last.
+	// row is the fault in the result of the statement that was checked last.
 	row *interruption
-	// inTransit is injected when what is buffered for PostgreSQL has gone.
+	// inTransit is the fault to inject when the frames buffered for PostgreSQL have been sent.
 	inTransit *Fault
-	// mustFail: the statement that runs must not succeed.
+	// mustFail reports that the statement which runs now must not succeed.
 	mustFail bool
-	// atReady is how the session ends when the turn does: errCut, or not at all.
+	// atReady is the error that ends the session at the end of the turn, nil if the session goes on.
 	atReady error
 }
 
-// interruption is a fault in the middle of one statement's result. For one that
-// must not succeed PostgreSQL is given a statement behind it that fails.
+// interruption is a fault in the middle of one statement's result. If the statement must not succeed, PostgreSQL gets a
+// failing statement after it.
 type interruption struct {
 	fault    *Fault
 	index    int  // of the statement in its text
@@ -29,7 +29,7 @@ type interruption struct {
 	reported bool // the client got the error: what PostgreSQL still says is not for it
 }
 
-// injectAtConnect injects the fault of a connection that is not a session yet.
+// injectAtConnect injects the fault that is planned for a connection before its session begins.
 func (s *Server) injectAtConnect(id uint64) error {
 	f := s.plan.next(&moment{at: AtConnect, session: id})
 	if f == nil {
@@ -38,8 +38,8 @@ func (s *Server) injectAtConnect(id uint64) error {
 	return s.inject(f, Event{Session: id}, nil)
 }
 
-// inject makes a fault happen: it waits, or returns errCut or the *failure to
-// answer. e says to whom it happens; ended cuts the wait short.
+// inject makes a fault happen: it waits, or returns errCut or the *failure to answer. e names the session for the
+// ledger. The channel ended cuts the wait short.
 func (s *Server) inject(f *Fault, e Event, ended <-chan struct{}) error {
 	s.metrics.faults.WithLabelValues(string(f.At), string(f.Action)).Inc()
 	e.Kind, e.Fault, e.Outcome, e.Detail = "fault", f.Name, string(f.Action), string(f.At)
@@ -64,7 +64,7 @@ func (s *Server) inject(f *Fault, e Event, ended <-chan struct{}) error {
 	return errClosing
 }
 
-// moment describes the session's next statement to the plan.
+// moment describes the session's next statement, for the comparison with the planned faults.
 func (s *session) moment(at Point, st *dialect.Statement, in ordinal) *moment {
 	return &moment{
 		at: at, session: s.id, transaction: in.transaction, statement: in.statement,
@@ -72,8 +72,8 @@ func (s *session) moment(at Point, st *dialect.Statement, in ordinal) *moment {
 	}
 }
 
-// injectBefore injects the faults in front of a statement, and arms those that
-// happen while it runs.
+// injectBefore injects the faults planned before a statement, and takes those from the plan that happen while the
+// statement runs.
 func (s *session) injectBefore(st *dialect.Statement, status byte) error {
 	in := s.journal.asked.ask(st.Kind)
 	s.injection.row = nil
@@ -107,7 +107,7 @@ func (s *session) inject(f *Fault) error {
 	return s.server.inject(f, Event{Session: s.id, PID: s.key.pid}, s.link.done)
 }
 
-// arm takes from the plan what is to happen while the statement runs.
+// arm takes from the plan the faults that happen while the statement runs.
 func (s *session) arm(st *dialect.Statement, in ordinal, commits bool) {
 	if st.Kind == dialect.Other || st.Kind == dialect.DML {
 		if f := s.server.plan.next(s.moment(AtRow, st, in)); f != nil {
@@ -121,9 +121,8 @@ func (s *session) arm(st *dialect.Statement, in ordinal, commits bool) {
 	}
 }
 
-// interrupt makes r the reply to a statement whose result a fault interrupts, if
-// one was planned for the statement that was checked last; index is where it
-// stands in its text. It tells whether the statement must fail in the end.
+// interrupt attaches a planned row fault to r, the reply to the statement that was checked last. index is the
+// statement's place in its text. interrupt reports whether the statement must fail in the end.
 func (s *session) interrupt(r *pendingReply, index int) bool {
 	mid := s.injection.row
 	if mid == nil {
@@ -136,8 +135,7 @@ func (s *session) interrupt(r *pendingReply, index int) bool {
 	return s.injection.mustFail
 }
 
-// currentInterruption is the one in the result that PostgreSQL is about to give, if
-// any.
+// currentInterruption returns the fault in the result that PostgreSQL sends next, nil if there is none.
 func (r *pendingReply) currentInterruption() *interruption {
 	if r == nil || r.interruption == nil || r.savepoint || r.interruption.index != r.index {
 		return nil
@@ -145,14 +143,14 @@ func (r *pendingReply) currentInterruption() *interruption {
 	return r.interruption
 }
 
-// errorReported tells whether the client already has the error of this statement.
+// errorReported reports whether the client already has the error of this statement.
 func (r *pendingReply) errorReported() bool {
 	mid := r.currentInterruption()
 	return mid != nil && mid.reported
 }
 
-// injectBeforeRow injects the fault in front of a row, and tells whether the row
-// is not for the client and gone.
+// injectBeforeRow injects the fault planned before a row. It reports whether the row was discarded instead of going to
+// the client.
 func (s *session) injectBeforeRow(total int) (bool, error) {
 	mid := s.replies.first().currentInterruption()
 	if mid != nil && mid.rows > 0 {
@@ -162,9 +160,8 @@ func (s *session) injectBeforeRow(total int) (bool, error) {
 	return s.injectInResult(total)
 }
 
-// injectInResult injects the fault in a result, at the latest here, and tells
-// whether the client gets an error instead of the frame that is next, which is
-// then gone.
+// injectInResult injects the pending fault of a result. It reports whether the client got an error instead of
+// PostgreSQL's next frame, which was then discarded.
 func (s *session) injectInResult(total int) (bool, error) {
 	r := s.replies.first()
 	mid := r.currentInterruption()
@@ -189,8 +186,8 @@ func (s *session) injectInResult(total int) (bool, error) {
 	return true, s.upstream.discard(total)
 }
 
-// injectInTransit injects a fault while a statement is on its way, once everything
-// has gone that it needs to run to its end.
+// injectInTransit injects a fault while a statement is on its way, after PostgreSQL has got all frames that the
+// statement needs.
 func (s *session) injectInTransit(endsTurn bool) error {
 	f := s.injection.inTransit
 	if f == nil || !endsTurn && f.At == Running && s.status == statusIdle {
@@ -201,14 +198,14 @@ func (s *session) injectInTransit(endsTurn bool) error {
 	if !errors.Is(err, errCut) {
 		return err
 	}
-	// The client is cut off; the session reads on what becomes of the statement.
+	// The client is cut off, but the session still reads the statement's outcome.
 	s.uncount()
 	_ = s.link.client.Close()
 	s.silence(errCut)
 	return nil
 }
 
-// injectAfter injects the fault behind a statement that PostgreSQL has run.
+// injectAfter injects the fault planned after a statement that PostgreSQL has run.
 func (s *session) injectAfter(st *dialect.Statement, tag string) {
 	if s.server.plan.pending.Load() == 0 {
 		return
@@ -220,12 +217,12 @@ func (s *session) injectAfter(st *dialect.Statement, tag string) {
 	in := s.journal.done
 	in.advance(st.Kind)
 	if err := s.injectAt(at, st, in); err != nil {
-		// Whether PostgreSQL has committed is certain when it is ready.
+		// PostgreSQL has certainly committed only when it sends ReadyForQuery, so the session reads on until then.
 		s.silence(err)
 	}
 }
 
-// silence lets no more reach the client and ends the session with the turn.
+// silence discards all further output to the client and ends the session at the end of the turn.
 func (s *session) silence(why error) {
 	s.toClient.Reset(io.Discard)
 	s.injection.atReady = why

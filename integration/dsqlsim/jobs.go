@@ -12,24 +12,23 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// DefaultJobDelay is the stand-in's own: how long a job takes by default.
+// DefaultJobDelay is the time that a job takes by default. The stand-in chose it; a cluster's time differs.
 const DefaultJobDelay = 200 * time.Millisecond
 
-// The jobs are looked after this often while there are any.
+// minJobPause and maxJobPause bound the interval at which the stand-in looks for finished jobs, while there are any.
 const (
 	minJobPause = 10 * time.Millisecond
 	maxJobPause = time.Second
 )
 
-// notices of catalog.sql to us, which no client sees.
+// Prefixes of the notices that catalog.sql sends to dsqlsim. No client sees a notice with these prefixes.
 const (
 	jobNotice  = "dsqlsim job "
 	waitNotice = "dsqlsim wait "
 	maxNotice  = 1 << 10
 )
 
-// jobs completes the background jobs that sys.jobs lists. A goroutine of its own
-// does so while there may be one.
+// jobs completes the background jobs in table sys.jobs. While there may be a job, a goroutine does that work.
 type jobs struct {
 	delay    time.Duration
 	forget   time.Duration // when an unseen job must have been rolled back
@@ -40,8 +39,7 @@ type jobs struct {
 	pending map[string]*job
 }
 
-// job is one that a transaction, committed or not, has submitted, or that
-// somebody waits for.
+// job is a job that a transaction, committed or not, has submitted, or that a session waits for.
 type job struct {
 	since time.Time
 	done  chan struct{}
@@ -54,8 +52,7 @@ func newJobs(c *Config, u *upstream) *jobs {
 	}
 }
 
-// follow returns what is closed when the job is completed, or never will be. The
-// caller is a session of s.
+// follow returns a channel that is closed when the job is completed, or will never be. The caller is a session of s.
 func (j *jobs) follow(s *Server, id string) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -75,7 +72,7 @@ func (j *jobs) follow(s *Server, id string) <-chan struct{} {
 	return one.done
 }
 
-// run works until no job is left. An upstream that fails is asked again.
+// run completes jobs until none is left. After a failure of PostgreSQL it tries again.
 func (j *jobs) run(s *Server) {
 	var conn *pgconn.PgConn
 	defer func() {
@@ -104,8 +101,8 @@ func (j *jobs) run(s *Server) {
 	}
 }
 
-// some tells whether there is work, and forgets what was rolled back. When it
-// says no, the next job starts a new run.
+// some reports whether there is a job, and forgets jobs that were rolled back. After false the next job starts a new
+// run.
 func (j *jobs) some(ctx context.Context) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -119,7 +116,7 @@ func (j *jobs) some(ctx context.Context) bool {
 	return j.running
 }
 
-// finish completes what is due.
+// finish completes the jobs that are due and closes their channels.
 func (j *jobs) finish(ctx context.Context, conn *pgconn.PgConn) error {
 	sql := fmt.Sprintf("SELECT sys.dsqlsim_finish('%d milliseconds')", j.delay.Milliseconds())
 	if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
@@ -149,15 +146,15 @@ func (j *jobs) finish(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// dialOwn connects for the stand-in's own work.
+// dialOwn connects to PostgreSQL for the stand-in's own work.
 func (u *upstream) dialOwn(ctx context.Context) (*pgconn.PgConn, error) {
 	config := u.config.Copy()
 	config.RuntimeParams = map[string]string{"application_name": "dsqlsim", "client_min_messages": "error"}
 	return dialUpstream(ctx, config)
 }
 
-// onNotice passes on a NoticeResponse, unless it is for us: then a job was
-// submitted, or is to be waited for.
+// onNotice relays a NoticeResponse to the client. A notice of catalog.sql is for the session instead: a statement has
+// submitted a job, or waits for one.
 func (s *session) onNotice(total int) error {
 	if total <= maxNotice {
 		packet, ok, err := s.upstream.peek(total)
@@ -192,7 +189,7 @@ func (s *session) onJobNotice(total int) error {
 	return nil
 }
 
-// awaitJob ends when the job that the last statement waits for is completed.
+// awaitJob blocks until the job that the last statement waits for is completed.
 func (s *session) awaitJob() error {
 	if s.awaited == "" {
 		return nil
@@ -207,8 +204,8 @@ func (s *session) awaitJob() error {
 	}
 }
 
-// sendJobID answers the job that the last statement has submitted: a row, none if
-// there was nothing to do.
+// sendJobID answers the client with the id of the job that the last statement has submitted. The answer is one row, or
+// none if there was no work.
 func (s *session) sendJobID() error {
 	id := s.job
 	if s.job = ""; id == "" {

@@ -6,9 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// ordinal is where a session stands: in the n-th statement of its n-th
-// transaction. A statement outside a block is a transaction of its own, and so
-// is a string or a pipeline of them.
+// ordinal is a position in a session: the n-th statement of its n-th transaction. A statement outside a block is a
+// transaction by itself. So is a multi-statement query or a pipeline outside a block.
 type ordinal struct {
 	transaction uint64
 	statement   int // BEGIN does not count
@@ -18,7 +17,7 @@ type ordinal struct {
 	undone      bool   // its end is a ROLLBACK
 }
 
-// advance goes on to the next statement.
+// advance moves the position on to the next statement.
 func (o *ordinal) advance(kind dialect.Kind) {
 	if !o.open {
 		if ends(kind) {
@@ -33,7 +32,7 @@ func (o *ordinal) advance(kind dialect.Kind) {
 	o.statement++
 }
 
-// ask goes on to a statement that is asked for, and returns where that stands.
+// ask moves the position on to a statement that the client has sent, and returns that statement's position.
 func (o *ordinal) ask(kind dialect.Kind) ordinal {
 	o.advance(kind)
 	in := *o
@@ -51,7 +50,7 @@ func (o *ordinal) end() { o.open, o.block, o.failure = false, false, "" }
 
 func ends(kind dialect.Kind) bool { return kind == dialect.Commit || kind == dialect.Rollback }
 
-// verb is a statement's first word, in the one spelling that plans know.
+// verb returns a statement's first word, in the spelling that faults use.
 func verb(st *dialect.Statement) string {
 	switch st.Kind {
 	case dialect.Begin, dialect.Commit, dialect.Rollback:
@@ -60,7 +59,7 @@ func verb(st *dialect.Statement) string {
 	return st.Verb
 }
 
-// canonical turns START, END and ABORT into BEGIN, COMMIT and ROLLBACK.
+// canonical returns BEGIN, COMMIT and ROLLBACK for START, END and ABORT, and other verbs in capitals.
 func canonical(verb string) string {
 	switch verb = strings.ToUpper(verb); verb {
 	case "START":
@@ -73,7 +72,7 @@ func canonical(verb string) string {
 	return verb
 }
 
-// Outcomes of a transaction in the ledger.
+// The outcomes of a transaction in the ledger.
 const (
 	wasCommitted  = "committed"
 	wasRolledBack = "rolled back"
@@ -81,13 +80,13 @@ const (
 	wasUnknown    = "unknown" // the connection ended while it may have been committing
 )
 
-// journal writes the story of a session into the ledger.
+// journal writes the events of one session into the ledger.
 type journal struct {
 	ledger  *ledger
 	metrics *metrics
 	session uint64
 	pid     uint32
-	// asked is where the client's requests stand, done where the answers do.
+	// asked is the position of the client's requests, done the position of the answers.
 	asked, done ordinal
 }
 
@@ -96,8 +95,7 @@ func (j *journal) add(e Event) {
 	j.ledger.add(e)
 }
 
-// success enters and counts a statement that has succeeded, with the command tag
-// that the client gets.
+// success records and counts a statement that has succeeded, with the command tag that the client gets.
 func (j *journal) success(st *dialect.Statement, tag string) {
 	j.statement(st, tag)
 	j.metrics.statements.WithLabelValues(kindLabel(st)).Inc()
@@ -127,8 +125,7 @@ func kindLabel(st *dialect.Statement) string {
 	return "other"
 }
 
-// failure enters a statement that has failed. Whether that ends the transaction is
-// known at the end of the turn.
+// failure records a statement that has failed. The end of the turn shows whether that error ended the transaction.
 func (j *journal) failure(st *dialect.Statement, code string) {
 	j.statement(st, code)
 	if j.done.failure == "" {
@@ -147,8 +144,7 @@ func (j *journal) statement(st *dialect.Statement, outcome string) {
 	j.add(e)
 }
 
-// endTurn is called at the end of a turn. Outside a block, what began in it has
-// ended as well.
+// endTurn records the end of a turn. Outside a block, a transaction that began in the turn has ended as well.
 func (j *journal) endTurn(status byte) {
 	switch {
 	case status != statusIdle:
@@ -160,7 +156,7 @@ func (j *journal) endTurn(status byte) {
 	j.asked = j.done
 }
 
-// end enters the end of the transaction, if there is one.
+// end records the end of the transaction, if one is open.
 func (j *journal) end(outcome string) {
 	if !j.done.open {
 		return
@@ -173,17 +169,16 @@ func (j *journal) end(outcome string) {
 	j.done.end()
 }
 
-// close enters the end of the connection, and that of the transaction which it
-// leaves; unfinished: that one cannot have committed, whatever was asked for;
-// endless: nothing is under way that would end a group.
+// close records the end of the connection, and of its open transaction. unfinished reports that this transaction cannot
+// have committed. endless reports that no pending frame would end a group of the extended protocol.
 func (j *journal) close(cause error, unfinished, endless bool) {
 	if j.asked.transaction > j.done.transaction {
 		j.done = j.asked // nothing of it was answered
 		j.done.open = true
 	}
 	outcome := wasUnknown
-	// A block ends with its COMMIT, anything else with a Sync or a Query; what has failed
-	// ends with a rollback.
+	// A block ends with its COMMIT, an implicit transaction with a Sync or a Query. A failed transaction ends with a
+	// rollback.
 	same := j.asked.transaction == j.done.transaction
 	cannot := j.asked.undone || j.done.failure != "" || j.asked.open && (j.asked.block || endless)
 	if same && cannot || unfinished {

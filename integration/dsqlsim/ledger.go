@@ -6,40 +6,39 @@ import (
 	"time"
 )
 
-// maxLedgerSQL is how much of a statement's text the ledger keeps.
+// maxLedgerSQL is the number of bytes of a statement's text that the ledger keeps.
 const maxLedgerSQL = 200
 
-// Event is one thing that happened on one connection.
+// Event is one event of a connection in the ledger.
 type Event struct {
 	// Seq numbers the events of a server from 1, in the order in which they ended.
 	Seq uint64 `json:"seq"`
-	// Session numbers the connections from 1.
+	// Session numbers the connections of a server from 1.
 	Session uint64 `json:"session"`
-	// PID is the PostgreSQL process, 0 before there is one.
+	// PID is the process id of the PostgreSQL backend, 0 before the session has one.
 	PID  uint32    `json:"pid,omitempty"`
 	Time time.Time `json:"time"`
 	// Kind is connect, refuse, statement, transaction (its end), cancel, fault or close.
 	Kind string `json:"kind"`
-	// Transaction and Statement number a statement in its session and in its
-	// transaction, as a Fault does. Of a transaction Statement is how many it had.
+	// Transaction and Statement number a statement in its session and in its transaction, as in a Fault. In an event of
+	// kind transaction, Statement is the number of its statements.
 	Transaction uint64 `json:"transaction,omitempty"`
 	Statement   int    `json:"statement,omitempty"`
 	// Verb is the first word of a statement.
 	Verb string `json:"verb,omitempty"`
-	// SQL is how the statement's text begins, without parameters.
+	// SQL is the beginning of the statement's text, without parameters.
 	SQL string `json:"sql,omitempty"`
-	// Fault is the name of the fault that happened, if it has one.
+	// Fault is the name of the fault that happened, "" if the fault has no name.
 	Fault string `json:"fault,omitempty"`
-	// Outcome of a statement is the command tag or SQLSTATE that was sent, of a
-	// transaction: committed, rolled back, lost (the connection ended before its
-	// COMMIT) or unknown (it ended while the transaction may have been
-	// committing); of anything else a word.
+	// Outcome of a statement is the command tag or SQLSTATE that was sent. Outcome of a transaction is committed, rolled
+	// back, lost or unknown. Lost: the connection ended before the COMMIT. Unknown: the connection ended while the
+	// transaction may have been committing. Other events have a word as outcome.
 	Outcome string `json:"outcome"`
 	// Detail of a transaction is the SQLSTATE of its first error.
 	Detail string `json:"detail,omitempty"`
 }
 
-// ledger is the bounded list of what happened, the newest events.
+// ledger is a bounded list of the newest events of a server.
 type ledger struct {
 	mu     sync.Mutex
 	last   uint64
@@ -49,7 +48,7 @@ type ledger struct {
 func newLedger(size int) *ledger { return &ledger{events: make([]Event, 0, size)} }
 
 func (l *ledger) add(e Event) {
-	// The text of a statement may be part of a long message: keep none of it.
+	// The text of a statement may be part of a long message, so the ledger stores a copy of its beginning.
 	e.SQL = strings.Clone(e.SQL[:min(len(e.SQL), maxLedgerSQL)])
 	e.Time = time.Now()
 	l.mu.Lock()
@@ -63,7 +62,7 @@ func (l *ledger) add(e Event) {
 	l.events[int((e.Seq-1)%uint64(cap(l.events)))] = e
 }
 
-// after copies the events with a greater number, oldest first.
+// after returns copies of the events with a greater number, oldest first.
 func (l *ledger) after(seq uint64) []Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,6 +75,5 @@ func (l *ledger) after(seq uint64) []Event {
 	return found
 }
 
-// Ledger lists what happened after event seq, oldest first, as far as it is
-// remembered.
+// Ledger returns the events after event seq, oldest first, as far as the server remembers them.
 func (s *Server) Ledger(seq uint64) []Event { return s.ledger.after(seq) }

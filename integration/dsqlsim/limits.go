@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Limits are those of a cluster. All are inclusive: what equals a limit is
-// allowed. Sizes are in bytes.
+// Limits are the limits of a cluster. A size or number that equals its limit is allowed. Sizes are in bytes.
 type Limits struct {
 	TransactionRows  int           // rows that a transaction writes
 	TransactionBytes int           // what it writes
@@ -26,9 +25,8 @@ type Limits struct {
 	Schemas, Tables, Views, Sequences int // of the cluster
 }
 
-// DefaultLimits are a cluster's: the transaction's recorded in September 2026;
-// value, row, declared key, columns and counts from AWS's quotas page, 2026, with
-// the corrections measured in October 2026, as the bytes of a key.
+// DefaultLimits returns the limits of a cluster. Those of a transaction were recorded in September 2026. The others are
+// from AWS's quotas page, 2026, with corrections that were measured in October 2026, such as KeyBytes.
 func DefaultLimits() Limits {
 	return Limits{
 		TransactionRows: 3000, TransactionBytes: 10 << 20, TransactionAge: 300 * time.Second,
@@ -59,12 +57,11 @@ func (l *Limits) validate() error {
 	return errors.Join(problems...)
 }
 
-// codeLimit is program_limit_exceeded.
+// codeLimit is the SQLSTATE program_limit_exceeded.
 const codeLimit = "54000"
 
-// What a transaction over its limits is told (recorded: row_cap; measured
-// 2026-09: size and age, with their details). The texts are a cluster's, whatever
-// the limits are here; a detail has the true figures.
+// The errors of a transaction over its limits (recorded: row_cap; measured 2026-09: size and age, with their details).
+// The messages name a cluster's limits, whatever the Limits are. The details have the true numbers.
 var tooManyRows = &failure{code: codeLimit, message: "transaction row limit exceeded"}
 
 func tooLarge(bytes, limit int) *failure {
@@ -79,8 +76,8 @@ func tooAged(age, limit time.Duration) *failure {
 
 func mebibytes(n int) float64 { return math.Ceil(float64(n) / (1 << 20)) }
 
-// setting tells the catalog's guards (see catalog.sql) the limits that they look
-// after, in the order in which they read them.
+// setting returns the value of parameter dsqlsim.limits. It lists the limits that the triggers of catalog.sql check, in
+// the order in which they read them.
 func (l *Limits) setting(byteaKeys bool) string {
 	bytea := 0
 	if byteaKeys {

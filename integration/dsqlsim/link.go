@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// link is the two connections of a session, which end together.
+// link holds the two connections of a session, which end together.
 type link struct {
 	client   net.Conn // the TCP connection below the TLS
 	upstream net.Conn
@@ -13,7 +13,7 @@ type link struct {
 	once     sync.Once
 }
 
-// cut closes both connections. Any goroutine may call it.
+// cut closes both connections of the session. Any goroutine may call it.
 func (l *link) cut() {
 	l.once.Do(func() {
 		close(l.done)

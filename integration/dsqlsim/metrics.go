@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics counts for /metrics, on a registry of its own.
+// metrics holds the stand-in's metrics for /metrics, in a separate registry.
 type metrics struct {
 	registry           *prometheus.Registry
 	connected          prometheus.Counter

@@ -5,20 +5,20 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// maxNamed bounds the prepared statements, and the portals, that are kept track of.
-// Beyond it they work, but rules that look at their execution do not see them.
+// maxNamed bounds the prepared statements, and the portals, that a session remembers. Further ones work, but rules
+// about their execution do not see them.
 const maxNamed = 10_000
 
-// prepared is a prepared statement of the client's.
+// prepared is a prepared statement of the client.
 type prepared struct {
 	text *dialect.Text
-	// plan is that of its one statement, nil when it has no locking clause.
+	// plan is the plan of the statement's locking clauses, nil when it has none.
 	plan *occ.Plan
-	// types are the parameter types of its Parse, as they stand in the frame.
+	// types are the parameter types of the Parse, encoded as in that frame.
 	types []byte
 }
 
-// statement is the one that it consists of, nil when it has another number.
+// statement returns the only statement in the text of a Parse, nil when the text has none or several.
 func (p *prepared) statement() *dialect.Statement {
 	if p == nil || len(p.text.Statements) != 1 {
 		return nil
@@ -26,7 +26,7 @@ func (p *prepared) statement() *dialect.Statement {
 	return &p.text.Statements[0]
 }
 
-// portal is a bound statement. started is true from its first Execute on.
+// portal is a bound statement. started is true from the portal's first Execute on.
 type portal struct {
 	of      *prepared
 	bind    []byte // body of its Bind
@@ -35,19 +35,19 @@ type portal struct {
 	bytes   int // bytes of its Bind
 }
 
-// values is the part of a Bind's body behind its names.
+// values returns the part of a Bind's body after the two names.
 func (p *portal) values() []byte {
 	_, rest, _ := cString(p.bind)
 	_, rest, _ = cString(rest)
 	return rest
 }
 
-// names are what PostgreSQL knows by name in a session.
+// names holds the prepared statements and portals that PostgreSQL has in a session.
 type names struct {
 	statements map[string]*prepared // the client's
 	portals    map[string]*portal   // the client's
 	standing   map[string]string    // the texts of our own statements that stay prepared
-	// epoch counts how often PostgreSQL has dropped portals that are still here.
+	// epoch counts how often PostgreSQL has dropped portals that names still lists.
 	epoch int
 }
 
@@ -59,14 +59,14 @@ func newNames() names {
 	}
 }
 
-// prepare enters a statement, unless there are too many.
+// prepare records a prepared statement, unless there are too many.
 func (n *names) prepare(name string, p *prepared) {
 	if n.statements[name] != nil || len(n.statements) < maxNamed {
 		n.statements[name] = p
 	}
 }
 
-// bind enters a portal, unless there are too many.
+// bind records a portal, unless there are too many.
 func (n *names) bind(name string, p *portal) {
 	if len(n.portals) < maxNamed {
 		p.epoch = n.epoch
@@ -74,8 +74,7 @@ func (n *names) bind(name string, p *portal) {
 	}
 }
 
-// find returns a statement (kind S), or a portal and its statement (kind P); nil
-// for what nobody knows.
+// find returns a statement (kind S), or a portal and its statement (kind P), and nil for an unknown name.
 func (n *names) find(kind byte, name string) (*prepared, *portal) {
 	if kind == 'S' {
 		return n.statements[name], nil
@@ -86,10 +85,10 @@ func (n *names) find(kind byte, name string) (*prepared, *portal) {
 	return nil, nil
 }
 
-// gone tells whether PostgreSQL has dropped a portal that is still here.
+// gone reports whether PostgreSQL has dropped a portal that names still lists.
 func (n *names) gone(p *portal) bool { return p.epoch != n.epoch }
 
-// undo forgets what a frame has done to the names that PostgreSQL has skipped.
+// undo reverts the effect of a frame on the names, because PostgreSQL has skipped that frame.
 func (n *names) undo(r *pendingReply) {
 	switch r.kind {
 	case 'P', 'C':

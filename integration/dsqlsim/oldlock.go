@@ -7,14 +7,14 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// keySQL asks for the columns of a table's primary key; none when there is no
-// such table, or none that others see yet.
+// keySQL selects the columns of a table's primary key. The result is empty if the table does not exist, or if other
+// sessions do not see it yet.
 const keySQL = `SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
  WHERE indisprimary AND indrelid = to_regclass(`
 
-// wholeKeys tells whether a statement names the whole key of every table that it
-// locks, as clusters once wanted it. The catalog is asked beside the session: in
-// the middle of a turn nothing can be asked there.
+// wholeKeys returns a failure unless a statement names the whole primary key of every table that it locks, as older
+// clusters demanded. It asks the catalog on a new connection, because the session cannot send a query in the middle of
+// a turn.
 func (s *session) wholeKeys(st *dialect.Statement) (*failure, error) {
 	ctx, cancel := context.WithTimeout(s.server.ctx, dialTimeout)
 	defer cancel()

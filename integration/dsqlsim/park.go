@@ -7,13 +7,12 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// retryPause is the mean pause in front of another try to bring a transaction's
-// effects back, so that two do not try in step.
+// retryPause is the mean pause before the session tries again to resume a transaction. Its length is random, so that
+// two sessions do not try in step.
 const retryPause = 2 * time.Millisecond
 
-// giveWay takes an idle transaction out of another's way. One that only its own
-// reads keep in the way of DDL is ended, in its client's eyes as well: a change
-// of the schema would not let it commit anyway.
+// giveWay parks an idle transaction that blocks another session. It evicts a transaction whose reads alone block DDL.
+// The change of the schema would not let that transaction commit anyway.
 func (s *session) giveWay(r yieldRequest) error {
 	b := &s.block
 	switch {
@@ -27,8 +26,8 @@ func (s *session) giveWay(r yieldRequest) error {
 	return nil
 }
 
-// rewind parks the transaction: its effects and locks are gone, its snapshot
-// stays. No reply may be pending.
+// rewind parks the transaction: PostgreSQL undoes its effects and releases its locks, and the snapshot remains. No
+// reply may be pending.
 func (s *session) rewind() error {
 	if s.block.log.incomplete {
 		return s.evict()
@@ -46,8 +45,7 @@ func (s *session) rewind() error {
 	return nil
 }
 
-// evict ends the transaction in PostgreSQL. The client's goes on in a new
-// snapshot, and cannot commit.
+// evict rolls the transaction back in PostgreSQL. The client's transaction goes on in a new snapshot and cannot commit.
 func (s *session) evict() error {
 	s.block.doom()
 	b := &s.block
@@ -61,9 +59,8 @@ func (s *session) evict() error {
 	return err
 }
 
-// resume brings a parked transaction's effects back. What another's commit has
-// made impossible stays out, and dooms the transaction; so does an answer other
-// than the first.
+// resume runs the effects of a parked transaction again. If another's commit made an effect impossible, or an answer
+// differs from the first one, resume dooms the transaction.
 func (s *session) resume() error {
 	b := &s.block
 	for tried := (tries{}); b.log.parked; {
@@ -93,8 +90,8 @@ func (s *session) resume() error {
 	return nil
 }
 
-// rerunLog runs the log up to the first statement that fails, or answers
-// differently (failed is nil then), and returns its place.
+// rerunLog runs the log up to the first statement that fails, or answers differently (failed is nil then), and returns
+// the statement's index.
 func (s *session) rerunLog() (int, *pgproto3.ErrorResponse, error) {
 	for i := range s.block.log.effects {
 		e := &s.block.log.effects[i]

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// plan is the list of faults to come. Its methods may be called by any goroutine.
+// plan is the list of planned faults. Any goroutine may call its methods.
 type plan struct {
 	pending atomic.Int64 // len(faults), for the many statements without a fault
 
@@ -16,7 +16,7 @@ type plan struct {
 	faults []*planned
 }
 
-// planned is a fault and what is left of it.
+// planned is a planned fault with the rest of its counts.
 type planned struct {
 	Fault
 	chance *rand.Rand
@@ -24,21 +24,20 @@ type planned struct {
 	each map[uint64]*left // by session, if PerSession
 }
 
-// left is how many moments are to pass, and how often the fault then happens.
+// left is how many moments the fault still skips, and how often the fault then happens.
 type left struct{ skip, count int }
 
-// errTooManyFaults tells that the plan is full.
+// errTooManyFaults reports that the plan is full.
 var errTooManyFaults = fmt.Errorf("more than %d faults planned: forget some first", maxFaults)
 
-// Plan adds faults, all or none, or reports everything that is wrong with them.
-// Of several that are due at one moment the one planned first happens.
+// Plan adds faults, all or none, and returns all problems of the faults. If several faults are due at one moment, the
+// one planned first happens.
 func (s *Server) Plan(faults ...Fault) error { return s.plan.add(faults, make([]error, len(faults))) }
 
-// Planned lists the faults that have not happened to their end yet, with what is
-// left of Skip and Count (not of those PerSession).
+// Planned returns the faults that may still happen, with the rest of Skip and Count (except for PerSession).
 func (s *Server) Planned() []Fault { return s.plan.list() }
 
-// ClearPlan forgets them.
+// ClearPlan removes all planned faults.
 func (s *Server) ClearPlan() {
 	s.plan.mu.Lock()
 	defer s.plan.mu.Unlock()
@@ -46,8 +45,7 @@ func (s *Server) ClearPlan() {
 	s.plan.pending.Store(0)
 }
 
-// add plans faults, unless anything is wrong with one; form is what is already
-// known to be.
+// add adds faults to the plan, all or none. form holds the errors that the caller has found in each fault already.
 func (p *plan) add(faults []Fault, form []error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +84,7 @@ func (p *plan) add(faults []Fault, form []error) error {
 	return nil
 }
 
-// numbered says in front of each problem which fault of a list it is about.
+// numbered names in each problem the fault's number in the list.
 func numbered(i int, err error) error {
 	if err == nil {
 		return nil
@@ -98,7 +96,7 @@ func numbered(i int, err error) error {
 	return errors.Join(named...)
 }
 
-// problemsOf takes apart what errors.Join joined.
+// problemsOf returns the errors that errors.Join joined.
 func problemsOf(err error) []error {
 	if err == nil {
 		return nil
@@ -126,7 +124,7 @@ func (p *plan) list() []Fault {
 	return faults
 }
 
-// next counts a moment and returns the fault that happens at it, if any.
+// next counts a moment and returns the fault that happens at that moment, nil if none does.
 func (p *plan) next(m *moment) *Fault {
 	if p.pending.Load() == 0 {
 		return nil
@@ -156,8 +154,8 @@ func (p *plan) next(m *moment) *Fault {
 	return &now
 }
 
-// due counts a moment that the fault means, and tells whether it happens; it
-// may not if another has.
+// due counts a moment that matches the fault, and reports whether the fault happens then. may is false if another fault
+// happens at that moment.
 func (f *planned) due(session uint64, may bool) bool {
 	l := &f.left
 	if f.PerSession {
@@ -179,7 +177,7 @@ func (f *planned) due(session uint64, may bool) bool {
 	return true
 }
 
-// forget drops what was counted for a session that has ended.
+// forget drops the counts for a session that has ended.
 func (p *plan) forget(session uint64) {
 	if p.pending.Load() == 0 {
 		return

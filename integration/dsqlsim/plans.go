@@ -7,13 +7,13 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// Bounds of the plans that are kept: 1,024 of texts of at most 4 KiB.
+// maxPlans bounds the number of cached plans, maxPlanText the bytes of a statement whose plan is cached.
 const (
 	maxPlans    = 1024
 	maxPlanText = 4 << 10
 )
 
-// plans keeps what was learnt of statements with locking clauses.
+// plans caches the plans of statements with locking clauses.
 type plans struct {
 	mu   sync.Mutex
 	seen map[string]*occ.Plan
@@ -21,7 +21,7 @@ type plans struct {
 
 func newPlans() *plans { return &plans{seen: make(map[string]*occ.Plan)} }
 
-// of is a statement's plan, nil when it has no locking clause or cannot run.
+// of returns a statement's plan, nil when the statement has no locking clause or cannot run.
 func (p *plans) of(st *dialect.Statement) *occ.Plan {
 	reads := st.Kind == dialect.DML || st.Kind == dialect.Other && st.Verb != "EXPLAIN"
 	if !reads || st.Refusal != nil || !occ.MayLock(st.SQL) {
@@ -49,7 +49,7 @@ func (p *plans) of(st *dialect.Statement) *occ.Plan {
 	return plan
 }
 
-// spelling is the statement as PostgreSQL runs it.
+// spelling returns the statement's text for PostgreSQL, without its locking clauses.
 func (p *plans) spelling(st *dialect.Statement) string {
 	if plan := p.of(st); plan != nil {
 		return plan.SQL

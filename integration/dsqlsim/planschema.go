@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// key is one key of a fault in JSON: what its values are, in a word and in a
-// sentence, and the field that it fills.
+// key is one key of a fault in JSON. kind and help describe its value, and field returns the field of Fault that it
+// fills.
 type key struct {
 	name, kind, help string
 	field            func(*Fault) any
 }
 
-// What a value may be.
+// The kinds of a value, as the help text names them.
 const (
 	text        = "text"
 	number      = "number"
@@ -56,7 +56,7 @@ const pointHelp = `
   committed   it has committed, the client does not know
 `
 
-// PlanHelp describes the JSON of faults for people, line by line.
+// PlanHelp returns a description of the JSON of faults for users.
 func PlanHelp() string {
 	var b strings.Builder
 	for _, k := range keys {
@@ -66,7 +66,7 @@ func PlanHelp() string {
 	return b.String() + "\nat is one of" + pointHelp
 }
 
-// PlanJSON is Plan for a JSON list of faults, see PlanHelp.
+// PlanJSON adds the faults in a JSON list, as Plan does; see PlanHelp.
 func (s *Server) PlanJSON(list []byte) error { return s.plan.addJSON(list) }
 
 func (p *plan) addJSON(list []byte) error {

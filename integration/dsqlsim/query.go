@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// savepointSQL marks the place to which a transaction's effects can be undone
-// while its snapshot stays, and rewindSQL undoes them.
+// savepointSQL sets a savepoint before a transaction's first effect. rewindSQL undoes the transaction's effects, while
+// its snapshot remains.
 const (
 	savepointSQL = "SAVEPOINT dsqlsim"
 	rewindSQL    = "ROLLBACK TO SAVEPOINT dsqlsim"
 )
 
-// query passes on a simple Query. The statements of one that opens a block, or
-// runs in one, travel one by one, so that each can be run again.
+// query passes on a simple Query. If the Query opens a block, or runs in one, its statements travel one by one. Each
+// can then run again.
 func (s *session) query(f *frame) error {
 	if err := s.settle(); err != nil || s.skipping {
 		return err
@@ -64,8 +64,8 @@ func (s *session) query(f *frame) error {
 	return nil
 }
 
-// queryRest passes on the rest of a Query that is an implicit transaction, cut
-// short in front of a statement that must not run.
+// queryRest passes on the rest of a Query that is an implicit transaction. It cuts the Query short before a statement
+// that must not run.
 func (s *session) queryRest(f *frame, text *dialect.Text) error {
 	r := pendingReply{kind: 'Q', from: *f, text: text, index: f.nextStatement, status: s.status, rules: s.rules, mayWait: true}
 	var send strings.Builder
@@ -140,8 +140,8 @@ func (s *session) queryOne(f *frame, sql string, text *dialect.Text) error {
 	return s.forwardAndSettle(&frame{kind: 'Q', body: append([]byte(send), 0)}, r)
 }
 
-// upstreamText is what PostgreSQL gets for one statement of a Query, or in its place
-// if it has failed. r is told what the answer will stand for.
+// upstreamText returns the text that PostgreSQL gets for one statement of a Query, or instead of a failed one. It notes
+// in r how to treat PostgreSQL's answer.
 func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *failure) (string, error) {
 	if failed == nil && s.block.attempt.guessing {
 		if guess := r.makeGuess(st); r.guess != nil {
@@ -168,13 +168,13 @@ func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *f
 	return sql, nil
 }
 
-// locksOutside tells whether a statement has a locking clause that locks at once, where the transaction has that
-// status: outside of a block, on a cluster that does so.
+// locksOutside reports whether a statement's locking clause locks rows outside of a block (Config.LocksOutsideBlocks).
+// status is the transaction status before the statement.
 func (s *session) locksOutside(st *dialect.Statement, status byte) bool {
 	return s.server.config.LocksOutsideBlocks && status == statusIdle && s.server.plans.of(st) != nil
 }
 
-// spelling is a statement as PostgreSQL runs it, where the transaction has that status.
+// spelling returns a statement's text for PostgreSQL. status is the transaction status before the statement.
 func (s *session) spelling(st *dialect.Statement, status byte) string {
 	if s.locksOutside(st, status) {
 		return st.SQL
@@ -182,7 +182,7 @@ func (s *session) spelling(st *dialect.Statement, status byte) string {
 	return s.server.plans.spelling(st)
 }
 
-// answerBegin answers a BEGIN, which PostgreSQL gets with the first statement.
+// answerBegin answers a BEGIN. PostgreSQL gets the BEGIN with the block's first statement.
 func (s *session) answerBegin(st *dialect.Statement) error {
 	s.status = statusInBlock
 	s.block = block{beginSQL: st.SQL, deferred: true}
@@ -206,11 +206,11 @@ func (s *session) answerBegin(st *dialect.Statement) error {
 	return s.toClient.Flush()
 }
 
-// offsetOf counts the characters in front of a statement.
+// offsetOf returns the number of characters before a statement of a Query.
 func offsetOf(sql string, text *dialect.Text, index int) int32 {
 	at := 0
 	for i := 0; ; i++ {
-		// One that is spelled differently for PostgreSQL is not found: near enough.
+		// A statement that the dialect respells for PostgreSQL is not found, which makes the offset inexact.
 		at += max(strings.Index(sql[at:], text.Statements[i].SQL), 0)
 		if i == index {
 			return int32(utf8.RuneCountInString(sql[:at]))

@@ -4,11 +4,11 @@ package dsqlsim
 type frameQueue struct {
 	frames []frame // those before at are done
 	at     int
-	// replayed is how many of the next ones were there before.
+	// replayed is the number of frames at the front of the queue that the session took back.
 	replayed int
 }
 
-// first is the next frame, nil if there is none.
+// first returns the next frame, nil if there is none.
 func (q *frameQueue) first() *frame {
 	if q.at == len(q.frames) {
 		return nil
@@ -16,8 +16,8 @@ func (q *frameQueue) first() *frame {
 	return &q.frames[q.at]
 }
 
-// pop removes the first frame and returns it. It is a copy: a COPY inside its
-// handling recycles the queue.
+// pop removes the first frame and returns a copy, because a COPY may reuse the queue while the session handles the
+// frame.
 func (q *frameQueue) pop() frame {
 	f := q.frames[q.at]
 	q.frames[q.at] = frame{}
@@ -25,18 +25,18 @@ func (q *frameQueue) pop() frame {
 	return f
 }
 
-// pushFront makes frames the next ones.
+// pushFront inserts frames at the front of the queue.
 func (q *frameQueue) pushFront(frames []frame) {
 	q.frames, q.at = append(frames, q.frames[q.at:]...), 0
 }
 
-// replay makes frames that were there before the next ones.
+// replay inserts frames that the session took back at the front of the queue.
 func (q *frameQueue) replay(frames []frame) {
 	q.replayed = len(frames)
 	q.pushFront(frames)
 }
 
-// pushBehindReplayed puts a frame behind those that were there before.
+// pushBehindReplayed inserts a frame after those that the session took back.
 func (q *frameQueue) pushBehindReplayed(f frame) {
 	at := q.at + q.replayed
 	q.frames = append(q.frames[:at:at], append([]frame{f}, q.frames[at:]...)...)

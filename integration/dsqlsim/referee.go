@@ -10,16 +10,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// refereeRest is how long the referee keeps a PostgreSQL connection that it
-// does not need.
+// refereeRest is how long the referee keeps an unused PostgreSQL connection.
 const refereeRest = time.Second
 
-// referee looks for sessions whose statements wait for another transaction in
-// PostgreSQL, and asks those that idle meanwhile to give way.
+// referee looks for sessions whose statements wait for another transaction in PostgreSQL. It asks idle sessions in
+// their way to release their locks.
 type referee struct {
 	stirred chan struct{} // holds a token when somebody may wait
-	// patience is how long a statement waits before anybody is asked: most
-	// transactions end sooner by themselves.
+	// patience is how long a statement waits before the referee asks another session to give way. Most transactions end
+	// sooner by themselves.
 	patience time.Duration
 	conn     *pgconn.PgConn
 }
@@ -28,14 +27,14 @@ func newReferee(lockTimeout time.Duration) *referee {
 	return &referee{stirred: make(chan struct{}, 1), patience: max(lockTimeout/2, time.Millisecond)}
 }
 
-// yieldRequest asks a session to give way.
+// yieldRequest asks a session to release its locks.
 type yieldRequest struct {
 	at time.Time // when it was in the way, or before
-	// table: it is a lock on a whole table that is wanted, by DDL.
+	// table reports that DDL wants a lock on a whole table.
 	table bool
 }
 
-// runReferee works until the server closes.
+// runReferee runs the referee until the server closes.
 func (s *Server) runReferee() {
 	r := s.referee
 	defer r.close()
@@ -52,7 +51,7 @@ func (s *Server) runReferee() {
 		case <-s.ctx.Done():
 			return
 		}
-		// Nobody who began to wait after now is asked about before this is over.
+		// The pause lasts r.patience, because no session that begins to wait now is due any sooner.
 		for pause := time.After(r.patience); ; {
 			select {
 			case <-pause:
@@ -67,7 +66,8 @@ func (s *Server) runReferee() {
 	}
 }
 
-// arbitrate tells whether anybody waits, or may soon.
+// arbitrate asks idle sessions in the way of waiting statements to release their locks. It reports whether any session
+// waits, or may wait soon.
 func (s *Server) arbitrate() bool {
 	r := s.referee
 	now := time.Now()
@@ -107,8 +107,8 @@ func (s *Server) arbitrate() bool {
 	return true
 }
 
-// blockers asks PostgreSQL which processes are in the way of the waiting ones,
-// and whether by a lock on a table.
+// blockers returns the ids of the backends in PostgreSQL that block the waiting ones. A true value says that a lock on
+// a table blocks.
 func (r *referee) blockers(ctx context.Context, up *upstream, waiting map[uint32]bool) (map[uint32]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -139,7 +139,7 @@ func (r *referee) blockers(ctx context.Context, up *upstream, waiting map[uint32
 	return found, nil
 }
 
-// close ends the referee's connection, if it has one.
+// close closes the referee's PostgreSQL connection, if it has one.
 func (r *referee) close() {
 	if r.conn == nil {
 		return

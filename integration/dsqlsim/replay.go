@@ -11,18 +11,17 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// retryTime is how long a statement is run again that others are in the way of. They
-// are busy then, for whoever idles gives way much sooner. On a machine that is slow at
-// that, it is as many tries as fit into that time on another.
+// retryTime is how long the session repeats a statement that other transactions block. An idle transaction gives way
+// much sooner, so these are busy. On a slow machine the session makes at least as many tries as fit into retryTime.
 const retryTime = time.Second
 
-// tries are those of a statement that others are in the way of.
+// tries counts the attempts of a statement that other transactions block.
 type tries struct {
 	n     int
 	since time.Time // the first
 }
 
-// again counts a try that has failed, and tells whether there should be another.
+// again counts an attempt that has failed, and reports whether the session should try again.
 func (s *session) again(t *tries) bool {
 	if t.n++; t.n == 1 {
 		t.since = time.Now()
@@ -30,14 +29,14 @@ func (s *session) again(t *tries) bool {
 	return t.n < int(retryTime/s.server.config.LockTimeout) || time.Since(t.since) < retryTime
 }
 
-// cancelledText is PostgreSQL's of a cancel; the SQLSTATE has other uses.
+// cancelledText is PostgreSQL's message for a cancelled statement, whose SQLSTATE has other uses too.
 const cancelledText = "canceling statement due to user request"
 
-// errReplay tells that frames which PostgreSQL has not answered, or answered
-// with a conflict, are in front of the queue again.
+// errReplay reports that the session has taken frames back to the front of its queue. PostgreSQL has not answered these
+// frames, or answered with a conflict.
 var errReplay = errors.New("frames taken back")
 
-// obstacle is what an error of PostgreSQL's has to do with other transactions.
+// obstacle is how another transaction may have caused an error of PostgreSQL.
 type obstacle uint8
 
 const (
@@ -52,7 +51,7 @@ func (s *session) obstacleIn(e *pgproto3.ErrorResponse) obstacle {
 	case codeDeadlock, codeLockTimeout:
 		return lockWait
 	case codeCancelled:
-		// PostgreSQL takes a lock_timeout that comes late for a cancel.
+		// PostgreSQL reports a lock_timeout that comes late as a cancel.
 		if !s.server.config.HonourCancel && e.Message == cancelledText {
 			return lockWait
 		}
@@ -64,8 +63,7 @@ func (s *session) obstacleIn(e *pgproto3.ErrorResponse) obstacle {
 	return noObstacle
 }
 
-// canReplay tells whether the statement r stands for can be run again after
-// the error.
+// canReplay reports whether the statement of reply r can run again after the error.
 func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
 	b, o := &s.block, s.obstacleIn(e)
 	switch {
@@ -76,20 +74,19 @@ func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
 	case r.status == statusInBlock:
 		return b.log.canRewind() && (r.kind == 'Q' || r.kind == 'E') && !(o == hiddenRow && b.attempt.genuine)
 	case r.status == statusIdle:
-		// The statement is its transaction: it has a fresh snapshot each time.
+		// A statement outside a block gets a fresh snapshot each time that it runs.
 		return o == lockWait && r.alone && s.again(&b.attempt.tries)
 	}
 	return false
 }
 
-// commits tells whether the statement at hand is a COMMIT.
+// commits reports whether the reply is for a COMMIT.
 func (r *pendingReply) commits() bool {
 	return r.text != nil && r.index < len(r.text.Statements) && r.text.Statements[r.index].Kind == dialect.Commit
 }
 
-// replayFrames takes back what PostgreSQL has not answered, from the statement that
-// failed on. In a block it brings the effects in front of it back. It returns
-// errReplay when all went well.
+// replayFrames takes the failed statement's frame, and all later ones, back to the front of the queue. In a block it
+// also resumes the earlier effects of the transaction. It returns errReplay on success.
 func (s *session) replayFrames(r *pendingReply, e *pgproto3.ErrorResponse) error {
 	failed := *r
 	if err := s.takeBack(); err != nil {
@@ -108,8 +105,7 @@ func (s *session) replayFrames(r *pendingReply, e *pgproto3.ErrorResponse) error
 	return errReplay
 }
 
-// decideRetry decides how the statement that failed with e is to run in its block
-// again.
+// decideRetry decides how a statement that failed with e runs again in its block: for real, or as a guess.
 func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 	b := &s.block
 	switch s.obstacleIn(e) {
@@ -125,9 +121,9 @@ func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 	return nil
 }
 
-// decideHidden decides for a key that is violated. Of a unique key mayBeHidden has found the
-// row committed: in sight of the snapshot it is the client's error, which ends the
-// transaction, whatever the transaction did before. Rows that reference another may be its own.
+// decideHidden decides whether the violation of a key is the client's error or a conflict. For a unique key mayBeHidden
+// has found the row committed. If the snapshot sees the row, the error is the client's and ends the transaction. A row
+// that references another may be the transaction's own, so decideHidden resumes the effects first.
 func (s *session) decideHidden(e *pgproto3.ErrorResponse) error {
 	b := &s.block
 	if e.Code == codeForeignKey {
@@ -150,8 +146,8 @@ func (s *session) decideHidden(e *pgproto3.ErrorResponse) error {
 	return nil
 }
 
-// takeBack reads PostgreSQL's answers to their end, unheard, and puts the
-// client's frames back in front of the queue.
+// takeBack reads PostgreSQL's remaining answers without relaying them, and puts the client's frames back at the front
+// of the queue.
 func (s *session) takeBack() error {
 	var frames []frame
 	hasEnd := false
@@ -183,7 +179,7 @@ func (s *session) takeBack() error {
 	return nil
 }
 
-// undo forgets the effect of a frame that PostgreSQL has skipped.
+// undo reverts the effect of a frame that PostgreSQL has skipped.
 func (s *session) undo(r *pendingReply) {
 	if r.interruption != nil && !r.interruption.reported {
 		s.injection.row = r.interruption // it is still to happen
@@ -191,8 +187,8 @@ func (s *session) undo(r *pendingReply) {
 	s.names.undo(r)
 }
 
-// makeGuess returns the query that tells what a statement's outcome would be, and
-// notes that it does; r.guess stays nil when there is none.
+// makeGuess returns the query that guesses a statement's outcome, and notes in r.guess how to treat its answer. Without
+// a possible guess r.guess stays nil.
 func (r *pendingReply) makeGuess(st *dialect.Statement) string {
 	if r.guess = occ.MakeGuess(st.SQL); r.guess == nil {
 		return ""

@@ -7,45 +7,44 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// pendingReply is the reply that one frame of ours to PostgreSQL will get.
+// pendingReply is the reply that PostgreSQL owes for one frame of the session.
 type pendingReply struct {
 	kind byte // the frame's type
-	// from is the client's frame that this one stands for.
+	// from is the client's frame for which the session sent this frame.
 	from frame
 	text *dialect.Text
-	// index is the statement of a Query that PostgreSQL works at.
+	// index is the number of the statement in a Query that PostgreSQL runs now.
 	index int
-	// marked is what the marker in the frame stands for.
+	// marked is the error that replaces PostgreSQL's error for the marker, nil without a marker.
 	marked *failure
-	// replaced: the reply of statement replaced.at, a ROLLBACK that took a COMMIT's
-	// place, becomes an error.
+	// replaced is the error that replaces the reply of statement replaced.at, a ROLLBACK sent instead of a COMMIT.
 	replaced *replacement
-	// interruption is a fault in the middle of this reply, if one was planned.
+	// interruption is a planned fault in the middle of this reply, nil if there is none.
 	interruption *interruption
-	// bytes is how many the client has sent for it.
+	// bytes is the number of bytes that the client has sent for the statement.
 	bytes int
-	// silent: the client did not send this frame and gets no reply to it.
+	// silent reports that the client did not send this frame and gets no reply to it.
 	silent bool
-	// savepoint: it is that of our savepoint. begin: it is that of a BEGIN which was
-	// answered before.
+	// savepoint marks the reply to the stand-in's SAVEPOINT. begin marks the reply to a BEGIN that the client already has
+	// an answer to.
 	savepoint, begin bool
-	// more: statements of the client's Query follow, and its ReadyForQuery later.
+	// more reports that more statements of the client's Query follow, so its ReadyForQuery comes later.
 	more bool
-	// offset is what an error's position in the client's text is behind ours.
+	// offset is added to an error's position, because PostgreSQL got only a part of the client's text.
 	offset int32
-	// status and rules are those in front of the statement.
+	// status and rules are the transaction status and the dialect's rules before the statement.
 	status byte
 	rules  dialect.Transaction
-	// effect is what to remember of the statement if it succeeds.
+	// effect is the log entry of the statement, appended if the statement succeeds.
 	effect *effect
-	// guess tells that the statement's outcome is only guessed.
+	// guess is set if the stand-in only guesses the statement's outcome.
 	guess *occ.Guess
-	// mayWait: the statement may wait for another transaction.
+	// mayWait reports that the statement may wait for another transaction.
 	mayWait bool
-	// alone: nothing of an implicit transaction stands in front of it.
+	// alone reports that no earlier statement belongs to the same implicit transaction.
 	alone bool
-	// name, previous and portal undo a Parse, Bind or Close that failed or was
-	// skipped. Of an Execute portal is what it began with.
+	// name, previous and portal revert a Parse, Bind or Close that failed or was skipped. For an Execute, portal is the
+	// portal that it started.
 	name     string
 	previous *prepared
 	portal   *portal
@@ -56,7 +55,7 @@ type replacement struct {
 	by *failure
 }
 
-// statement is the one that PostgreSQL works at, nil when nobody knows.
+// statement returns the statement that PostgreSQL runs now, nil when it is unknown.
 func (r *pendingReply) statement() *dialect.Statement {
 	if r.text == nil || r.index >= len(r.text.Statements) {
 		return nil
@@ -64,10 +63,10 @@ func (r *pendingReply) statement() *dialect.Statement {
 	return &r.text.Statements[r.index]
 }
 
-// endsTurn tells whether the reply ends in ReadyForQuery.
+// endsTurn reports whether the reply ends in ReadyForQuery.
 func (r *pendingReply) endsTurn() bool { return r.kind == 'S' || r.kind == 'Q' || r.kind == 'F' }
 
-// replyQueue holds the replies to come.
+// replyQueue holds the replies that PostgreSQL has not sent yet.
 type replyQueue struct {
 	list  []pendingReply
 	head  int
@@ -83,15 +82,15 @@ func (q *replyQueue) push(r pendingReply, bytes int) {
 	}
 }
 
-// rest are the replies to come.
+// rest returns the pending replies.
 func (q *replyQueue) rest() []pendingReply { return q.list[q.head:] }
 
-// endTurn tells whether any of the replies to come ends in ReadyForQuery.
+// endTurn reports whether any pending reply ends in ReadyForQuery.
 func (q *replyQueue) endTurn() bool {
 	return slices.ContainsFunc(q.rest(), func(r pendingReply) bool { return r.endsTurn() })
 }
 
-// first is the reply that comes next, nil if none is pending.
+// first returns the reply that comes next, nil if none is pending.
 func (q *replyQueue) first() *pendingReply {
 	if q.head == len(q.list) {
 		return nil
@@ -118,8 +117,8 @@ func (q *replyQueue) clear() {
 	*q = replyQueue{list: q.list[:0]}
 }
 
-// skip removes what PostgreSQL will not answer after an error, up to the next
-// Sync, newest first, and tells whether there is such a Sync.
+// skip removes the replies up to the next Sync, which PostgreSQL will not send after an error. It calls each for the
+// removed replies, newest first, and reports whether there is a Sync.
 func (q *replyQueue) skip(each func(*pendingReply)) bool {
 	end := q.head
 	for end < len(q.list) && q.list[end].kind != 'S' {
@@ -136,7 +135,7 @@ func (q *replyQueue) skip(each func(*pendingReply)) bool {
 	return q.first() != nil
 }
 
-// dropSync forgets the next Sync, which PostgreSQL will not answer.
+// dropSync removes the reply to the next Sync, which PostgreSQL will not send.
 func (q *replyQueue) dropSync() {
 	for i := q.head; i < len(q.list); i++ {
 		if q.list[i].kind == 'S' {

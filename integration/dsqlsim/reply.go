@@ -8,11 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// oidText is the type of a job_id.
+// oidText is the OID of the type of a job_id, text.
 const oidText = 25
 
-// handleReply reads one frame of PostgreSQL's and passes on what the client is to see
-// of it.
+// handleReply reads one frame of PostgreSQL and passes on the part that the client should see.
 func (s *session) handleReply() error {
 	kind, total, err := s.upstream.header()
 	if err != nil {
@@ -44,7 +43,7 @@ func (s *session) handleReply() error {
 	return s.onAcknowledged(kind, total)
 }
 
-// onSuspended is PortalSuspended: the client has read a part of the result.
+// onSuspended handles PortalSuspended: the client has read a part of the result.
 func (s *session) onSuspended(total int) error {
 	if r := s.replies.first(); r != nil && r.effect != nil {
 		s.block.log.incomplete = true // its tag and the rest of its rows are unknown
@@ -56,8 +55,8 @@ func (s *session) onSuspended(total int) error {
 	return s.onAcknowledged('s', total)
 }
 
-// onAcknowledged is an answer without a content: ParseComplete (1), BindComplete (2),
-// CloseComplete (3), EmptyQueryResponse (I), PortalSuspended (s), CopyDone (c).
+// onAcknowledged handles an answer without content: ParseComplete (1), BindComplete (2), CloseComplete (3),
+// EmptyQueryResponse (I), PortalSuspended (s), CopyDone (c).
 func (s *session) onAcknowledged(kind byte, total int) error {
 	r := s.replies.first()
 	if r != nil && r.silent {
@@ -72,8 +71,8 @@ func (s *session) onAcknowledged(kind byte, total int) error {
 
 func (s *session) relay(total int) error { return relayFrame(s.toClient, s.upstream.in, total) }
 
-// onRow is a row of a result. Those of an effect are added up, to know them
-// again; those of a guess are the client's only if it asked for rows.
+// onRow handles a row of a result. It adds the row of an effect to the effect's digest. It relays the row of a guess
+// only if the client asked for rows.
 func (s *session) onRow(total int) error {
 	if gone, err := s.injectBeforeRow(total); gone || err != nil {
 		return err
@@ -95,8 +94,7 @@ func (s *session) onRow(total int) error {
 	return s.relay(total)
 }
 
-// onDescription is the answer, or half of it, to a Describe; or the columns of a
-// Query's result.
+// onDescription handles an answer to a Describe, or the first half of one, or the columns of a Query's result.
 func (s *session) onDescription(kind byte, total int) error {
 	r := s.replies.first()
 	if r != nil && r.guess != nil && !r.guess.Returning {
@@ -121,7 +119,7 @@ func (s *session) onDescription(kind byte, total int) error {
 	return s.respond(jobColumns)
 }
 
-// onComplete is the end of a statement that did not fail.
+// onComplete handles CommandComplete, the end of a statement that did not fail.
 func (s *session) onComplete(total int) error {
 	r := s.replies.first()
 	if r == nil || r.kind == 'F' {
@@ -174,7 +172,7 @@ func (s *session) onComplete(total int) error {
 	return s.respond(&pgproto3.CommandComplete{CommandTag: []byte(tag)})
 }
 
-// noteSuccess brings the session's state in line with a statement that did not fail.
+// noteSuccess updates the session's state after a statement that did not fail.
 func (s *session) noteSuccess(r *pendingReply, st *dialect.Statement, tag string) {
 	b := &s.block
 	b.attempt = attempt{}
@@ -199,7 +197,8 @@ func (s *session) noteSuccess(r *pendingReply, st *dialect.Statement, tag string
 	}
 }
 
-// finishStatement does what is special about a statement.
+// finishStatement completes a statement of a special kind: it sets the command tag that DSQL has, and answers with a
+// job's id.
 func (s *session) finishStatement(r *pendingReply, st *dialect.Statement, tag *string) error {
 	if st.Tag != "" {
 		*tag = st.Tag
@@ -216,8 +215,7 @@ func (s *session) finishStatement(r *pendingReply, st *dialect.Statement, tag *s
 	return s.sendJobID()
 }
 
-// onError is an ErrorResponse: it ends the statement, and in the extended protocol
-// everything up to Sync.
+// onError handles an ErrorResponse, which ends the statement. In the extended protocol it voids all frames up to Sync.
 func (s *session) onError(total int) error {
 	r := s.replies.first()
 	if r.errorReported() {
@@ -258,7 +256,7 @@ func (s *session) onError(total int) error {
 	return err
 }
 
-// sendError tells the client that the statement r stands for failed.
+// sendError sends the client the error of the statement of reply r.
 func (s *session) sendError(r *pendingReply, e *pgproto3.ErrorResponse) error {
 	s.journal.failure(r.statement(), e.Code)
 	s.server.metrics.errors.WithLabelValues(errorLabel(r, e)).Inc()
@@ -268,8 +266,7 @@ func (s *session) sendError(r *pendingReply, e *pgproto3.ErrorResponse) error {
 	return s.toClient.Flush()
 }
 
-// noteFailure brings the session's state in line with PostgreSQL, which skips to
-// Sync.
+// noteFailure updates the session's state after an error, which makes PostgreSQL skip to Sync.
 func (s *session) noteFailure(r *pendingReply) {
 	b := &s.block
 	b.attempt = attempt{}
@@ -281,7 +278,7 @@ func (s *session) noteFailure(r *pendingReply) {
 	s.skipping = !hasSync
 }
 
-// onReady is the end of a turn.
+// onReady handles ReadyForQuery, the end of a turn.
 func (s *session) onReady() error {
 	body, err := s.upstream.body(frameHeader + 1)
 	if err != nil {
@@ -315,7 +312,7 @@ func (s *session) onReady() error {
 	return s.toClient.Flush()
 }
 
-// endTransaction forgets the transaction that has ended.
+// endTransaction resets the session's state after the end of a transaction.
 func (s *session) endTransaction() {
 	committed := s.block.committed || s.block.beginSQL == ""
 	if s.schema.changing && committed && s.server.config.SchemaConflicts {
@@ -330,13 +327,13 @@ func (s *session) endTransaction() {
 	clear(s.names.portals)
 }
 
-// respond writes a message of ours to the client's buffer.
+// respond writes a message of the stand-in to the client's buffer.
 func (s *session) respond(m pgproto3.Message) error {
 	_, err := s.toClient.Write(encode(m))
 	return err
 }
 
-// jobColumns are what CREATE INDEX ASYNC answers (recorded).
+// jobColumns is the RowDescription of the answer to CREATE INDEX ASYNC (recorded).
 var jobColumns = &pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{
 	Name: []byte("job_id"), DataTypeOID: oidText, DataTypeSize: -1, TypeModifier: -1,
 }}}

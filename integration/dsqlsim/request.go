@@ -7,16 +7,15 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// batchBytes is how much may be on its way to PostgreSQL while its replies are
-// unread: less than any socket buffer holds, so that our write never waits for
-// PostgreSQL while that waits for our read. A longer frame travels alone:
+// batchBytes bounds the bytes that are on their way to PostgreSQL while their replies are unread. It is less than any
+// socket buffer holds, so the session's write never waits for PostgreSQL. A longer frame travels alone, because
 // PostgreSQL reads a frame to its end before it answers.
 const batchBytes = 16 << 10
 
-// ownName is the prepared statement and portal that we use in a session.
+// ownName is the name of the prepared statement and portal that the stand-in uses in a session.
 const ownName = "dsqlsim"
 
-// handleFrame passes on one frame of the client's.
+// handleFrame passes on one frame of the client.
 func (s *session) handleFrame(f *frame) error {
 	switch {
 	case s.skipping && f.kind == 'H':
@@ -59,7 +58,7 @@ func (s *session) handleFrame(f *frame) error {
 	return protocolViolation("invalid frontend message type " + string(rune(f.kind)))
 }
 
-// flushClient does what a Flush asks for.
+// flushClient handles a Flush.
 func (s *session) flushClient() error {
 	if err := s.settle(); err != nil {
 		return err
@@ -82,7 +81,7 @@ func (s *session) sync(f *frame) error {
 	return s.forwardAndSettle(f, pendingReply{kind: 'S', from: *f})
 }
 
-// forward sends one frame, to which r is the reply.
+// forward sends one frame to PostgreSQL and queues r, the reply to that frame.
 func (s *session) forward(f *frame, r pendingReply) error {
 	size := frameHeader + len(f.body)
 	if s.replies.bytes+size > batchBytes {
@@ -99,13 +98,13 @@ func (s *session) forward(f *frame, r pendingReply) error {
 	return s.upstream.write(f.kind, f.body)
 }
 
-// forwardOwn sends a frame whose reply is not the client's.
+// forwardOwn sends a frame whose reply the client does not see.
 func (s *session) forwardOwn(f *frame) error {
 	return s.forward(f, pendingReply{kind: f.kind, silent: true})
 }
 
-// replyTo is the reply to a frame of the extended protocol. Of the frames of a Query
-// that was split only the Execute has one that is the client's.
+// replyTo returns the pending reply to a frame of the extended protocol. Among the frames that replace a Query, only
+// the Execute has a reply that the client sees.
 func (s *session) replyTo(f *frame) pendingReply {
 	return pendingReply{
 		kind: f.kind, from: *f, silent: f.ofQuery && f.kind != 'E',
@@ -113,8 +112,7 @@ func (s *session) replyTo(f *frame) pendingReply {
 	}
 }
 
-// forwardAndSettle forwards a frame that ends a turn, and settles: what follows is
-// to know where the transaction stands.
+// forwardAndSettle forwards a frame that ends a turn, and settles, because the next frame needs the transaction status.
 func (s *session) forwardAndSettle(f *frame, r pendingReply) error {
 	if err := s.forward(f, r); err != nil {
 		return err
@@ -122,7 +120,7 @@ func (s *session) forwardAndSettle(f *frame, r pendingReply) error {
 	return s.settle()
 }
 
-// settle sends what is pending and reads until no reply is pending.
+// settle sends all buffered frames and reads until no reply is pending.
 func (s *session) settle() error {
 	last := s.replies.last()
 	if last == nil {
@@ -151,8 +149,7 @@ func (s *session) settle() error {
 	return nil
 }
 
-// markWaiting tells the referee that PostgreSQL may now wait for another
-// transaction on our behalf, or that it does no longer.
+// markWaiting notes for the referee whether PostgreSQL may now wait for another transaction on behalf of this session.
 func (s *session) markWaiting(may bool) {
 	if !may {
 		s.waitingSince.Store(0)
@@ -162,15 +159,14 @@ func (s *session) markWaiting(may bool) {
 	signal(s.server.referee.stirred)
 }
 
-// fail has PostgreSQL fail where r's frame would have been, to answer why.
+// fail makes PostgreSQL fail instead of running r's frame, so that the client gets the error why.
 func (s *session) fail(r pendingReply, why *failure) error {
 	r.marked = why
 	return s.forward(parseFrame(ownName, markerSQL, nil), r)
 }
 
-// replace returns the SQL that takes the place of statement i, and notes what
-// its answer stands for. A conflict at the end of a transaction ends it; any
-// other failure leaves it failed.
+// replace returns the SQL that PostgreSQL gets instead of statement i, and notes in r that its answer becomes the error
+// by. A conflict at COMMIT ends the transaction; any other failure leaves it failed.
 func (r *pendingReply) replace(i int, st *dialect.Statement, status byte, by *failure) string {
 	if conflictsAtCommit(st, status, by) {
 		r.replaced = &replacement{i, by}
@@ -184,7 +180,7 @@ func conflictsAtCommit(st *dialect.Statement, status byte, f *failure) bool {
 	return st.Kind == dialect.Commit && status == statusInBlock && (f.code == codeConflict || f.code == codeLimit)
 }
 
-// after is the transaction status behind a statement that succeeds.
+// after returns the transaction status after a statement that succeeds.
 func after(status byte, kind dialect.Kind) byte {
 	switch {
 	case kind == dialect.Begin && status == statusIdle:
@@ -195,9 +191,8 @@ func after(status byte, kind dialect.Kind) byte {
 	return status
 }
 
-// check tells whether a statement may run: a failure is to be answered instead,
-// an error ends the session. In a failed block PostgreSQL answers 25P02 whatever
-// we send.
+// check returns the failure to answer instead of a statement that must not run. An error ends the session. In a failed
+// block PostgreSQL answers 25P02 to any frame.
 func (s *session) check(f *frame, st *dialect.Statement, status byte) (*failure, error) {
 	s.current.checked = true
 	if !f.again { // a fault happens once

@@ -6,25 +6,24 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// schema is what a session knows of the changes of the schema.
+// schema is what one session knows of changes of the schema.
 type schema struct {
 	changes  *atomic.Uint64 // of all sessions
 	known    uint64         // the last of them that this session knows
 	changing bool           // the session is making one
 }
 
-// stale tells whether another session has changed the schema since this one
-// looked.
+// stale reports whether another session has changed the schema since this session last looked.
 func (c *schema) stale() bool { return c.known != c.changes.Load() }
 
 func (c *schema) update() { c.known = c.changes.Load() }
 
-// announce makes every other session's knowledge outdated.
+// announce makes the knowledge of all other sessions stale.
 func (c *schema) announce() { c.known = c.changes.Add(1) }
 
-// schemaConflictFor is the conflict of a statement that needs the catalog, in a
-// session that does not know its last change: recorded of idle sessions, and of
-// every statement up to the first of a block. It happens once.
+// schemaConflictFor returns the conflict of a statement that needs the catalog, if the session has missed a change of
+// the schema. That is recorded of idle sessions, and of all statements up to the first of a block. Each change causes
+// one conflict in a session.
 func (s *session) schemaConflictFor(st *dialect.Statement, status byte) *failure {
 	if !s.schema.stale() || status == statusFailed || status == statusInBlock && s.block.hasSnapshot {
 		return nil

@@ -19,14 +19,13 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// ErrServerClosed is the normal end of Serve.
+// ErrServerClosed is the normal result of Serve.
 var ErrServerClosed = errors.New("dsqlsim: server closed")
 
-// acceptPause keeps a lack of file descriptors from becoming a busy loop.
+// acceptPause is the pause after a failed accept, so that a lack of file descriptors causes no busy loop.
 const acceptPause = 10 * time.Millisecond
 
-// Server is one stand-in cluster. New makes it, Serve runs it, Close ends it and
-// every connection.
+// Server is one stand-in cluster. New makes a Server, Serve runs it, and Close ends it with all connections.
 type Server struct {
 	config   Config
 	log      *slog.Logger
@@ -63,8 +62,8 @@ type Server struct {
 	refereed  bool                   // the referee runs
 }
 
-// New makes a server from a complete configuration and reports everything that
-// is wrong with one. It does not touch PostgreSQL.
+// New makes a server from a complete configuration, or returns all problems of the configuration. It does not connect
+// to PostgreSQL.
 func New(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -115,8 +114,8 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve accepts connections until Close, and then returns ErrServerClosed. The
-// listener carries plain TCP; TLS begins inside.
+// Serve accepts connections until Close, and then returns ErrServerClosed. The listener carries plain TCP; TLS begins
+// within the connection.
 func (s *Server) Serve(ln net.Listener) error {
 	if !s.keep(ln) {
 		_ = ln.Close()
@@ -154,7 +153,7 @@ func (s *Server) keep(ln net.Listener) bool {
 	return !s.closed
 }
 
-// start serves one connection on a goroutine of its own.
+// start serves one connection on a new goroutine.
 func (s *Server) start(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +173,8 @@ func (s *Server) start(conn net.Conn) {
 	}()
 }
 
-// Close ends the listeners and cuts every connection; the transactions that are
-// open roll back. It returns when nothing of the server runs any more.
+// Close ends the listeners and cuts every connection; open transactions roll back. It returns when no goroutine of the
+// server runs any more.
 func (s *Server) Close() error {
 	s.cancel()
 	s.mu.Lock()
@@ -196,16 +195,16 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Endpoint is the host name that clients must use in SNI and token.
+// Endpoint returns the host name that clients must use in SNI and token.
 func (s *Server) Endpoint() string { return s.config.Endpoint }
 
-// CAPool verifies the server's certificate.
+// CAPool returns a pool with the authority that signed the server's certificate.
 func (s *Server) CAPool() *x509.CertPool { return s.ca.pool }
 
-// CAPEM is the same certificate authority as a file's content.
+// CAPEM returns the certificate authority in PEM form.
 func (s *Server) CAPEM() []byte { return s.ca.pem }
 
-// ready tells why a client could not be served now.
+// ready returns the reason why the server could not serve a client now, or nil.
 func (s *Server) ready(ctx context.Context) error {
 	s.mu.Lock()
 	serving := len(s.listeners) > 0
@@ -217,8 +216,8 @@ func (s *Server) ready(ctx context.Context) error {
 	return err
 }
 
-// Upstream asks the PostgreSQL behind it for its version, and so tells whether
-// it would take a client's connection now.
+// Upstream returns the version of the PostgreSQL server behind the stand-in. An error says that PostgreSQL would take
+// no client's connection now.
 func (s *Server) Upstream(ctx context.Context) (version string, err error) {
 	up, err := s.upstream.dial(ctx, adminRole, nil)
 	if err != nil {
@@ -228,22 +227,21 @@ func (s *Server) Upstream(ctx context.Context) (version string, err error) {
 	return up.ParameterStatuses["server_version"], up.Conn.Close()
 }
 
-// Connections is how many clients are connected and admitted now.
+// Connections returns how many clients are connected and admitted now.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.admitted
 }
 
-// MostConnections is how many were connected and admitted at once, at most,
-// since the server was made.
+// MostConnections returns the largest number of clients that were connected and admitted at once since New.
 func (s *Server) MostConnections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most
 }
 
-// admit counts a connection against the quotas. Whoever got nil must call leave.
+// admit counts a connection against the quotas. After nil the caller must call leave.
 func (s *Server) admit() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,8 +262,7 @@ func (s *Server) leave() {
 	s.admitted--
 }
 
-// register makes a session known to cancel requests and to Close; it tells
-// whether the server still runs.
+// register makes a session known to cancel requests and to Close. It reports whether the server still runs.
 func (s *Server) register(each *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,8 +278,8 @@ func (s *Server) unregister(each *session) {
 	delete(s.sessions, each.key)
 }
 
-// CloseSession cuts the connection with this number in the ledger, as a lost
-// network would, and tells whether there was one.
+// CloseSession cuts the connection with this number in the ledger, as a lost network would. It reports whether that
+// connection existed.
 func (s *Server) CloseSession(id uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

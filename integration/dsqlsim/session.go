@@ -15,35 +15,34 @@ import (
 )
 
 const (
-	// lastTransaction is how much longer than MaxAge a connection with an open
-	// transaction lives: no transaction may be older (AWS quotas: 5 minutes).
+	// lastTransaction is how much longer than MaxAge a connection with an open transaction lives. No transaction may be
+	// older (AWS quotas: 5 minutes).
 	lastTransaction = 5 * time.Minute
-	// watchEvery is how often an idle session looks after its age and whether
-	// PostgreSQL has something to say.
+	// watchEvery is how often an idle session checks its age and looks for unsolicited frames of PostgreSQL.
 	watchEvery = time.Second
-	// vanishGrace is how long a statement may go on when its client has left.
+	// vanishGrace is how long a statement may run on after its client has left.
 	vanishGrace = time.Second
 
 	clientBuffer = 16 << 10 // one TLS record
 )
 
-// Transaction status as ReadyForQuery says it.
+// The transaction status in ReadyForQuery.
 const (
 	statusIdle    = 'I'
 	statusInBlock = 'T'
 	statusFailed  = 'E'
 )
 
-// session is one client and its PostgreSQL connection. Its fields belong to the
-// goroutine that runs it, but for link, waitingSince and yield.
+// session is the session of one client with its PostgreSQL connection. Its fields belong to the goroutine that runs it,
+// except for link, waitingSince and yield.
 type session struct {
 	server *Server
 	id     uint64
 	key    cancelKey
 	born   time.Time
 
-	// uncount takes the session off the gauge of those that have their client, before the
-	// client can see that it is cut off.
+	// uncount removes the session from the gauge of established sessions, before the client can see the end of its
+	// connection.
 	uncount  func()
 	link     link
 	toClient *bufio.Writer
@@ -54,13 +53,13 @@ type session struct {
 	current handling
 	replies replyQueue
 
-	// status is that of the last ReadyForQuery, and within a turn what it will
-	// be if everything succeeds.
+	// status is the status in the last ReadyForQuery. Within a turn it is the status after all statements so far, if they
+	// succeed.
 	status byte
 	turn   turn
-	// skipping: an error was answered, the client's frames are void up to Sync.
+	// skipping reports that an error was answered and the session ignores the client's frames up to Sync.
 	skipping bool
-	// broken: a Query has failed.
+	// broken reports that a Query has failed.
 	broken bool
 
 	names     names
@@ -70,18 +69,19 @@ type session struct {
 	usage     usage
 	journal   journal
 	injection injection
-	// job was submitted by the statement that runs, awaited is what it waits for.
+	// job is the id of the job that the running statement has submitted. awaited is the id of the job that the statement
+	// waits for.
 	job, awaited string
 
 	// waitingSince is when the session began to do what may wait for others, in Unix
 	// nanoseconds, or 0. The referee reads it, and writes to yield.
 	waitingSince atomic.Int64
 	yield        chan yieldRequest
-	// locksMoved is when the transaction's locks were last let go or taken again.
+	// locksMoved is when the transaction last released its locks or took them again.
 	locksMoved time.Time
 }
 
-// handling is how far the client's frame at hand has come.
+// handling is the progress with the client's frame that the session handles now.
 type handling struct {
 	checked bool // faults were looked for
 	sent    bool // its reply is pending
@@ -93,9 +93,9 @@ type turn struct {
 	busy  bool // something was executed
 }
 
-// serveSession dials PostgreSQL for an authenticated client and serves it to its end.
-// raw is the TCP connection below client. It calls leave before a client can see
-// that its session has ended: whoever connects then has the place.
+// serveSession dials PostgreSQL for an authenticated client and serves the client to its end. raw is the TCP connection
+// below client's TLS. It calls leave before the client can see the end of its session, so that the next client finds a
+// free place.
 func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, leave func()) {
 	if err := s.catalog.install(s.ctx, s.upstream); err != nil {
 		s.log.Warn("no jobs, and no rules of the schema", "error", err)
@@ -151,8 +151,8 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 	}
 }
 
-// abandon is called when the client has ended. What it sent still runs, as on
-// any server, but a statement that goes on is ended by and by.
+// abandon is called when the client has ended. Statements that the client sent still run, as on any server. After
+// vanishGrace abandon cuts the PostgreSQL connection.
 func (s *session) abandon() {
 	select {
 	case <-s.link.done:
@@ -161,14 +161,14 @@ func (s *session) abandon() {
 	}
 }
 
-// end says goodbye as the cause deserves, and closes both connections.
+// end sends the last message to the client, as the cause requires, and closes both connections.
 func (s *session) end(client net.Conn, cause error) {
 	if f, ok := errors.AsType[*failure](cause); ok {
 		_, _ = s.toClient.Write(encode(f.response()))
 	}
 	if !errors.Is(cause, errCut) {
-		// PostgreSQL's last words are in the buffer, or ours. The client may be
-		// gone, and must not keep us.
+		// The buffer may hold last messages of PostgreSQL or of the stand-in. The client may be gone, so the write has a
+		// deadline.
 		_ = client.SetWriteDeadline(time.Now().Add(vanishGrace))
 		_ = s.toClient.Flush()
 		_, _ = s.link.upstream.Write(encode(&pgproto3.Terminate{}))
@@ -177,9 +177,8 @@ func (s *session) end(client net.Conn, cause error) {
 	s.link.cut()
 }
 
-// welcome ends the startup: authenticated, parameters, key, ready. Which
-// parameters a cluster reports is not known; these are PostgreSQL's, with the
-// cluster's version and role.
+// welcome ends the startup with AuthenticationOk, the parameters, the cancel key and ReadyForQuery. Which parameters a
+// cluster reports is not known. The stand-in reports PostgreSQL's parameters, with the cluster's version and role.
 func (s *session) welcome(role string, parameters map[string]string) error {
 	out := encode(&pgproto3.AuthenticationOk{})
 	for name, value := range parameters {
@@ -201,7 +200,7 @@ func (s *session) welcome(role string, parameters map[string]string) error {
 	return s.toClient.Flush()
 }
 
-// run serves the client until it ends, and returns why.
+// run serves the client until its end, and returns the reason for the end.
 func (s *session) run() error {
 	watch := time.NewTimer(watchEvery)
 	defer watch.Stop()
@@ -228,7 +227,7 @@ func (s *session) run() error {
 	}
 }
 
-// peek returns the client's next frame, nil if none has arrived.
+// peek returns the client's next frame without removing it, nil if none has arrived.
 func (s *session) peek() (*frame, error) {
 	if s.queue.first() == nil {
 		frames, err := s.inbox.take(s.queue.frames)
@@ -240,8 +239,7 @@ func (s *session) peek() (*frame, error) {
 	return s.queue.first(), nil
 }
 
-// idle is what a session does when the client is silent: it brings what has
-// begun to its end, and waits.
+// idle settles the pending replies when the client has sent no frame, and then waits for a frame.
 func (s *session) idle(watch *time.Timer) error {
 	if err := s.settle(); err != nil {
 		return err
@@ -262,7 +260,7 @@ func (s *session) idle(watch *time.Timer) error {
 	}
 }
 
-// isAged tells whether the connection has reached its age and may end now.
+// isAged reports whether the connection has reached its maximum age and is idle.
 func (s *session) isAged() bool {
 	return s.status == statusIdle && !s.turn.begun && time.Since(s.born) >= s.server.config.MaxAge
 }
@@ -274,8 +272,8 @@ func (s *session) ageError() error {
 	return errAged
 }
 
-// relayUnsolicited passes on what PostgreSQL says unasked: its shutdown, a changed
-// parameter. It does not wait if there is nothing.
+// relayUnsolicited relays frames that PostgreSQL sends without a request, for example at its shutdown or for a changed
+// parameter. It does not wait for frames.
 func (s *session) relayUnsolicited() error {
 	for s.upstream.in.Buffered() > 0 || readable(s.link.upstream) {
 		if err := s.handleReply(); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// database is the only one that a cluster has.
+// database is the name of the only database that a cluster has.
 const database = "postgres"
 
 const (
@@ -28,7 +28,7 @@ const (
 	maxPassword     = maxTokenLength + 1024
 )
 
-// startup is a client's startup packet.
+// startup is the content of a client's startup packet.
 type startup struct {
 	version    uint32
 	role       string
@@ -37,7 +37,7 @@ type startup struct {
 	extensions []string          // _pq_. options, none of which is known
 }
 
-// parseStartup reads the packet; a nil failure means that it makes sense.
+// parseStartup parses the startup packet. The failure is nil if the packet is valid.
 func parseStartup(packet []byte) (*startup, *failure) {
 	up := &startup{version: binary.BigEndian.Uint32(packet), parameters: make(map[string]string)}
 	if up.version>>16 != protocolMajor {
@@ -49,7 +49,7 @@ func parseStartup(packet []byte) (*startup, *failure) {
 		up.take(string(fields[0]), string(fields[1]))
 		fields = fields[2:]
 	}
-	// The name that ends the list is empty, and nothing follows it.
+	// The list of parameters ends with an empty name, and nothing may follow.
 	if len(fields) != 2 || len(fields[0])+len(fields[1]) > 0 {
 		return nil, protocolViolation("invalid startup packet layout: expected terminator as last byte")
 	}
@@ -79,9 +79,8 @@ func (up *startup) take(name, value string) {
 	}
 }
 
-// options reads "-c name=value --name=value", where a backslash takes the
-// meaning from the character behind it. What it does not understand becomes a
-// parameter that nobody may set.
+// options parses "-c name=value --name=value", where a backslash escapes the next character. An invalid word becomes a
+// parameter that no client may set.
 func options(s string) map[string]string {
 	found := make(map[string]string)
 	words := splitOptions(s)
@@ -130,9 +129,8 @@ func splitOptions(s string) []string {
 	return words
 }
 
-// adopt returns the refusal of a parameter that DSQL does not let a client set
-// (measured: FATAL, the connection is refused), the first by name; if there is
-// none, PostgreSQL will know them.
+// adopt renames the parameters for PostgreSQL. It returns the refusal of a parameter that DSQL does not let a client
+// set, the first by name. That refusal is measured: FATAL, the connection is refused.
 func (up *startup) adopt() error {
 	known := make(map[string]string, len(up.parameters))
 	for _, name := range slices.Sorted(maps.Keys(up.parameters)) {
@@ -147,7 +145,7 @@ func (up *startup) adopt() error {
 	return nil
 }
 
-// serve answers one connection from its first byte to its last.
+// serve handles one connection from its first byte to its last.
 func (s *Server) serve(conn net.Conn) {
 	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
 	defer cancel()
@@ -178,7 +176,7 @@ func (s *Server) serve(conn net.Conn) {
 	s.serveSession(g.conn, conn, id, up, leave)
 }
 
-// checkGreeting is everything that needs no password and costs the cluster nothing.
+// checkGreeting makes all checks of a connection that need no password.
 func (s *Server) checkGreeting(g *greeting, id uint64) (*startup, error) {
 	if !g.secure {
 		return nil, because("no TLS", noTLS)
@@ -200,8 +198,8 @@ func (s *Server) checkGreeting(g *greeting, id uint64) (*startup, error) {
 	return nil, because("foreign SNI", accessDenied)
 }
 
-// authenticate asks for the token and judges it, then the parameters: what a
-// stranger asks for is not looked at.
+// authenticate asks the client for its token and verifies the token. Only then it checks the parameters, so that a
+// stranger learns nothing about them.
 func (s *Server) authenticate(g *greeting, up *startup) error {
 	var out []byte
 	if up.version > protocolVersion || len(up.extensions) > 0 {
@@ -228,7 +226,7 @@ func (s *Server) authenticate(g *greeting, up *startup) error {
 	return up.adopt()
 }
 
-// negotiate appends NegotiateProtocolVersion: 3.0, and none of the extensions.
+// negotiate appends a NegotiateProtocolVersion to out: version 3.0, with all given extensions as unknown.
 func negotiate(out []byte, extensions []string) []byte {
 	body := binary.BigEndian.AppendUint32(nil, protocolVersion)
 	body = binary.BigEndian.AppendUint32(body, uint32(len(extensions)))
@@ -238,7 +236,7 @@ func negotiate(out []byte, extensions []string) []byte {
 	return appendFrame(out, 'v', body)
 }
 
-// refuse tells the client, log and ledger why there is no session.
+// refuse sends the error to the client, and records it in log and ledger. There is no session then.
 func (s *Server) refuse(conn net.Conn, id uint64, err error) {
 	outcome := "closed"
 	if f, ok := errors.AsType[*failure](err); ok {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Facts of the SigV4 query form. A token lives for a week at most, and a clock
-// may be five minutes ahead (AWS, "Authenticating requests: query parameters").
+// Constants of the SigV4 query form. A token lives for a week at most, and a clock may be five minutes fast (AWS,
+// "Authenticating requests: query parameters").
 const (
 	sigAlgorithm   = "AWS4-HMAC-SHA256"
 	sigService     = "dsql"
@@ -24,9 +24,8 @@ const (
 	maxTokenLength = 16 << 10
 )
 
-// verifier checks tokens: presigned GET requests for https://<host>/ without
-// the scheme, with or without the slash. It computes the signature itself,
-// not with the SDK that clients use.
+// verifier verifies tokens. A token is a presigned GET request for https://<host>/ without the scheme, with or without
+// the slash. The verifier computes the signature itself, without the SDK that clients use.
 type verifier struct {
 	endpoint, region               string
 	accessKey, secret, securityKey string
@@ -39,7 +38,7 @@ func newVerifier(c *Config) verifier {
 	}
 }
 
-// action is what a token must allow for a role.
+// action returns the IAM action that a token must allow for a role.
 func action(role string) string {
 	if role == adminRole {
 		return "DbConnectAdmin"
@@ -47,12 +46,12 @@ func action(role string) string {
 	return "DbConnect"
 }
 
-// credential is the key and the scope that a token of that date names.
+// credential returns the X-Amz-Credential of a token of that date: the access key and the scope.
 func (v *verifier) credential(date string) string {
 	return v.accessKey + "/" + date + "/" + v.region + "/" + sigService + "/aws4_request"
 }
 
-// verify returns nil for a token that lets role connect at the time now.
+// verify returns nil if the token lets role connect at the time now.
 func (v *verifier) verify(token, role string, now time.Time) error {
 	host, rest, ok := strings.Cut(token, "?")
 	if !ok || len(token) > maxTokenLength {
@@ -75,11 +74,11 @@ func (v *verifier) verify(token, role string, now time.Time) error {
 	if !hmac.Equal([]byte(query.Get("X-Amz-Signature")), []byte(v.signature(query, signed))) {
 		return because("signature", accessDenied)
 	}
-	// Only a token that is genuine is told how late it is.
+	// The lifetime is checked last, so only a token with a valid signature gets a hint about its age.
 	return v.lifetime(query, signed, now)
 }
 
-// scope checks everything that the token says it is for.
+// scope returns the first query parameter of the token that does not fit the endpoint, role or key, "" if all fit.
 func (v *verifier) scope(query url.Values, role string) string {
 	date, _, _ := strings.Cut(query.Get("X-Amz-Date"), "T")
 	for _, want := range []struct{ parameter, value string }{
@@ -111,7 +110,7 @@ func (v *verifier) lifetime(query url.Values, signed, now time.Time) error {
 	return nil
 }
 
-// signature is what the holder of the secret would have signed this query with.
+// signature returns the signature that the holder of the secret key makes for this query.
 func (v *verifier) signature(query url.Values, signed time.Time) string {
 	canonical := "GET\n/\n" + canonicalQuery(query) + "\nhost:" + v.endpoint + "\n\nhost\n" + emptyBodyHash
 	hash := sha256.Sum256([]byte(canonical))
@@ -127,7 +126,7 @@ func (v *verifier) signature(query url.Values, signed time.Time) string {
 	return hex.EncodeToString(key)
 }
 
-// canonicalQuery is the sorted query without its signature, in the encoding of SigV4.
+// canonicalQuery returns the sorted query without its signature, in the encoding of SigV4.
 func canonicalQuery(query url.Values) string {
 	var pairs []string
 	for name, values := range query {
@@ -142,10 +141,10 @@ func canonicalQuery(query url.Values) string {
 	return strings.Join(pairs, "&")
 }
 
-// escape is QueryEscape with %20 for a space.
+// escape is url.QueryEscape, but with %20 for a space.
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// Token signs a token as the AWS SDKs do, for people who have none at hand.
+// Token signs a token as the AWS SDKs do, for users without a token.
 func Token(c *Config, role string, signed time.Time, life time.Duration) string {
 	v := newVerifier(c)
 	query := url.Values{

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanishCheck is how often PostgreSQL looks whether we are still there while it
-// runs a statement.
+// vanishCheck is how often PostgreSQL checks, while it runs a statement, that the stand-in is still connected.
 const vanishCheck = time.Second
 
 // dialTimeout bounds the dial of one PostgreSQL connection.
@@ -25,8 +24,7 @@ const dialTimeout = 15 * time.Second
 // upstream dials the PostgreSQL connections.
 type upstream struct {
 	config *pgconn.Config
-	// settings of every session. They are sent at startup, so that RESET comes
-	// back to them.
+	// settings are the settings of every session. They are in the startup packet, so that RESET returns to them.
 	settings map[string]string
 }
 
@@ -35,8 +33,7 @@ func newUpstream(dsn string, lockTimeout time.Duration) (*upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
-	// An idle PostgreSQL connection is watched with a look into its socket, which
-	// TLS would hide.
+	// The session checks an idle PostgreSQL connection by a peek into its socket, which TLS would hide.
 	config.TLSConfig, config.Fallbacks = nil, nil
 	if config.Database == "" {
 		config.Database = database
@@ -53,15 +50,15 @@ func newUpstream(dsn string, lockTimeout time.Duration) (*upstream, error) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// dial connects for one client with the parameters that it gave, which are
-// settable ones. The caller owns the connection, an idle session.
+// dial connects to PostgreSQL for one client with the client's parameters, which must be settable. The caller owns the
+// idle connection.
 func (u *upstream) dial(ctx context.Context, role string, parameters map[string]string) (*pgconn.HijackedConn, error) {
 	conn, err := u.connect(ctx, role, parameters)
 	if err != nil {
 		return nil, err
 	}
-	// On a busy machine the driver may have begun to read in the background, and
-	// would take what is PostgreSQL's first answer to the client.
+	// On a busy machine the driver may have begun a background read, which would take PostgreSQL's first answer to the
+	// client. SyncConn ends that read.
 	if err := conn.SyncConn(ctx); err != nil {
 		conn.Conn().Close()
 		return nil, err
@@ -69,7 +66,7 @@ func (u *upstream) dial(ctx context.Context, role string, parameters map[string]
 	return conn.Hijack()
 }
 
-// connect is dial for somebody who speaks to PostgreSQL through the driver.
+// connect dials PostgreSQL like dial, for callers that use the driver.
 func (u *upstream) connect(ctx context.Context, role string, parameters map[string]string) (*pgconn.PgConn, error) {
 	config := u.config.Copy()
 	config.RuntimeParams = make(map[string]string)
@@ -85,7 +82,7 @@ func (u *upstream) connect(ctx context.Context, role string, parameters map[stri
 	return dialUpstream(ctx, config)
 }
 
-// dialUpstream connects within dialTimeout.
+// dialUpstream connects to PostgreSQL within dialTimeout.
 func dialUpstream(ctx context.Context, config *pgconn.Config) (*pgconn.PgConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -96,9 +93,8 @@ func dialUpstream(ctx context.Context, config *pgconn.Config) (*pgconn.PgConn, e
 	return conn, nil
 }
 
-// upstreamFailure is what a client is told when its PostgreSQL connection
-// cannot be had: PostgreSQL's own words if it said any, unless they are about
-// its own number of connections.
+// upstreamFailure returns the client's error when the stand-in cannot connect to PostgreSQL. It is PostgreSQL's own
+// error if there is one, but tooMany if PostgreSQL has too many connections.
 func upstreamFailure(err error) *failure {
 	var e *pgconn.PgError
 	switch {
@@ -110,7 +106,7 @@ func upstreamFailure(err error) *failure {
 	return &failure{fatal: true, code: e.Code, message: e.Message}
 }
 
-// cancel asks PostgreSQL to cancel what the holder of key runs.
+// cancel asks PostgreSQL to cancel the running statement of the session with that key.
 func (u *upstream) cancel(ctx context.Context, key cancelKey) error {
 	network, address := pgconn.NetworkAddress(u.config.Host, u.config.Port)
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)
@@ -131,12 +127,12 @@ func (u *upstream) cancel(ctx context.Context, key cancelKey) error {
 	if _, err := conn.Write(packet); err != nil {
 		return fmt.Errorf("send cancel: %w", err)
 	}
-	// PostgreSQL closes when it has acted.
+	// PostgreSQL closes the connection after it has handled the request.
 	_, _ = io.Copy(io.Discard, conn)
 	return nil
 }
 
-// readable tells, without waiting, whether a socket has bytes or has ended.
+// readable reports, without waiting, whether a socket has bytes to read or has ended.
 func readable(conn net.Conn) bool {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

@@ -9,8 +9,7 @@ import (
 
 const upstreamBuffer = 32 << 10
 
-// upstreamConn carries a session's frames to and from PostgreSQL. All its errors are
-// errUpstream.
+// upstreamConn carries a session's frames to and from PostgreSQL. All its errors wrap errUpstream.
 type upstreamConn struct {
 	in  *bufio.Reader
 	out *bufio.Writer
@@ -20,7 +19,7 @@ func newUpstreamConn(conn net.Conn) upstreamConn {
 	return upstreamConn{bufio.NewReaderSize(conn, upstreamBuffer), bufio.NewWriterSize(conn, upstreamBuffer)}
 }
 
-// header tells type and length of the next frame, which stays unread.
+// header returns type and length of the next frame without reading the frame.
 func (c *upstreamConn) header() (kind byte, total int, err error) {
 	header, err := c.in.Peek(frameHeader)
 	if err != nil {
@@ -32,7 +31,7 @@ func (c *upstreamConn) header() (kind byte, total int, err error) {
 	return header[0], lengthOf(header), nil
 }
 
-// body reads a frame of this length, header included, and returns its body.
+// body reads a frame of total bytes, header included, and returns its body.
 func (c *upstreamConn) body(total int) ([]byte, error) {
 	b := make([]byte, total)
 	if _, err := io.ReadFull(c.in, b); err != nil {
@@ -41,7 +40,7 @@ func (c *upstreamConn) body(total int) ([]byte, error) {
 	return b[frameHeader:], nil
 }
 
-// peek returns the next frame, which stays unread, if it is short enough for that.
+// peek returns the next frame without reading it, if the frame fits the buffer.
 func (c *upstreamConn) peek(total int) (packet []byte, ok bool, err error) {
 	if total > c.in.Size() {
 		return nil, false, nil
@@ -52,7 +51,7 @@ func (c *upstreamConn) peek(total int) (packet []byte, ok bool, err error) {
 	return packet, true, nil
 }
 
-// discard reads a frame of this length that nobody looks at.
+// discard skips a frame of total bytes.
 func (c *upstreamConn) discard(total int) error {
 	if _, err := c.in.Discard(total); err != nil {
 		return upstreamError(err)
@@ -67,7 +66,7 @@ func (c *upstreamConn) write(kind byte, body []byte) error {
 	return nil
 }
 
-// flush sends what was written.
+// flush sends the buffered frames.
 func (c *upstreamConn) flush() error {
 	if err := c.out.Flush(); err != nil {
 		return upstreamError(err)

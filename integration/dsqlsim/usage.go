@@ -10,25 +10,25 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// usage is what a transaction has taken of its limits. The zero value is one that
-// has not begun.
+// usage is the part of the limits that a transaction has used. The zero value is that of a transaction that has not
+// begun.
 type usage struct {
 	began time.Time
 	rows  int
 	bytes int
-	// over: PostgreSQL is to fail the transaction yet.
+	// over reports that the transaction has crossed a limit, and PostgreSQL's transaction must still fail.
 	over bool
 }
 
-// begin starts the clock, once for each block.
+// begin starts the clock of a block, at its first statement.
 func (u *usage) begin() {
 	if u.began.IsZero() {
 		u.began = time.Now()
 	}
 }
 
-// refuse tells why a statement of an open block may not run. An aged transaction
-// learns it at its next statement, a large one at COMMIT; ROLLBACK always may.
+// refuse returns the failure of a statement in an open block over its limits. A block that is too old fails at its next
+// statement, one that is too large at COMMIT. ROLLBACK always succeeds.
 func (u *usage) refuse(st *dialect.Statement, l *Limits) *failure {
 	if st.Kind == dialect.Rollback || u.began.IsZero() {
 		return nil
@@ -42,10 +42,8 @@ func (u *usage) refuse(st *dialect.Statement, l *Limits) *failure {
 	return nil
 }
 
-// add counts a statement that has run, by its command tag and by the bytes that
-// the client has sent for it. What the server makes up by itself is not seen: a
-// statement that writes many rows counts its bytes once for each of them, unless
-// it lists the rows.
+// add counts a statement that has run, by its command tag and by the bytes that the client has sent. A statement that
+// does not list its rows counts its bytes once for each row. Data that the server computes is not counted.
 func (u *usage) add(tag string, listed bool, sent int, l *Limits) *failure {
 	verb, rows := rowsWritten(tag)
 	if rows == 0 {
@@ -65,7 +63,7 @@ func (u *usage) add(tag string, listed bool, sent int, l *Limits) *failure {
 	return nil
 }
 
-// rowsWritten reads a command tag such as "INSERT 0 1".
+// rowsWritten parses a command tag such as "INSERT 0 1".
 func rowsWritten(tag string) (verb string, rows int) {
 	verb, _, _ = strings.Cut(tag, " ")
 	switch verb {
@@ -75,10 +73,10 @@ func rowsWritten(tag string) (verb string, rows int) {
 	return verb, rows
 }
 
-// waitInBlock is presumed: that the wait works outside a block only is documented.
+// waitInBlock is a presumed error. Only the rule is documented: sys.wait_for_job works outside a block only.
 var waitInBlock = &failure{code: "25001", message: "CALL sys.wait_for_job cannot run inside a transaction block"}
 
-// refusedByLimits tells which limit forbids the next statement.
+// refusedByLimits returns the failure of a statement that a limit forbids, or nil.
 func (s *session) refusedByLimits(st *dialect.Statement, status byte) *failure {
 	switch {
 	case status != statusInBlock:
@@ -90,7 +88,7 @@ func (s *session) refusedByLimits(st *dialect.Statement, status byte) *failure {
 	return s.usage.refuse(st, &s.server.config.Limits)
 }
 
-// countUsage counts a statement that has succeeded, and tells which limit it crosses.
+// countUsage counts a statement that has succeeded, and returns the failure if the transaction crosses a limit.
 func (s *session) countUsage(r *pendingReply, st *dialect.Statement, tag string) *failure {
 	sent, listed := r.bytes, false
 	if st != nil {
@@ -106,9 +104,9 @@ func (s *session) countUsage(r *pendingReply, st *dialect.Statement, tag string)
 	return s.usage.add(tag, listed, sent, &s.server.config.Limits)
 }
 
-// refuseOverLimit answers a statement that has crossed a limit with an error.
-// PostgreSQL does not know yet: it is told in front of the Sync that would commit,
-// or behind the turn in a block. Until then its answers are for nobody.
+// refuseOverLimit answers a statement that has crossed a limit with an error. PostgreSQL has accepted that statement,
+// so its transaction fails later: before the Sync that would commit, or after the turn of a block. Until then the
+// session discards PostgreSQL's answers.
 func (s *session) refuseOverLimit(r *pendingReply, why *failure) error {
 	err := s.sendError(r, why.response())
 	s.usage.over = true
@@ -122,7 +120,7 @@ func (s *session) refuseOverLimit(r *pendingReply, why *failure) error {
 	return err
 }
 
-// discardReply reads an answer that is for nobody.
+// discardReply discards an answer of PostgreSQL that the client does not get, except ParameterStatus and notifications.
 func (s *session) discardReply(kind byte, total int) error {
 	r := s.replies.first()
 	if r == nil || kind == 'S' || kind == 'A' {
@@ -143,8 +141,7 @@ func (s *session) discardReply(kind byte, total int) error {
 	return s.upstream.discard(total)
 }
 
-// failBlock has PostgreSQL fail the block as well, before the client hears that
-// the turn is over.
+// failBlock makes PostgreSQL fail the block as well, before the client gets the ReadyForQuery of the turn.
 func (s *session) failBlock() error {
 	s.replies.pop()
 	f := frame{kind: 'Q', body: append([]byte(markerSQL), 0)}
@@ -154,7 +151,7 @@ func (s *session) failBlock() error {
 	return s.upstream.flush()
 }
 
-// beforeSync sees to it that what the Sync would commit is within the limits.
+// beforeSync checks, before a Sync, that the transaction which the Sync would commit is within the limits.
 func (s *session) beforeSync() error {
 	if s.status != statusIdle {
 		return nil
@@ -177,16 +174,15 @@ func (s *session) beforeSync() error {
 	return s.forwardOwn(parseFrame(ownName, markerSQL, nil))
 }
 
-// leastRow is the shortest text that VALUES can have for a row.
+// leastRow is the length of the shortest text for a row in VALUES.
 const leastRow = len("(1)")
 
-// mayExceed tells whether a statement by itself may write too many rows.
+// mayExceed reports whether one statement may by itself write more rows than the limit.
 func mayExceed(st *dialect.Statement, l *Limits) bool {
 	return st.Kind == dialect.DML && !(st.Listed && len(st.Source)/leastRow <= l.TransactionRows)
 }
 
-// mayExceed tells whether statements are on their way that may write too much: one
-// of them, or several together.
+// mayExceed reports whether the statements with pending replies may write too many rows, one alone or several together.
 func (q *replyQueue) mayExceed(l *Limits) bool {
 	n := 0
 	for _, r := range q.rest() {
@@ -201,8 +197,8 @@ func (q *replyQueue) mayExceed(l *Limits) bool {
 	return false
 }
 
-// commitsItself tells whether a Query is a transaction that writes: then PostgreSQL
-// would have committed before the rows are counted. A Query with parameters fails.
+// commitsItself reports whether a Query is an implicit transaction that may write too many rows. PostgreSQL would
+// commit that Query before the session has counted its rows. A Query with parameters fails anyway.
 func (s *session) commitsItself(text *dialect.Text) bool {
 	writes := false
 	for i := range text.Statements {
@@ -220,9 +216,8 @@ func (s *session) commitsItself(text *dialect.Text) bool {
 	return writes && s.status == statusIdle
 }
 
-// splitQuery puts frames of the extended protocol in the place of a Query: there we
-// can look at each statement's tag before the Sync commits. The client does not see
-// the difference.
+// splitQuery replaces a Query by frames of the extended protocol, so that the session reads each command tag before the
+// Sync commits. The client does not notice the difference.
 func (s *session) splitQuery(text *dialect.Text) {
 	var parts []frame
 	add := func(m pgproto3.FrontendMessage, instead int) {
@@ -240,5 +235,5 @@ func (s *session) splitQuery(text *dialect.Text) {
 	s.queue.pushFront(parts)
 }
 
-// dataBytes is how many bytes of data a Bind brings.
+// dataBytes returns how many bytes of data a Bind contains.
 func (f *frame) dataBytes() int { return max(f.queryBytes, len(f.body)) }
