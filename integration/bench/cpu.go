@@ -16,7 +16,7 @@ import (
 // tick is the unit of times in /proc: USER_HZ is 100 on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// meter measures who uses the machine's CPUs between its start and read.
+// meter measures the CPU time of the proxy and of other programs, from its start to a read.
 type meter struct {
 	proxy int // process id, 0 for none
 
@@ -31,7 +31,7 @@ type counters struct {
 	used         time.Duration // the proxy
 }
 
-// usage is what a meter has read.
+// usage is the CPU time between the start of a meter and a read.
 type usage struct {
 	proxy   time.Duration // CPU time of the proxy
 	foreign float64       // cores that did something else than this bench
@@ -43,7 +43,7 @@ func startMeter(proxy int) (*meter, error) {
 	return &meter{proxy, time.Now(), now}, err
 }
 
-// read returns the usage since the start.
+// read returns the usage since the meter's start.
 func (m *meter) read() (usage, error) {
 	now, err := readCounters(m.proxy)
 	if err != nil {
@@ -52,14 +52,14 @@ func (m *meter) read() (usage, error) {
 	return m.counters.until(now, time.Since(m.began), onlineCPUs()), nil
 }
 
-// until is the usage between two readings.
+// until returns the usage between the readings c and now.
 func (c counters) until(now counters, elapsed time.Duration, cpus int) usage {
 	stolen := now.stolen - c.stolen
 	busy := elapsed*time.Duration(cpus) - (now.idle - c.idle) - stolen
 	foreign := busy - (now.own - c.own)
 	return usage{
 		proxy: now.used - c.used,
-		// The counters are read one after the other: a little below zero is zero.
+		// The counters are read one after the other, so the difference may be slightly below zero.
 		foreign: max(0, float64(foreign)/float64(elapsed)),
 		stolen:  float64(stolen) / float64(elapsed),
 	}
@@ -78,9 +78,9 @@ func readCounters(proxy int) (c counters, err error) {
 	return c, err
 }
 
-// processTime is the CPU time of a process, threads that have ended included.
+// processTime returns the CPU time of a process, threads that have ended included.
 func processTime(pid int) (time.Duration, error) {
-	// clock_getcpuclockid(3): the process id inverted, then CPUCLOCK_SCHED.
+	// The clock's id is the inverted process id, then CPUCLOCK_SCHED, as clock_getcpuclockid(3) computes it.
 	const sched = 2
 	var at unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|sched), &at); err != nil {
@@ -89,15 +89,14 @@ func processTime(pid int) (time.Duration, error) {
 	return time.Duration(at.Nano()), nil
 }
 
-// unusedTime is how long the CPUs, in sum, have had nothing to do, and how long
-// something to do while the hypervisor ran somebody else. The rest of the time
-// went to processes and interrupts.
+// unusedTime returns how long the CPUs, in sum, were idle, and how long the hypervisor withheld them from this machine.
+// Processes and interrupts used the rest of the time.
 func unusedTime() (idle, stolen time.Duration, err error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, 0, err
 	}
-	// cpu user nice system idle iowait irq softirq steal ...
+	// The columns are: cpu user nice system idle iowait irq softirq steal ...
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	columns := strings.Fields(string(line))
 	if len(columns) < 9 {
@@ -110,7 +109,7 @@ func unusedTime() (idle, stolen time.Duration, err error) {
 	return idle, stolen, err
 }
 
-// onlineCPUs is how many CPUs /proc/stat sums up. runtime.NumCPU would say one.
+// onlineCPUs returns how many CPUs /proc/stat sums up. runtime.NumCPU would return one, because the process is pinned.
 func onlineCPUs() int {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -119,8 +118,8 @@ func onlineCPUs() int {
 	return bytes.Count(text, []byte("\ncpu"))
 }
 
-// familyTime is the CPU time of a process and of all below it, those that have
-// ended and were waited for included.
+// familyTime returns the CPU time of a process and its descendants, including descendants that have ended and were
+// waited for.
 func familyTime(root int) (time.Duration, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -144,17 +143,17 @@ func familyTime(root int) (time.Duration, error) {
 	for family := []int{root}; len(family) > 0; {
 		pid := family[0]
 		family = append(family[1:], children[pid]...)
-		// One that ends just now is missed here and counted the next time.
+		// A process that ends at this moment is missed here and counted the next time.
 		alive, _ := processTime(pid)
 		sum += alive + ended[pid]
 	}
 	return sum, nil
 }
 
-// parseStat reads /proc/<pid>/stat: the process, its parent, and the CPU time
-// of children that it has waited for.
+// parseStat parses /proc/<pid>/stat. It returns the process, its parent, and the CPU time of children that the process
+// has waited for.
 func parseStat(text string) (pid, parent int, late time.Duration, err error) {
-	// The name in parentheses may hold anything.
+	// The process name in parentheses may contain spaces and parentheses.
 	head, rest, found := strings.Cut(text[:strings.LastIndexByte(text, ')')+1], " (")
 	columns := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if !found || rest == "" || len(columns) < 15 {
@@ -170,7 +169,7 @@ func parseStat(text string) (pid, parent int, late time.Duration, err error) {
 	return pid, parent, late, err
 }
 
-// ticks is the sum of times as /proc prints them.
+// ticks returns the sum of times in the unit of /proc.
 func ticks(columns ...string) (time.Duration, error) {
 	var sum time.Duration
 	for _, column := range columns {
@@ -183,9 +182,9 @@ func ticks(columns ...string) (time.Duration, error) {
 	return sum, nil
 }
 
-// residentKiB is how much memory of a process is in RAM.
+// residentKiB returns how much memory of a process is in RAM, in KiB.
 func residentKiB(pid int) (float64, error) {
-	// Not status or statm: their counter lags behind by some pages per thread.
+	// The counters in status and statm lag by some pages per thread, so residentKiB reads smaps_rollup.
 	path := "/proc/" + strconv.Itoa(pid) + "/smaps_rollup"
 	text, err := os.ReadFile(path)
 	if err != nil {

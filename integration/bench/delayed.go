@@ -17,25 +17,25 @@ import (
 const (
 	idDelayed = "delayed"
 
-	// oneWay delay: 4 ms there and back, about what a cluster of one region's
-	// three buildings takes to answer.
+	// oneWay is the delay of the relay in one direction. A round trip of 4 ms is about what a cluster over three buildings
+	// of one region takes to answer.
 	oneWay = 2 * time.Millisecond
-	// warmTransactions come before a sample, for statements to be prepared and
-	// described.
+	// warmTransactions is the number of transactions before a sample, in which drivers prepare and describe their
+	// statements.
 	warmTransactions = 20
 
 	selectForUpdate = "SELECT abalance FROM pgbench_accounts WHERE aid = $1 FOR UPDATE"
 	updateAccount   = "UPDATE pgbench_accounts SET abalance = $2 WHERE aid = $1"
 )
 
-// session is a driver's connection that can run Temporal's typical transaction:
-// BEGIN; SELECT FOR UPDATE; UPDATE; COMMIT.
+// session is a driver's connection that can run Temporal's typical transaction: BEGIN; SELECT FOR UPDATE; UPDATE;
+// COMMIT.
 type session interface {
 	transact(ctx context.Context, aid int) error
 	close(ctx context.Context) error
 }
 
-// drivers are those that Temporal can be built with, by name.
+// drivers are the drivers that Temporal can be built with, by name.
 var drivers = []struct {
 	name string
 	open func(ctx context.Context, dsn string) (session, error)
@@ -44,12 +44,12 @@ var drivers = []struct {
 	{"pgx", openPGX},
 }
 
-// delayed measures transactions against a server that is 2 ms away.
+// delayed measures transactions against a server with a delay of 2 ms each way.
 func (b *bench) delayed(ctx context.Context, r *report) error {
 	if !b.wants(idDelayed) {
 		return nil
 	}
-	// A relay for each, to count round trips apart.
+	// Each path has its own relay, which counts the round trips of that path.
 	var relays [2]*relay
 	for i := range relays {
 		relay, err := newRelay(b.rig.postgres.Address(), oneWay)
@@ -104,15 +104,15 @@ func (b *bench) delayed(ctx context.Context, r *report) error {
 	return nil
 }
 
-// path is a way to the distant server, and the relay on it.
+// path is a way to the distant server: directly or through Sluice. relay is the relay on that way.
 type path struct {
 	name  string
 	port  int
 	relay *relay
 }
 
-// transactions runs transactions one after the other for a sample's length, and
-// returns their rate and the round trips that each took.
+// transactions runs transactions one after the other for the length of a sample. It returns their rate and the number
+// of round trips for each.
 func (b *bench) transactions(ctx context.Context, open func(context.Context, string) (session, error), p path) (rate, trips float64, err error) {
 	dsn := url.URL{Scheme: "postgres", User: url.User(b.rig.postgres.User), Path: "/" + database,
 		Host: loopback + ":" + strconv.Itoa(p.port), RawQuery: "sslmode=disable"}

@@ -23,21 +23,20 @@ import (
 const (
 	idFaults = "faults"
 
-	// faultOneWay makes a statement take 10 ms.
+	// faultOneWay is the delay in one direction that makes a statement take 10 ms.
 	faultOneWay = 5 * time.Millisecond
-	// warmUp suffices for a pool to be filled.
+	// warmUp is the time in which the pool fills before the first sample.
 	warmUp = 5 * time.Second
-	// recovery is how long after the fault the rate is measured again.
+	// recovery is the time between a fault and the second measurement of the rate.
 	recovery = 5 * time.Second
 
 	steadyClients   = 16
 	fightingClients = 64
-	// faultPool suffices for all of them at once.
+	// faultPool is the pool size, enough for all clients at once.
 	faultPool = 100
 )
 
-// faultLoad is what clients run while one fault happens to one of them. No two
-// want the same rows.
+// faultLoad is a workload of several clients, one of which a planned fault hits. No two clients change the same rows.
 type faultLoad struct {
 	id, title string
 	plan      string // of the stand-in's faults
@@ -58,13 +57,12 @@ func faultLoads() []faultLoad {
 	}
 }
 
-// fight is what all who fight run.
+// fight returns the statements of a fighting client: a transaction that updates one row shared by all.
 func fight(int) []string {
 	return []string{"BEGIN", "UPDATE account SET n = n + 1 WHERE id = -1", "COMMIT"}
 }
 
-// faultResult is what becomes of a workload after one fault, in a share of what it
-// was before.
+// faultResult is the rate of a workload before and after one fault, and their ratio.
 type faultResult struct {
 	ID     string `json:"id"`
 	Title  string `json:"title"`
@@ -73,15 +71,14 @@ type faultResult struct {
 	Ratio  figure `json:"rate_after_to_before"`
 }
 
-// fightResult is how many transactions of a fight were told of a conflict.
+// fightResult is the share of a fight's transactions that ended with a conflict at the client.
 type fightResult struct {
 	Title string `json:"title"`
 	Told  figure `json:"told_of_a_conflict"` // share of its transactions
 }
 
-// faults measures whether one fault slows down for good, while others fight for
-// one row, and whether a conflict of theirs reaches a client; then what reaches
-// the clients of two Sluices that fight.
+// faults measures whether one fault slows a workload down for good, while other clients fight for one row. It also
+// measures how many conflicts reach the fighting clients, with one Sluice and with two.
 func (b *bench) faults(ctx context.Context, r *report) error {
 	if !b.wants(idFaults) {
 		return nil
@@ -107,7 +104,7 @@ func (b *bench) faults(ctx context.Context, r *report) error {
 	return nil
 }
 
-// faultRun is the part with faults: what runs, nil until it does, and its samples.
+// faultRun holds the programs and the samples of the part with faults. A program is nil until it runs.
 type faultRun struct {
 	*bench
 	sim     *harness.DSQLSim
@@ -119,8 +116,8 @@ type faultRun struct {
 	alone, both   []float64   // shares told of a conflict: of one Sluice's clients, of two's
 }
 
-// up starts everything, makes the tables and fills the pools; what it has started
-// at an error is down's to end.
+// up starts all programs, makes the tables and fills the pools. After an error, down ends the programs that up has
+// started.
 func (f *faultRun) up(ctx context.Context) error {
 	dir, err := os.MkdirTemp(f.rig.dir, "faults-")
 	if err != nil {
@@ -157,7 +154,7 @@ func (f *faultRun) up(ctx context.Context) error {
 	return nil
 }
 
-// down ends what runs, top first.
+// down ends the programs, in the reverse order of their start.
 func (f *faultRun) down() {
 	for _, s := range slices.Backward(f.sluices[:]) {
 		if s != nil {
@@ -172,7 +169,7 @@ func (f *faultRun) down() {
 	}
 }
 
-// round takes one sample of everything.
+// round takes one sample of each workload and of each fight.
 func (f *faultRun) round(ctx context.Context, round int) error {
 	fighters := startCrowd(f.sluices[0].DSN("postgres"), fightingClients, fight)
 	for i, l := range f.loads {
@@ -197,8 +194,8 @@ func (f *faultRun) round(ctx context.Context, round int) error {
 	return nil
 }
 
-// fightOfTwo has clients of both Sluices fight, and returns the share of their
-// transactions that were told of a conflict.
+// fightOfTwo makes clients of both Sluices fight for one row. It returns the share of their transactions that ended
+// with a conflict at the client.
 func (f *faultRun) fightOfTwo() (told float64, err error) {
 	var crowds [len(f.sluices)]*crowd
 	for i, s := range f.sluices {
@@ -215,7 +212,7 @@ func (f *faultRun) fightOfTwo() (told float64, err error) {
 	return told, nil
 }
 
-// oneFault measures a workload's rate before one fault, and after it.
+// oneFault measures a workload's rate before and after one fault.
 func (f *faultRun) oneFault(ctx context.Context, l faultLoad) (before, after float64, err error) {
 	c := startCrowd(f.sluices[0].DSN("postgres"), steadyClients, l.statement)
 	rate := func(after time.Duration) float64 {
@@ -233,7 +230,7 @@ func (f *faultRun) oneFault(ctx context.Context, l faultLoad) (before, after flo
 	return before, after, errors.Join(err, stopped, ctx.Err())
 }
 
-// prepareFaults makes the tables anew: more than one part of a run has such.
+// prepareFaults drops and creates the tables, because another part of a run may have created tables of the same names.
 func prepareFaults(ctx context.Context, dsn string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -252,7 +249,7 @@ func prepareFaults(ctx context.Context, dsn string) error {
 	return nil
 }
 
-// crowd is clients that run one transaction after the other.
+// crowd is a number of clients that each run one transaction after the other.
 type crowd struct {
 	ended           chan struct{}
 	once            sync.Once
@@ -273,7 +270,7 @@ func startCrowd(dsn string, clients int, statements func(client int) []string) *
 	return c
 }
 
-// run is one client.
+// run runs one client of the crowd.
 func (c *crowd) run(dsn string, statements func() []string) error {
 	ctx := context.Background()
 	config, err := pgx.ParseConfig(dsn)
@@ -313,8 +310,7 @@ func (c *crowd) run(dsn string, statements func() []string) error {
 	}
 }
 
-// stop ends the clients and returns the share of their transactions that were told
-// of a conflict.
+// stop ends the clients. It returns the share of their transactions that ended with a conflict at the client.
 func (c *crowd) stop() (told float64, err error) {
 	c.once.Do(func() { close(c.ended) })
 	c.all.Wait()

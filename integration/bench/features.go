@@ -18,21 +18,20 @@ import (
 const (
 	idConflicts = "conflicts"
 
-	// conflictShare of the commits fail in the part with conflicts.
+	// conflictShare is the share of commits that fail in the part with conflicts.
 	conflictShare = 0.1
-	// openTransactions are held to see what their logs take.
+	// openTransactions is the number of transactions that the bench holds open to measure the size of their logs.
 	openTransactions = poolSize / 2
 )
 
-// feature is what Sluice does to statements besides relaying them, switched on
-// for kind postgres, where it is off by itself.
+// feature is work of Sluice beyond relaying. env switches it on for the kind postgres, for which it is off by default.
 type feature struct {
 	title string
 	env   harness.Env
 	loads []workload
 }
 
-// features lists what the third part compares with a Sluice that only relays.
+// features returns the features that the third part compares with a Sluice that only relays.
 func features() []feature {
 	return []feature{
 		{"rewriting", harness.Env{"DSQL_REWRITE_ENABLED": "true"}, []workload{
@@ -46,7 +45,7 @@ func features() []feature {
 	}
 }
 
-// features measures what rewriting and replay cost.
+// features measures the costs of rewriting and of replay.
 func (b *bench) features(ctx context.Context, r *report) error {
 	for _, f := range features() {
 		if err := b.feature(ctx, r, f); err != nil {
@@ -56,7 +55,7 @@ func (b *bench) features(ctx context.Context, r *report) error {
 	return nil
 }
 
-// feature compares a Sluice with it and one without.
+// feature compares a Sluice that has feature f with one that only relays.
 func (b *bench) feature(ctx context.Context, r *report, f feature) error {
 	wanted := b.wanted(f.loads)
 	if len(wanted) == 0 {
@@ -80,8 +79,8 @@ func (b *bench) feature(ctx context.Context, r *report, f feature) error {
 	return err
 }
 
-// onAndOff runs a workload through two ports in turns. prepare is called before
-// each sample and told whether it is one with the feature on.
+// onAndOff runs a workload through two ports in turns, with and without a feature. It calls prepare before each sample,
+// with on true if the feature is on.
 func (b *bench) onAndOff(ctx context.Context, w *workload, title string, on, off int, prepare func(on bool) error) (featureResult, error) {
 	ports, rates := [2]int{off, on}, [2][]float64{}
 	for _, port := range ports { // pools and caches fill
@@ -120,8 +119,7 @@ func (b *bench) onAndOff(ctx context.Context, w *workload, title string, on, off
 		Ratio: summarize(ratios(rates[1], rates[0]))}, nil
 }
 
-// logBytes returns how many bytes are kept for an open transaction that has run
-// TPC-B's five statements.
+// logBytes returns how many bytes Sluice stores for an open transaction that has run TPC-B's five statements.
 func (b *bench) logBytes(ctx context.Context, s *harness.Sluice) (float64, error) {
 	for i := range openTransactions {
 		config, err := pgx.ParseConfig(s.DSN(database))
@@ -165,9 +163,8 @@ func (b *bench) logBytes(ctx context.Context, s *harness.Sluice) (float64, error
 	return 0, fmt.Errorf("the metrics have no %s", name)
 }
 
-// conflicts measures what is left of the rate when the stand-in for DSQL refuses
-// a share of all commits, with the default pause before the first replay and with
-// longPause.
+// conflicts measures the rate while the stand-in for DSQL refuses a share of all commits. It measures with the default
+// pause before the first replay and with longPause.
 func (b *bench) conflicts(ctx context.Context, r *report) error {
 	if !b.wants(idConflicts) {
 		return nil
@@ -189,7 +186,7 @@ func (b *bench) conflicts(ctx context.Context, r *report) error {
 		_, err := sim.Ask(ctx, "POST", "/faults", plan)
 		return err
 	}
-	// A transaction that is told of a conflict is sent again, as an application would.
+	// pgbench sends a transaction with a conflict again (--max-tries), as an application would.
 	w := workload{id: idConflicts, clients: 16, args: []string{"-b", "simple-update", "--max-tries=10"}}
 	for _, pause := range []struct {
 		title string

@@ -1,7 +1,6 @@
 package main
 
-// goal is what a figure should be. A bound is what a release must reach, an aim
-// what would be good.
+// goal is a target for a figure. A release must reach the bound; the aim is desirable.
 type goal struct {
 	title      string
 	least      bool    // the figure should be high; else low
@@ -9,8 +8,7 @@ type goal struct {
 	of         func(*report) figure
 }
 
-// goals are compared with PgBouncer in the same run unless the title says
-// otherwise.
+// goals lists all goals. They compare with PgBouncer in the same run, unless the title says otherwise.
 var goals = []goal{
 	{"rate, `SELECT 1`, c=1", true, 0.95, 0, func(r *report) figure { return r.workload(idSelectOne).RateToPgBouncer }},
 	{"rate, select-only extended, c=16", true, 1.2, 0, func(r *report) figure { return r.workload(idExtended16).RateToPgBouncer }},
@@ -41,10 +39,10 @@ var goals = []goal{
 	{"told of a conflict: the same in two Sluices", false, 0, 0.02, func(r *report) figure { return r.told(1) }},
 }
 
-// noneAtAll is a bound that only 0 reaches: less than one of a run's transactions.
+// noneAtAll is a bound that only 0 reaches: it is less than one of a run's transactions.
 const noneAtAll = 1e-9
 
-// judged is a goal and what became of it.
+// judged is a goal with the measured figure and the verdict.
 type judged struct {
 	Goal    string  `json:"goal"`
 	Figure  figure  `json:"figure"`

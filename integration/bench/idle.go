@@ -16,16 +16,15 @@ import (
 const (
 	idIdle = "idle"
 
-	// settle is for buffers of the startup to be given back.
+	// settle is the time in which a proxy gives back the buffers of startups.
 	settle = 3 * time.Second
-	// startupLimit bounds one client's startup.
+	// startupLimit bounds the time of one client's startup.
 	startupLimit = 10 * time.Second
-	// frameLimit is far above any message that a server sends during startup.
+	// frameLimit bounds a message of a server during startup, far above any real one.
 	frameLimit = 64 << 10
 )
 
-// idle measures the memory that a fresh proxy needs for clients that have
-// started up and do nothing.
+// idle measures the memory that a new proxy needs for clients that are connected and idle.
 func (b *bench) idle(ctx context.Context, r *report) error {
 	if !b.wants(idIdle) {
 		return nil
@@ -76,10 +75,10 @@ func (b *bench) idleSluice(ctx context.Context) (float64, error) {
 	return b.rig.residentPerClient(ctx, s.PID(), s.Port)
 }
 
-// residentPerClient connects the idle clients to a proxy and returns by how many
-// KiB each has made it grow.
+// residentPerClient connects the idle clients to a proxy. It returns by how many KiB each client has made the proxy
+// grow.
 func (r *rig) residentPerClient(ctx context.Context, pid, port int) (float64, error) {
-	// The first client pays for what all later ones share.
+	// The first client pays for memory that all later ones share.
 	first, err := connectIdle(ctx, port, r.postgres.User)
 	if err != nil {
 		return 0, err
@@ -109,8 +108,8 @@ func settledKiB(ctx context.Context, pid int) (float64, error) {
 	return residentKiB(pid)
 }
 
-// connectIdle opens a connection that has started up, and nothing more: a driver
-// would keep buffers of its own for each.
+// connectIdle opens a connection and makes the startup. It uses no driver, which would keep its own buffers for each
+// connection.
 func connectIdle(ctx context.Context, port int, role string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: startupLimit}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
@@ -124,8 +123,7 @@ func connectIdle(ctx context.Context, port int, role string) (net.Conn, error) {
 	return conn, nil
 }
 
-// startUp asks for protocol 3.0 and reads up to ReadyForQuery. A server that
-// wants a password is an error here.
+// startUp asks for protocol 3.0 and reads up to ReadyForQuery. A request for a password is an error.
 func startUp(conn net.Conn, role string) error {
 	if err := conn.SetDeadline(time.Now().Add(startupLimit)); err != nil {
 		return err

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// doubtful is a sample with more foreign cores than this: on a busy machine
-// rates were off by up to ten times, and so were their ratios.
+// doubtful is the number of foreign cores above which a sample is doubtful. On a busy machine rates and their ratios
+// were off by up to ten times.
 const doubtful = 0.1
 
-// series are one candidate's values in a workload, one per round.
+// series are one candidate's values in a workload, one for each round.
 type series struct {
 	rate, p50, p99, cpu, foreign, stolen []float64
 }
 
-// sample is what one run tells.
+// sample is the result of one run of a workload.
 type sample struct {
 	rate     float64 // per second
 	p50, p99 float64 // microseconds
@@ -27,7 +27,7 @@ type sample struct {
 	stolen   float64 // cores
 }
 
-// failedSample keeps a round's place in every series.
+// failedSample takes the place of a failed run in every series, so that the rounds stay aligned.
 var failedSample = sample{missing, missing, missing, missing, missing, missing}
 
 func (s *series) add(v sample) {
@@ -76,7 +76,7 @@ func (b *bench) load(ctx context.Context, r *report) error {
 	return nil
 }
 
-// warmUp brings the tables into memory and the pools up to their size.
+// warmUp loads the tables into memory and fills the pools.
 func (b *bench) warmUp(ctx context.Context) error {
 	for _, session := range []bool{false, true} {
 		w := workload{clients: mostClients, args: []string{"-S"}, session: session}
@@ -89,7 +89,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// turns is one round of one workload: the candidates in a new order.
+// turns runs one round of one workload, with the candidates in random order.
 func (b *bench) turns(ctx context.Context, round int, w *workload, taken map[string]*series) error {
 	candidates := b.rig.candidates(w)
 	if b.quick { // only PgBouncer is compared with
@@ -141,8 +141,7 @@ func (b *bench) sample(ctx context.Context, w *workload, c candidate) (sample, e
 	}, nil
 }
 
-// per100k is a proxy's CPU time per 100,000 transactions, in seconds; missing
-// without a proxy.
+// per100k returns a proxy's CPU time per 100,000 transactions, in seconds. It returns missing without a proxy.
 func per100k(cpu time.Duration, transactions int64) float64 {
 	if cpu == 0 {
 		return missing

@@ -20,7 +20,7 @@ import (
 const (
 	resultFile = "docs/bench.json"
 
-	// enoughRounds make a median worth keeping.
+	// enoughRounds is the number of rounds from which on a median is recorded.
 	enoughRounds = 5
 )
 
@@ -75,7 +75,7 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-// config is what the command line says.
+// config is the parsed command line.
 type config struct {
 	bin     harness.Bin
 	rounds  int
@@ -126,7 +126,7 @@ func parse(args []string) (config, error) {
 	return c, nil
 }
 
-// ids are what --only can choose from.
+// ids returns the ids of all workloads, from which --only selects.
 func ids() []string {
 	var all []string
 	for _, w := range workloads() {
@@ -145,13 +145,12 @@ func ids() []string {
 
 func (c config) wants(id string) bool { return c.only == nil || c.only.MatchString(id) }
 
-// wanted are those of some workloads that are to be measured.
+// wanted returns those of the workloads that --only selects.
 func (c config) wanted(all []workload) []workload {
 	return slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !c.wants(w.id) })
 }
 
-// measure brings the servers up, runs what the configuration wants, and takes
-// everything down again.
+// measure starts the servers, runs the parts that the configuration selects, and stops the servers.
 func measure(ctx context.Context, c config) (r *report, err error) {
 	b := &bench{config: c, progress: os.Stderr}
 	defer func() { err = errors.Join(err, b.rig.down()) }()
@@ -180,7 +179,7 @@ func measure(ctx context.Context, c config) (r *report, err error) {
 	return r, nil
 }
 
-// bench is one run.
+// bench is one run of the command.
 type bench struct {
 	config
 	rig      rig
@@ -188,7 +187,7 @@ type bench struct {
 	failures []string
 }
 
-// failed notes a sample that could not be taken; the run goes on without it.
+// failed records a sample that failed; the run goes on without that sample.
 func (b *bench) failed(id, candidate string, err error) {
 	b.failures = append(b.failures, fmt.Sprintf("%s, %s: %v", id, candidate, err))
 	fmt.Fprintf(b.progress, "%s, %s: %v\n", id, candidate, err)

@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// mappedRows are in the table of the part with mapped columns.
+// mappedRows is the number of rows in the table for the part with mapped columns.
 const mappedRows = 1000
 
-// mappedLoads are what is run over a table whose key is bytea: as the stand-in for DSQL
-// stores it where it lets that be, and as text of hexadecimal digits (rewrite.bytea: hex).
+// mappedLoads returns the workloads over a table whose key is bytea. The key is stored either as bytea, where the
+// stand-in allows that, or as text of hexadecimal digits (rewrite.bytea: hex).
 func mappedLoads() []workload {
 	const point = "\\set i random(1, 1000)\nSELECT v FROM items WHERE k = decode(lpad(to_hex(:i::int), 32, '0'), 'hex');\n"
 	return []workload{
@@ -23,8 +23,7 @@ func mappedLoads() []workload {
 	}
 }
 
-// mapping measures what the mapping of bytea keys costs, on two stand-ins for DSQL that have
-// the same table.
+// mapping measures the costs of mapping bytea keys, on two stand-ins for DSQL with the same table.
 func (b *bench) mapping(ctx context.Context, r *report) error {
 	wanted := b.wanted(mappedLoads())
 	if len(wanted) == 0 {
@@ -32,7 +31,7 @@ func (b *bench) mapping(ctx context.Context, r *report) error {
 	}
 	var ports [2]int
 	for i, how := range []string{"hex", "off"} {
-		// A process that maps nothing refuses the names of tables that another maps: each has its own server.
+		// A Sluice without the mapping refuses the names of tables that another one maps, so each has a server of its own.
 		postgres, err := pgtest.Launch(pgtest.TLS())
 		if err != nil {
 			return err

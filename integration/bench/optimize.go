@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// The profile that Sluice is compiled by (go build -pgo): of what it does for most of its clients. It is a
-// matter of speed alone, and need not be of the code as it is now.
+// This file takes the profile for go build -pgo, of the work that Sluice does for most of its clients. The profile only
+// affects speed, and need not match the current code.
 
-// optimizedFor are the workloads that it is taken of.
+// optimizedFor are the workloads whose profile the compiler gets.
 var optimizedFor = []string{idSelectOne, "select-simple-16", idExtended16, "select-prepared-16", "select-simple-64", "tpcb", idChurn}
 
-// optimize takes the profile, and writes it to a file. Nothing is measured.
+// optimize takes the profile and writes it to a file. It measures nothing.
 func optimize(ctx context.Context, c config) (err error) {
 	b := &bench{config: c, progress: os.Stderr}
 	defer func() { err = errors.Join(err, b.rig.down()) }()

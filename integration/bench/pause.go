@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
-// The pause before the first replay (retry.first_delay), in fights: with as long a one as
-// before any other replay, which is none of its own, and with the default.
+// The fights of part pause compare two pauses before the first replay (retry.first_delay). One is as long as the pause
+// before any other replay, the other is the default.
 
 const (
 	idPause = "pause"
@@ -26,7 +26,7 @@ const (
 	longPause    = "100ms" // retry.base_delay
 )
 
-// pauseLoad is one fight.
+// pauseLoad is one fight of the part pause.
 type pauseLoad struct {
 	rows    int
 	sluices int     // among which the clients are divided
@@ -59,16 +59,16 @@ func (l pauseLoad) title() string {
 	return title
 }
 
-// statements are those of one transaction: it counts a row up.
+// statements returns the statements of one transaction, which increments a counter in a row.
 func (l pauseLoad) statements(int) []string {
 	return []string{"BEGIN", fmt.Sprintf("UPDATE account SET n = n + 1 WHERE id = %d", rand.IntN(l.rows)), "COMMIT"}
 }
 
-// pauseSample is what came of a fight.
+// pauseSample is the result of one fight.
 type pauseSample struct{ rate, attempts, told float64 }
 
-// pauseResult compares the two pauses: commits a second, attempts for each commit, and the
-// share of the transactions that was told of a conflict.
+// pauseResult compares the two pauses. It has commits per second, attempts for each commit, and the share of
+// transactions that ended with a conflict at the client.
 type pauseResult struct {
 	Title         string `json:"title"`
 	RateLong      figure `json:"long_per_second"`
@@ -80,7 +80,7 @@ type pauseResult struct {
 	ToldShort     figure `json:"told_short"`
 }
 
-// pauses measures the fights, each with both pauses in one round.
+// pauses runs all fights, each with both pauses in every round.
 func (b *bench) pauses(ctx context.Context, r *report) error {
 	if !b.wants(idPause) {
 		return nil
@@ -140,7 +140,7 @@ func (b *bench) pauses(ctx context.Context, r *report) error {
 	return nil
 }
 
-// pause measures one fight.
+// pause runs one fight with both pauses.
 func (b *bench) pause(ctx context.Context, l pauseLoad, sim *harness.DSQLSim, sluices [2][]*harness.Sluice) (pauseResult, error) {
 	if l.refused > 0 {
 		plan := fmt.Sprintf(`[{"at":"commit","action":"fail","error":"conflict","probability":%g,"seed":1}]`, l.refused)
@@ -177,7 +177,7 @@ func (b *bench) pause(ctx context.Context, l pauseLoad, sim *harness.DSQLSim, sl
 		ToldLong: summarize(each(0, told)), ToldShort: summarize(each(1, told))}, nil
 }
 
-// fights has the clients fight for a sample's time.
+// fights lets the clients fight for the length of a sample.
 func (b *bench) fights(ctx context.Context, l pauseLoad, sluices []*harness.Sluice) (pauseSample, error) {
 	before, err := replays(ctx, sluices)
 	if err != nil {
@@ -204,7 +204,7 @@ func (b *bench) fights(ctx context.Context, l pauseLoad, sluices []*harness.Slui
 	return pauseSample{rate: committed / lasted, attempts: (committed + told + after - before) / max(committed, 1), told: told / max(committed+told, 1)}, nil
 }
 
-// replays is how many transactions some Sluices have run again.
+// replays returns how many transactions these Sluices have replayed.
 func replays(ctx context.Context, sluices []*harness.Sluice) (sum float64, err error) {
 	for _, s := range sluices {
 		text, err := s.Metrics(ctx)

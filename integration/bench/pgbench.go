@@ -16,22 +16,21 @@ import (
 )
 
 const (
-	// logShare of the transactions have their latency logged: enough for a
-	// median, and too few for the logging to show in the rate.
+	// logShare is the share of the transactions whose latency pgbench logs. It is enough for a median, and too small to
+	// affect the rate.
 	logShare = "0.1"
-	// overtime is what a sample may take beyond its length, for pgbench to
-	// connect and for the last transactions to end.
+	// overtime is how much longer than its length a sample may take, for connecting and for the last transactions.
 	overtime = 30 * time.Second
 )
 
-// pgbenchResult is what one run of pgbench tells.
+// pgbenchResult is the result of one run of pgbench.
 type pgbenchResult struct {
 	rate         float64 // transactions per second
 	transactions int64
 	latencies    []int64 // microseconds, of a share of the transactions
 }
 
-// pgbench runs a workload against a port for some seconds.
+// pgbench runs a workload through a port for the seconds of a sample.
 func (b *bench) pgbench(ctx context.Context, w *workload, port int) (pgbenchResult, error) {
 	dir, err := os.MkdirTemp(b.rig.dir, "pgbench-")
 	if err != nil {
@@ -64,7 +63,7 @@ func (b *bench) pgbench(ctx context.Context, w *workload, port int) (pgbenchResu
 	return result, err
 }
 
-// latenciesIn reads the one log in dir.
+// latenciesIn reads the only transaction log in dir.
 func latenciesIn(dir string) ([]int64, error) {
 	logs, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {
@@ -82,14 +81,14 @@ func latenciesIn(dir string) ([]int64, error) {
 }
 
 var (
-	// Behind the number: (without initial connection time), (including reconnection times).
+	// In pgbench's output (without initial connection time) or (including reconnection times) follows the number.
 	rateLine      = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(`)
 	processedLine = regexp.MustCompile(`(?m)^number of transactions actually processed: ([0-9]+)`)
 	failedLine    = regexp.MustCompile(`(?m)^number of failed transactions: ([0-9]+)`)
 )
 
-// parsePgbench reads pgbench's summary, as of PostgreSQL 15. A failed
-// transaction is an error: a rate would count it as quick work.
+// parsePgbench parses pgbench's summary, as of PostgreSQL 15. A failed transaction is an error, because the rate would
+// count it as fast work.
 func parsePgbench(text string) (pgbenchResult, error) {
 	rate, err := strconv.ParseFloat(submatch(rateLine, text), 64)
 	if err != nil {
@@ -112,8 +111,8 @@ func submatch(re *regexp.Regexp, text string) string {
 	return ""
 }
 
-// program runs one of PostgreSQL's client programs without TLS, for at most
-// limit, and returns what it prints. An error shows what it complained of.
+// program runs one of PostgreSQL's client programs without TLS, for at most limit. It returns the program's output; an
+// error contains the program's error output.
 func (r *rig) program(ctx context.Context, limit time.Duration, name, input string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -138,8 +137,7 @@ func (r *rig) program(ctx context.Context, limit time.Duration, name, input stri
 	return stdout.String(), nil
 }
 
-// sql runs statements on a port with psql, 0 being the server itself, and
-// returns their rows.
+// sql runs statements through a port with psql and returns their rows. Port 0 means the server itself.
 func (r *rig) sql(ctx context.Context, port int, statements string) (string, error) {
 	args := []string{"-XqAt", "-v", "ON_ERROR_STOP=1"}
 	if port != 0 {

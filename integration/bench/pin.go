@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pin puts this process and all that it will start on one CPU: the given one, or
-// the last of those allowed. Threads of the Go runtime run already, so it begins
-// again under the same process id; the second call returns.
+// pin restricts this process and its future children to one CPU: the given one, or the last of those allowed. Threads
+// of the Go runtime already run, so pin executes the program again under the same process id. In the second process pin
+// returns.
 func pin(cpu int) error {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
@@ -35,7 +35,7 @@ func pin(cpu int) error {
 	return fmt.Errorf("start again on CPU %d: %w", cpu, syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 }
 
-// last is the highest CPU of a set that is not empty.
+// last returns the highest CPU of a set that is not empty.
 func last(set *unix.CPUSet) int {
 	cpu := 0
 	for found := 0; found < set.Count(); cpu++ {
@@ -46,9 +46,9 @@ func last(set *unix.CPUSet) int {
 	return cpu - 1
 }
 
-// raiseDescriptors lets this process and its children open as many files as the
-// machine allows: a thousand clients need a thousand on both sides. Go raises
-// its own limit anyway, but takes that back for children unless it was set.
+// raiseDescriptors lets this process and its children open as many files as the machine allows. A thousand clients need
+// a thousand files on both sides. Go raises the limit of its own process only, and restores it for children, unless the
+// program has set the limit.
 func raiseDescriptors() error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

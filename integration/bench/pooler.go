@@ -25,8 +25,8 @@ type pooler struct {
 	dir     string // its configuration and log
 }
 
-// poolerConfig has PgBouncer's defaults but for what is listed: the same pool
-// and the same TLS as Sluice, anybody let in, and no lines per connection.
+// poolerConfig has PgBouncer's defaults except for the listed settings. It uses the same pool size and the same TLS as
+// Sluice, lets every client in, and logs no connections.
 const poolerConfig = `[databases]
 %[1]s = host=%[2]s port=%[3]d user=%[4]s dbname=%[1]s
 [pgbouncer]
@@ -43,8 +43,8 @@ log_disconnections = 0
 log_stats = 0
 `
 
-// launchPooler starts a PgBouncer in the given mode and waits until it lets a
-// client in, for which it needs a server connection.
+// launchPooler starts a PgBouncer in the given mode. It waits until PgBouncer lets a client in, for which PgBouncer
+// needs a server connection.
 func (r *rig) launchPooler(ctx context.Context, mode string, size int) (*pooler, error) {
 	program, err := findPooler()
 	if err != nil {
@@ -70,7 +70,8 @@ func (r *rig) launchPooler(ctx context.Context, mode string, size int) (*pooler,
 	return p, nil
 }
 
-// findPooler looks where Debian has it, too: that is not on everybody's PATH.
+// findPooler returns the path of PgBouncer. It also looks where Debian installs PgBouncer, which is not on every user's
+// PATH.
 func findPooler() (string, error) {
 	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -135,7 +136,7 @@ func (p *pooler) log() string {
 	return string(text)
 }
 
-// postgresAccount is the account that Debian's PostgreSQL runs under.
+// postgresAccount returns the account under which Debian runs PostgreSQL.
 func postgresAccount() (uid, gid int, err error) {
 	account, err := user.Lookup("postgres")
 	if err != nil {
@@ -148,7 +149,7 @@ func postgresAccount() (uid, gid int, err error) {
 	return uid, gid, err
 }
 
-// firstLine is the first line that a program prints.
+// firstLine returns the first line that a program prints.
 func firstLine(ctx context.Context, program string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, program, args...).Output()
 	if err != nil {

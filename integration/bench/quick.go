@@ -7,29 +7,28 @@ import (
 	"strings"
 )
 
-// Whether a change has made Sluice slower: five workloads in about 90 s, each figure beside the
-// one that was recorded last. What is compared are ratios to PgBouncer in the same round, since
-// machines and versions of the kernel differ.
+// A quick run shows whether a change has made Sluice slower: five workloads in about 90 s, each figure beside the
+// recorded one. It compares ratios to PgBouncer in the same round, because machines and kernel versions differ.
 
 const (
 	quickRounds  = 7
 	quickSeconds = 1
-	// tolerated is by how much a ratio may be worse than the recorded one. Medians of seven
-	// rounds on a quiet machine differ by half of it.
+	// tolerated is how much worse than the recorded one a ratio may be. Medians of seven rounds on a quiet machine differ
+	// by half as much.
 	tolerated = 0.10
 )
 
-// quickIDs are what a change of the way of a query, of a wait or of a connect would show in.
+// quickIDs are workloads that show a change in the path of a query, of a wait or of a connect.
 var quickIDs = []string{idSelectOne, idExtended16, "select-prepared-16", "select-simple-64", idChurn}
 
-// quickly has a run measure those, and nothing else.
+// quickly limits a run to the workloads of quickIDs.
 func (c *config) quickly() {
 	c.rounds, c.seconds, c.out = quickRounds, quickSeconds, ""
 	c.only = regexp.MustCompile("^(" + strings.Join(quickIDs, "|") + ")$")
 }
 
-// compare writes the ratios of a quick run beside those that were recorded, and returns an error
-// where one is worse by more than is tolerated, or is missing.
+// compare prints the ratios of a quick run beside the recorded ones. It returns an error if one is worse by more than
+// tolerated, or is missing.
 func (r *report) compare(recorded *report, out io.Writer) error {
 	fmt.Fprintf(out, "\nRatios to PgBouncer; recorded on %s with PgBouncer %s, now %s\n\n| pgbench | rate, recorded | now | CPU, recorded | now |\n|---|---|---|---|---|\n",
 		recorded.Date, recorded.PgBouncer, r.PgBouncer)

@@ -5,12 +5,10 @@ import (
 	"slices"
 )
 
-// missing stands for the value of a sample that could not be taken. Arithmetic
-// carries it along, and summarize leaves it out.
+// missing is the value of a sample that failed. Arithmetic propagates missing, and summarize leaves it out.
 var missing = math.NaN()
 
-// figure sums up one value over the rounds in which it was measured. The zero
-// figure was not measured at all.
+// figure sums up one value over the rounds in which it was measured. The zero figure was not measured.
 type figure struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
@@ -18,7 +16,7 @@ type figure struct {
 	Rounds int     `json:"rounds"`
 }
 
-// summarize returns the figure of values, one per round.
+// summarize returns the figure of values, one for each round.
 func summarize(values []float64) figure {
 	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool {
 		return math.IsNaN(v) || math.IsInf(v, 0)
@@ -35,13 +33,13 @@ func summarize(values []float64) figure {
 	return figure{Median: median, Low: known[0], High: known[len(known)-1], Rounds: len(known)}
 }
 
-// ratios divides values of the same round.
+// ratios divides the values of a by those of b, round by round.
 func ratios(a, b []float64) []float64 {
 	return perRound(func(v []float64) float64 { return v[0] / v[1] }, a, b)
 }
 
-// addedRatios compares, round by round, what a and b add to base. Where b adds
-// nothing there is nothing to compare with.
+// addedRatios returns, for each round, how much more a adds to base than b adds. It returns missing for a round in
+// which b adds nothing.
 func addedRatios(a, b, base []float64) []float64 {
 	return perRound(func(v []float64) float64 {
 		if v[1] <= v[2] {
@@ -51,8 +49,8 @@ func addedRatios(a, b, base []float64) []float64 {
 	}, a, b, base)
 }
 
-// perRound applies of to the values that several series have in each round. A
-// series that is shorter lacks the rest.
+// perRound calls of for each round, with the values of all series in that round. A shorter series has missing for the
+// last rounds.
 func perRound(of func([]float64) float64, series ...[]float64) []float64 {
 	rounds := 0
 	for _, s := range series {

@@ -11,20 +11,20 @@ import (
 
 const (
 	relayBuffer = 64 << 10
-	// relayQueue bounds what is under way in one direction of a connection to
-	// 64 MiB: in 2 ms that is 32 GB/s, so delay never limits bandwidth.
+	// relayQueue bounds the chunks under way in one direction of a connection, 64 MiB in sum. In 2 ms that is 32 GB/s, so
+	// the delay never limits bandwidth.
 	relayQueue = 1024
 )
 
-// relay is a TCP proxy that passes every byte on after a delay, as a longer
-// cable would: it holds bytes back, not the sender.
+// relay is a TCP proxy that passes every byte on after a delay, as a longer cable would. The delay holds bytes back,
+// not the sender.
 type relay struct {
 	listener net.Listener
 	target   string
 	delay    time.Duration
 
-	// trips counts how often a client has waited for the server: it sent
-	// something, for the first time since bytes of the server had reached it.
+	// trips counts the round trips: how often a client has sent bytes for the first time since bytes of the server reached
+	// the client.
 	trips atomic.Int64
 
 	running sync.WaitGroup
@@ -32,8 +32,7 @@ type relay struct {
 	open    map[net.Conn]struct{} // nil once closed
 }
 
-// newRelay listens on a free port of the loopback. The caller runs serve and
-// ends it with close.
+// newRelay listens on a free port of the loopback. The caller runs serve and ends the relay with close.
 func newRelay(target string, delay time.Duration) (*relay, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {
@@ -72,7 +71,7 @@ func (r *relay) serve() {
 	}
 }
 
-// close ends everything and returns when it has ended.
+// close ends all connections and goroutines of the relay, and returns when they have ended.
 func (r *relay) close() {
 	r.listener.Close()
 	r.mu.Lock()
@@ -102,7 +101,7 @@ func (r *relay) untrack(conn net.Conn) {
 	r.running.Done()
 }
 
-// carry passes bytes both ways until either side ends, then closes both.
+// carry passes bytes in both directions until one side ends, then closes both.
 func (r *relay) carry(client, server net.Conn) {
 	var answered atomic.Bool // the client has got bytes since it last sent some
 	answered.Store(true)
@@ -117,14 +116,14 @@ func (r *relay) carry(client, server net.Conn) {
 	both.Wait()
 }
 
-// chunk is what one read returned, and when it may be passed on.
+// chunk is the result of one read, with the time when the relay may pass it on.
 type chunk struct {
 	data []byte
 	due  time.Time
 }
 
-// forward passes bytes from src to dst and closes both at the end. It calls
-// arrived for what it has read, and delivers right before it is written.
+// forward passes bytes from src to dst and closes both at the end. It calls arrived after a read from src, and delivers
+// right before a write to dst.
 func (r *relay) forward(dst io.WriteCloser, src io.ReadCloser, arrived, delivers func()) {
 	queue := make(chan chunk, relayQueue)
 	go func() { // ends when src does; forward closes that and empties the queue

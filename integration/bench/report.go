@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// report is the outcome of a run, as docs/bench.json holds it.
+// report is the outcome of a run, as stored in docs/bench.json.
 type report struct {
 	Date       string `json:"date"`
 	CPU        string `json:"cpu"`
@@ -18,14 +18,14 @@ type report struct {
 	Rounds     int    `json:"rounds"`
 	Seconds    int    `json:"seconds_per_sample"`
 
-	// Foreign sums up all samples of the load; Doubtful counts those above the
-	// limit of that name. Stolen is what the hypervisor took on top.
+	// Foreign sums up the foreign cores of all samples of the load. Doubtful counts the samples above the limit doubtful.
+	// Stolen is the CPU time that the hypervisor withheld.
 	Foreign  figure `json:"foreign_cores"`
 	Stolen   figure `json:"stolen_cores"`
 	Doubtful int    `json:"doubtful_samples"`
 
 	Workloads []result `json:"workloads"`
-	// Shares are of the workloads with the most CPU, beside PgBouncer's.
+	// Shares are the CPU shares in the workloads with the highest CPU time relative to PgBouncer.
 	Shares   []sharesOf      `json:"shares,omitempty"`
 	Idle     *idleResult     `json:"idle,omitempty"`
 	Delayed  []delayedResult `json:"delayed"`
@@ -33,13 +33,13 @@ type report struct {
 	Faults   []faultResult   `json:"faults,omitempty"`
 	Fights   []fightResult   `json:"fights,omitempty"`
 	Pauses   []pauseResult   `json:"pauses,omitempty"`
-	// LogBytes are kept for an open transaction of four statements; 0: not measured.
+	// LogBytes is the size of the log of an open transaction of four statements; 0: not measured.
 	LogBytes float64  `json:"log_bytes_per_transaction,omitzero"`
 	Goals    []judged `json:"goals"`
 	Failures []string `json:"failures,omitempty"`
 }
 
-// result is one workload's.
+// result is the result of one workload.
 type result struct {
 	ID        string   `json:"id"`
 	Title     string   `json:"title"`
@@ -48,14 +48,14 @@ type result struct {
 	PgBouncer measured `json:"pgbouncer"`
 	Sluice    measured `json:"sluice"`
 
-	// Ratios of Sluice to the other, within a round.
+	// Ratios of Sluice to another candidate, within a round.
 	RateToPgBouncer     figure `json:"rate_to_pgbouncer"`
 	RateToDirect        figure `json:"rate_to_direct"`
 	CPUToPgBouncer      figure `json:"cpu_to_pgbouncer"`
 	AddedP50ToPgBouncer figure `json:"added_p50_to_pgbouncer"` // beyond direct's
 }
 
-// measured is one candidate's in a workload.
+// measured holds the figures of one candidate in a workload.
 type measured struct {
 	Rate    figure `json:"per_second"`
 	P50     figure `json:"p50_us"`
@@ -64,14 +64,14 @@ type measured struct {
 	Foreign figure `json:"foreign_cores"`
 }
 
-// idleResult is KiB of resident memory per client.
+// idleResult is the resident memory per idle client, in KiB.
 type idleResult struct {
 	Clients   int    `json:"clients"`
 	PgBouncer figure `json:"pgbouncer_kib_per_client"`
 	Sluice    figure `json:"sluice_kib_per_client"`
 }
 
-// delayedResult is one driver's against the distant server.
+// delayedResult compares one driver's transactions with and without Sluice, against the distant server.
 type delayedResult struct {
 	Driver string  `json:"driver"`
 	Direct distant `json:"direct"`
@@ -79,7 +79,7 @@ type delayedResult struct {
 	Ratio  figure  `json:"rate_to_direct"`
 }
 
-// featureResult compares a feature on and off.
+// featureResult compares the rates with a feature on and off.
 type featureResult struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
@@ -115,8 +115,7 @@ func newMeasured(s *series) measured {
 	}
 }
 
-// workload returns the result with an id; one without figures when it was not
-// measured.
+// workload returns the result of the workload with this id, the zero result if it was not measured.
 func (r *report) workload(id string) result {
 	for _, w := range r.Workloads {
 		if w.ID == id {
@@ -126,7 +125,7 @@ func (r *report) workload(id string) result {
 	return result{}
 }
 
-// driver is like workload.
+// driver returns the result of one driver, the zero result if it was not measured.
 func (r *report) driver(name string) delayedResult {
 	for _, d := range r.Delayed {
 		if d.Driver == name {
@@ -136,7 +135,7 @@ func (r *report) driver(name string) delayedResult {
 	return delayedResult{}
 }
 
-// feature is like workload.
+// feature returns the result of the feature with this id, the zero result if it was not measured.
 func (r *report) feature(id string) featureResult {
 	for _, f := range r.Features {
 		if f.ID == id {
@@ -146,7 +145,7 @@ func (r *report) feature(id string) featureResult {
 	return featureResult{}
 }
 
-// fault is like workload.
+// fault returns the result of the fault load with this id, the zero result if it was not measured.
 func (r *report) fault(id string) faultResult {
 	for _, f := range r.Faults {
 		if f.ID == id {
@@ -156,7 +155,7 @@ func (r *report) fault(id string) faultResult {
 	return faultResult{}
 }
 
-// told is the share of a fight's transactions that were told of a conflict.
+// told returns the share of a fight's transactions that ended with a conflict at the client.
 func (r *report) told(fight int) figure {
 	if fight >= len(r.Fights) {
 		return figure{}

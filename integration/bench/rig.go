@@ -18,22 +18,21 @@ const (
 	loopback = "127.0.0.1"
 	database = "postgres"
 
-	// scale 10 is a million accounts, 150 MB: all in shared_buffers.
+	// scale is pgbench's scale factor: 10 is a million accounts, 150 MB, all in shared_buffers.
 	scale = 10
 	// poolSize is the number of backends of each proxy that pools transactions.
 	poolSize = 32
-	// sessionPool has one for each client of the largest workload.
+	// sessionPool is the pool size of PgBouncer in session mode, one backend for each client of the largest workload.
 	sessionPool = mostClients
-	// idleClients are held by the part of that name.
+	// idleClients is the number of clients in the part idle.
 	idleClients = 1000
 
 	stopGrace = 10 * time.Second
-	// setupLimit bounds each single step of setting up; loading the tables takes
-	// seconds.
+	// setupLimit bounds each step of the setup; loading the tables takes seconds.
 	setupLimit = 5 * time.Minute
 )
 
-// candidate is one way to the server.
+// candidate is one way to the server: directly, or through one of the proxies.
 type candidate struct {
 	name string // direct, pgbouncer, sluice
 	port int
@@ -46,7 +45,7 @@ const (
 	sluice    = "sluice"
 )
 
-// rig is what runs for the whole time. Fields are nil until they run.
+// rig holds the programs that run for the whole time. A field is nil until its program runs.
 type rig struct {
 	dir string // of logs and scripts, gone with the server
 	bin harness.Bin
@@ -57,14 +56,14 @@ type rig struct {
 	sluice        *harness.Sluice
 }
 
-// up starts everything; what it has started at an error is down's to end.
+// up starts all programs. After an error, down ends the programs that up has started.
 func (r *rig) up(ctx context.Context, bin harness.Bin) (err error) {
 	r.bin = bin
 	r.postgres, err = pgtest.Launch(
 		pgtest.TLS(),
 		pgtest.MaxConnections(300), // three pools and 64 direct ones
 		pgtest.Setting("shared_buffers", "512MB"),
-		// What a server does on its own is noise.
+		// A server's background work is noise in the measurements.
 		pgtest.Setting("autovacuum", "off"),
 		pgtest.Setting("checkpoint_timeout", "1h"),
 		pgtest.Setting("max_wal_size", "8GB"),
@@ -89,7 +88,7 @@ func (r *rig) up(ctx context.Context, bin harness.Bin) (err error) {
 	return err
 }
 
-// down ends what runs, top first.
+// down ends the programs, in the reverse order of their start.
 func (r *rig) down() error {
 	if r.sluice != nil {
 		r.sluice.Stop(syscall.SIGTERM, stopGrace)
@@ -105,7 +104,7 @@ func (r *rig) down() error {
 	return r.postgres.Close()
 }
 
-// candidates are the ways to the server in a workload.
+// candidates returns the ways to the server in a workload.
 func (r *rig) candidates(w *workload) []candidate {
 	pooler := r.pooler
 	if w.session {
@@ -118,8 +117,7 @@ func (r *rig) candidates(w *workload) []candidate {
 	}
 }
 
-// launchSluice starts a daemon whose backends are at a port of the loopback, with
-// what features set on top.
+// launchSluice starts a Sluice whose backends are at a port of the loopback, with additional settings for features.
 func (r *rig) launchSluice(ctx context.Context, port int, features harness.Env) (*harness.Sluice, error) {
 	dir, err := os.MkdirTemp(r.dir, "sluice-")
 	if err != nil {
@@ -134,13 +132,13 @@ func (r *rig) launchSluice(ctx context.Context, port int, features harness.Env) 
 		"DSQL_BACKEND_SSLMODE":    "require",
 		"DSQL_PAIRING":            "transaction",
 		"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(poolSize),
-		// PgBouncer's lines per connection are off, too.
+		// PgBouncer logs no connections either.
 		"DSQL_LOG_LEVEL": "warn",
 	})})
 }
 
-// describe begins a report with what is compared. It is an error when a proxy
-// does not speak TLS to the server: that would flatter it.
+// describe returns a report with the versions and conditions of the comparison. A proxy that does not speak TLS to the
+// server is an error, because it would look faster.
 func (r *rig) describe(ctx context.Context) (*report, error) {
 	report := &report{Date: time.Now().UTC().Format(time.DateOnly), CPU: cpuModel(), Scale: scale, Pool: poolSize}
 	const encryption = "SELECT version || ' ' || cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
@@ -172,7 +170,7 @@ func (r *rig) describe(ctx context.Context) (*report, error) {
 	return report, nil
 }
 
-// cpuModel is what the kernel calls the processor.
+// cpuModel returns the kernel's name for the processor.
 func cpuModel() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -19,26 +19,26 @@ import (
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
-// Where Sluice's CPU goes in the workloads in which it needs most of it, compared with PgBouncer: a
-// Sluice with a profiler in it, built for that, has each of them once more.
+// This file measures where Sluice spends CPU time in the workloads with the highest CPU time relative to PgBouncer. A
+// Sluice built with a profiler runs each of these workloads once more.
 
 const (
 	worstRows = 3
-	// mostFunctions are named of each, of those with less than ownShare of all: the ones above that
-	// are the way into all others.
+	// mostFunctions is the number of functions listed for each workload. Only functions with less than ownShare per cent
+	// count, because those above call almost all others.
 	mostFunctions = 8
 	ownShare      = 50.0
-	// profileLimit bounds the building of the profiled Sluice, and each wait for a profile.
+	// profileLimit bounds the build of the profiled Sluice, and each wait for a profile.
 	profileLimit = 3 * time.Minute
-	// profiledSeconds of one CPU are some 500 samples of the proxy.
+	// profiledSeconds is the length of a profile; on one CPU it gives some 500 samples of the proxy.
 	profiledSeconds = 15
 )
 
 //go:embed profiled.go.txt
 var profiler []byte
 
-// sharesOf are the shares of a workload, in per cent of Sluice's CPU. They are cumulative, and overlap:
-// a call of the kernel by TLS counts for both.
+// sharesOf are the shares of functions in one workload, in per cent of Sluice's CPU time. They are cumulative, and
+// overlap: a system call by TLS counts for both groups.
 type sharesOf struct {
 	Title     string  `json:"title"`
 	Groups    []share `json:"groups"`
@@ -50,7 +50,8 @@ type share struct {
 	Percent float64 `json:"percent"`
 }
 
-// groupsOfShares have the functions whose shares make each, none of which calls another of its group.
+// groupsOfShares lists groups of functions whose shares are added up. No function of a group calls another one of the
+// same group.
 var groupsOfShares = []struct {
 	name string
 	of   []string
@@ -61,7 +62,7 @@ var groupsOfShares = []struct {
 	{"memory and its collection", []string{"runtime.mallocgc", "runtime.gcBgMarkWorker"}},
 }
 
-// worst are the workloads with the highest ratios of CPU to PgBouncer, the worst first.
+// worst returns the ids of the workloads with the highest CPU ratios to PgBouncer, the highest first.
 func (r *report) worst() []string {
 	measured := slices.DeleteFunc(slices.Clone(r.Workloads), func(w result) bool { return w.CPUToPgBouncer.Rounds == 0 })
 	slices.SortStableFunc(measured, func(a, b result) int { return cmp.Compare(b.CPUToPgBouncer.Median, a.CPUToPgBouncer.Median) })
@@ -72,7 +73,7 @@ func (r *report) worst() []string {
 	return ids
 }
 
-// shares profiles the worst workloads. That it fails costs no figure.
+// shares profiles the worst workloads. An error costs no other figure.
 func (b *bench) shares(ctx context.Context, r *report) error {
 	ids := r.worst()
 	if b.quick || len(ids) == 0 {
@@ -103,7 +104,7 @@ func (b *bench) shares(ctx context.Context, r *report) error {
 	return nil
 }
 
-// buildProfiled builds a Sluice with the profiler in it; the tree stays as it is.
+// buildProfiled builds a Sluice with a profiler, by an overlay that leaves the source tree unchanged.
 func (r *rig) buildProfiled(ctx context.Context) (harness.Bin, error) {
 	top, err := os.Getwd() // of the module: see main
 	if err != nil {
@@ -131,7 +132,7 @@ func (r *rig) buildProfiled(ctx context.Context) (harness.Bin, error) {
 	return harness.Bin(dir), nil
 }
 
-// profile has a profiled Sluice take a workload, and returns the file of the profile.
+// profile runs a workload through a profiled Sluice, and returns the file of the profile.
 func (b *bench) profile(ctx context.Context, bin harness.Bin, w *workload) (string, error) {
 	path := filepath.Join(string(bin), w.id+".cpu")
 	usual := b.rig.bin
@@ -163,12 +164,12 @@ func (b *bench) profile(ctx context.Context, bin harness.Bin, w *workload) (stri
 	return path, nil
 }
 
-// pprof is what `go tool pprof` says.
+// pprof returns the output of `go tool pprof`.
 func pprof(ctx context.Context, args ...string) ([]byte, error) {
 	return exec.CommandContext(ctx, "go", append([]string{"tool", "pprof"}, args...)...).Output()
 }
 
-// sharesIn reads the lines of `go tool pprof -top -cum`: flat, flat%, sum%, cum, cum%, function.
+// sharesIn parses the lines of `go tool pprof -top -cum`: flat, flat%, sum%, cum, cum%, function.
 func sharesIn(text string) (groups, functions []share) {
 	const own = "github.com/sluice-proxy/sluice/"
 	percent := map[string]float64{}
@@ -196,7 +197,7 @@ func sharesIn(text string) (groups, functions []share) {
 	return groups, functions
 }
 
-// printShares writes what shares has found.
+// printShares prints the shares that method shares has measured.
 func (r *report) printShares(w io.Writer) {
 	for _, of := range r.Shares {
 		fmt.Fprintf(w, "\nSluice's CPU in %s, in %% (cumulative, so they overlap):", of.Title)

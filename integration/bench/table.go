@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A table stands between the markers of its name.
+// Markers of the generated tables in the documents.
 const (
 	tableBegin = "<!-- begin:bench -->"
 	tableEnd   = "<!-- end:bench -->"
@@ -17,11 +17,10 @@ const (
 	rowsEnd    = "<!-- end:bench-rows -->"
 )
 
-// documents have all tables, and a few rows of one.
+// documents are the pages with generated tables: all tables in docs/bench.md, a few rows in README.md.
 var documents = []string{"docs/bench.md", "README.md"}
 
-// writeTable is the command table: it puts the result's tables between the markers of the
-// documents.
+// writeTable runs the subcommand table: it writes the result's tables between the markers of the documents.
 func writeTable(args []string) error {
 	flags := flag.NewFlagSet("bench table", flag.ContinueOnError)
 	from := flags.String("from", resultFile, "the result to show")
@@ -53,7 +52,7 @@ func writeTable(args []string) error {
 	return nil
 }
 
-// withTable returns a document with r's tables between the markers that it has, of one kind at least.
+// withTable returns a document with r's tables between its markers. A document without any marker is an error.
 func withTable(document string, r *report) (string, error) {
 	found := false
 	for _, m := range []struct{ begin, end, text string }{{tableBegin, tableEnd, r.tables()}, {rowsBegin, rowsEnd, r.rows()}} {
@@ -73,11 +72,10 @@ func withTable(document string, r *report) (string, error) {
 	return document, nil
 }
 
-// shown are the workloads of which the README has a row: where Sluice is ahead of
-// PgBouncer, beside it, and behind.
+// shown are the workloads in README.md: one in which Sluice is ahead of PgBouncer, one beside it, and one behind.
 var shown = []string{"select-extended-16", "tpcb", idChurn}
 
-// rows are the ratios of those.
+// rows returns the table for README.md, with the ratios of the workloads in shown.
 func (r *report) rows() string {
 	var t strings.Builder
 	t.WriteString("| pgbench | transactions/s, Sluice to PgBouncer | CPU, Sluice to PgBouncer |\n|---|---|---|\n")
@@ -89,7 +87,7 @@ func (r *report) rows() string {
 	return t.String()
 }
 
-// tables are the figures in Markdown.
+// tables returns the figures as tables in Markdown.
 func (r *report) tables() string {
 	var t strings.Builder
 	r.conditions(&t)
@@ -189,7 +187,7 @@ The pause before the first replay (`+"`retry.first_delay`"+`), 100 ms to the def
 	}
 }
 
-// conditions says how the figures came about.
+// conditions writes under which conditions the figures were measured.
 func (r *report) conditions(w io.Writer) {
 	fmt.Fprintf(w, `Measured on %s: PostgreSQL %s, PgBouncer %s, Sluice %s, each pool of %d backends, TLS (%s)
 from the proxies to the server and none before them; everything on one CPU (%s). Medians of %d rounds of %d s;
@@ -200,8 +198,7 @@ ratios are of samples of the same round, with the lowest and the highest.
 	}
 }
 
-// print writes everything for the terminal: the tables, the goals and what
-// disturbed the run.
+// print writes the report for the terminal: the tables, the goals and what disturbed the run.
 func (r *report) print(w io.Writer) error {
 	var t strings.Builder
 	t.WriteString("\n" + r.tables() + "\n| goal (to PgBouncer) | figure | wanted | aim | |\n|---|---|---|---|---|\n")
@@ -240,7 +237,7 @@ func join(figures ...figure) string {
 	return strings.Join(cells, ", ")
 }
 
-// short is the median alone.
+// short returns the median alone.
 func (f figure) short() string {
 	if f.Rounds == 0 {
 		return "-"
@@ -248,7 +245,7 @@ func (f figure) short() string {
 	return number(f.Median)
 }
 
-// ratio is the median with the range.
+// ratio returns the median with the range.
 func (f figure) ratio() string {
 	if f.Rounds < 2 {
 		return f.short()
@@ -256,7 +253,7 @@ func (f figure) ratio() string {
 	return fmt.Sprintf("%s (%s–%s)", number(f.Median), number(f.Low), number(f.High))
 }
 
-// number prints three digits, or all that stand before the point.
+// number formats v with three digits, or with all digits before the point.
 func number(v float64) string {
 	digits := 3
 	switch {

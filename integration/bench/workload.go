@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// workload is one way to use pgbench.
+// workload is one way to run pgbench.
 type workload struct {
 	id      string // for --only and in the result
 	title   string // in tables
@@ -13,14 +13,14 @@ type workload struct {
 	args    []string // of pgbench
 	script  string   // pgbench's own (by args) when empty
 
-	// reconnect makes each transaction open a connection of its own, which
-	// pgbench leaves out of its log's latencies: there are none then.
+	// reconnect makes each transaction open a new connection. pgbench excludes the connection time from the latencies in
+	// its log, so these runs have no latencies.
 	reconnect bool
-	// session puts PgBouncer in session mode: see doc.go.
+	// session puts PgBouncer in session mode, because PgBouncer 1.18 has no prepared statements in transaction mode.
 	session bool
-	// fresh is SQL that undoes, before each sample, what earlier ones left.
+	// fresh is SQL that undoes, before each sample, the effects of earlier samples.
 	fresh string
-	// note is a reservation that belongs beside the figures.
+	// note is a reservation about the workload, for the tables.
 	note string
 }
 
@@ -29,14 +29,14 @@ const mostClients = 64
 
 const (
 	selectOne = "SELECT 1;\n"
-	// largeResult is 10 MB in rows of 1 kB, made on the fly: reading a table
-	// would cost the server the same again.
+	// largeResult is a query for 10 MB in rows of 1 kB. The server generates the rows, because reading a table would cost
+	// it the same again.
 	largeResult = "SELECT repeat('x', 1000) FROM generate_series(1, 10000);\n"
-	// freshTPCB is what pgbench does before such a run, on the server itself.
+	// freshTPCB is the SQL that pgbench itself runs before a TPC-B run; the bench runs it on the server directly.
 	freshTPCB = "VACUUM pgbench_branches; VACUUM pgbench_tellers; TRUNCATE pgbench_history;"
 )
 
-// Ids that goals refer to.
+// Ids of workloads that goals refer to.
 const (
 	idSelectOne   = "select1-1"
 	idExtended16  = "select-extended-16"
@@ -44,7 +44,7 @@ const (
 	idChurn       = "churn"
 )
 
-// workloads lists what the first part measures, in the order of the table.
+// workloads returns the workloads of the first part, in the order of the table.
 func workloads() []workload {
 	list := []workload{{id: idSelectOne, title: "`SELECT 1`, c=1", clients: 1, script: selectOne}}
 	for _, protocol := range []string{"simple", "extended", "prepared"} {

@@ -73,8 +73,8 @@ type session struct {
 	// waits for.
 	job, awaited string
 
-	// waitingSince is when the session began to do what may wait for others, in Unix
-	// nanoseconds, or 0. The referee reads it, and writes to yield.
+	// waitingSince is when the session began an operation that may wait for other transactions, in Unix nanoseconds, or 0.
+	// The referee reads waitingSince, and writes to yield.
 	waitingSince atomic.Int64
 	yield        chan yieldRequest
 	// locksMoved is when the transaction last released its locks or took them again.

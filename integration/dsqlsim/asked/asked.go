@@ -1,5 +1,5 @@
-// Package asked tells the questions that Sluice asks a server by itself from the texts of clients, by
-// their own texts, for those who plant faults at them.
+// Package asked recognises, by their texts, the queries that Sluice sends to a server by itself. Tests use it to plan
+// faults at these queries.
 package asked
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// texts has how each question begins or what it names, by its name in package question of the product.
+// texts lists, for each query of Sluice, its name in package question of the product and a pattern of its text.
 var texts = []struct {
 	name string
 	text *regexp.Regexp
@@ -27,11 +27,11 @@ var texts = []struct {
 	{"index of a job", regexp.MustCompile(`^SELECT (i\.)?indisvalid FROM pg_catalog\.pg_index\b`)},
 }
 
-// onPostgres is what Sluice sends in front of a question to a server that is PostgreSQL.
+// onPostgres matches the statements that Sluice sends before one of its queries to a server that is PostgreSQL.
 var onPostgres = regexp.MustCompile(`^SET LOCAL statement_timeout TO 0; .* SET LOCAL ROLE NONE; `)
 
-// By returns the name of the question that a text asks, "" for any other text. It takes the text of
-// a Query, or of a Parse.
+// By returns the name of the query that Sluice sends with this text, "" for any other text. The text is that of a Query
+// or of a Parse.
 func By(sql string) string {
 	sql = onPostgres.ReplaceAllString(sql, "")
 	for _, t := range texts {
@@ -42,10 +42,10 @@ func By(sql string) string {
 	return ""
 }
 
-// Is reports whether a question has that name.
+// Is reports whether a query of Sluice has that name.
 func Is(name string) bool { return slices.Contains(Names(), name) }
 
-// Names returns the names of all questions.
+// Names returns the names of all queries that Sluice sends by itself.
 func Names() (all []string) {
 	for _, t := range texts {
 		all = append(all, t.name)
@@ -53,5 +53,5 @@ func Names() (all []string) {
 	return all
 }
 
-// Listed returns the names for people: a, b, c.
+// Listed returns the names of all queries in one line for users: a, b, c.
 func Listed() string { return strings.Join(Names(), ", ") }

@@ -2,13 +2,13 @@ package dialect
 
 import "sync"
 
-// Bounds of the cache: 1,024 texts of at most 4 KiB.
+// Bounds of the cache: the number of texts, and the bytes of a text.
 const (
 	maxCached      = 1024
 	maxCachedBytes = 4 << 10
 )
 
-// cache keeps what was learnt about texts that took a parse.
+// cache stores the results of texts that took a parse. It is safe for concurrent use.
 type cache struct {
 	mu    sync.Mutex
 	texts map[string]*Text
@@ -22,7 +22,7 @@ func (c *cache) find(sql string) *Text {
 	return c.texts[sql]
 }
 
-// keep remembers t; when full it forgets some other text, whichever.
+// keep stores t for a text. A full cache drops an arbitrary other text.
 func (c *cache) keep(sql string, t *Text) {
 	if len(sql) > maxCachedBytes {
 		return

@@ -6,9 +6,8 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// modernize spells for PostgreSQL 15, in the tree, what needs another expression
-// there: subqueries in FROM without a name, SQL/JSON constructors and predicates,
-// any_value. The text is written anew if there was anything.
+// modernize rewrites syntax of PostgreSQL 16 in the tree for PostgreSQL 15: subqueries in FROM without a name, SQL/JSON
+// constructors and predicates, any_value. It returns a new text and tree if it changed the tree, else sql and tree.
 func modernize(sql string, tree *pg.ParseResult) (string, *pg.ParseResult, error) {
 	var m modernizer
 	Walk(tree.ProtoReflect(), m.visit)
@@ -28,7 +27,7 @@ type modernizer struct {
 	unnamed int // subqueries so far
 }
 
-// visit changes what it is given before Walk goes on below it.
+// visit changes one node of the tree before Walk visits the nodes below.
 func (m *modernizer) visit(message any) {
 	switch n := message.(type) {
 	case *pg.RangeSubselect:
@@ -41,7 +40,7 @@ func (m *modernizer) visit(message any) {
 			m.changed = true
 		}
 	case *pg.ResTarget:
-		// What is in the call's place must not give its name to the column.
+		// The expression that replaces the call must not change the column's name.
 		if name := columnName(n.Val); n.Name == "" && name != "" {
 			n.Name = name
 		}
@@ -62,7 +61,7 @@ func (m *modernizer) subqueryName() string {
 	return fmt.Sprintf("unnamed_subquery_%d", m.unnamed-1)
 }
 
-// columnName is the name that PostgreSQL 16 gives to an output column.
+// columnName returns the name that PostgreSQL 16 gives to an output column, "" if it is the same in PostgreSQL 15.
 func columnName(n *pg.Node) string {
 	switch {
 	case n.GetJsonObjectConstructor() != nil:
@@ -79,8 +78,7 @@ func columnName(n *pg.Node) string {
 	return ""
 }
 
-// replacement is the expression that PostgreSQL 15 has for a node, nil if it
-// needs none or has none.
+// replacement returns the expression of PostgreSQL 15 for a node, nil if the node needs none or there is none.
 func replacement(n *pg.Node) *pg.Node {
 	switch n := n.Node.(type) {
 	case *pg.Node_JsonObjectConstructor:
@@ -128,7 +126,7 @@ func replacement(n *pg.Node) *pg.Node {
 	return nil
 }
 
-// present leaves the nulls out of an aggregate.
+// present adds a FILTER to an aggregate that leaves out nulls.
 func present(agg, value *pg.Node) {
 	f := agg.GetFuncCall()
 	if f == nil {
@@ -149,7 +147,7 @@ func aggregate(n *pg.Node, c *pg.JsonAggConstructor) *pg.Node {
 	return returning(n, c.Output)
 }
 
-// returning casts to the type behind RETURNING.
+// returning casts an expression to the type of a RETURNING clause.
 func returning(n *pg.Node, o *pg.JsonOutput) *pg.Node {
 	if o == nil {
 		return n
@@ -157,7 +155,7 @@ func returning(n *pg.Node, o *pg.JsonOutput) *pg.Node {
 	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: n, TypeName: o.TypeName}}}
 }
 
-// call is a call of a function of PostgreSQL's, or of the stand-in's catalog.
+// call returns a call of a function of PostgreSQL, or of the stand-in's schema sys.
 func call(function string, args ...*pg.Node) *pg.Node {
 	schema := "pg_catalog"
 	if len(function) > 8 && function[:8] == "dsqlsim_" {

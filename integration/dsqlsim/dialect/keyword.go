@@ -1,6 +1,6 @@
 package dialect
 
-// keyword is a word that the outline of a text takes notice of.
+// keyword is a word that matters for the outline of a text.
 type keyword uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	keywordCount
 )
 
-// clues says what a keyword hints at.
+// clues maps each keyword to the clue that it sets.
 var clues = [keywordCount]clue{
 	forWord:    sawFor,
 	into:       sawInto,
@@ -49,15 +49,15 @@ var clues = [keywordCount]clue{
 	encode:     sawEncode,
 }
 
-// longestKeyword is len("pg_try_advisory_xact_lock_shared").
+// longestKeyword is the length of the longest keyword, len("pg_try_advisory_xact_lock_shared").
 const longestKeyword = 32
 
 // advisoryLocks are the functions that take and release advisory locks.
 const advisoryLocks = "pg_advisory_lock pg_advisory_lock_shared pg_try_advisory_lock pg_try_advisory_lock_shared pg_advisory_xact_lock " +
 	"pg_advisory_xact_lock_shared pg_try_advisory_xact_lock pg_try_advisory_xact_lock_shared pg_advisory_unlock pg_advisory_unlock_shared pg_advisory_unlock_all"
 
-// keywords are all words that a keyword stands for, in lower case. Those of special
-// are what rules for expressions and tables in FROM look for.
+// keywords maps the words of each keyword, in lower case, to that keyword. The words of keyword special matter for
+// rules about expressions and tables in FROM.
 var keywords = keywordsOf([keywordCount]string{
 	alter:        "alter",
 	async:        "async",
@@ -98,7 +98,7 @@ func keywordsOf(spellings [keywordCount]string) map[string]keyword {
 	return found
 }
 
-// lookup finds the keyword that s spells, in any case, quoted or not.
+// lookup returns the keyword that s spells, in any case, quoted or not.
 func lookup(s string) keyword {
 	if len(s) > 2 && s[0] == '"' {
 		s = s[1 : len(s)-1]

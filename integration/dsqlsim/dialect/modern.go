@@ -7,11 +7,11 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// Syntax that PostgreSQL 16 has and 15 lacks, spelled for 15, in the text. See
-// also json.go. What is in neither works over a PostgreSQL that has it.
+// This file respells, in the text, syntax that PostgreSQL 16 has and PostgreSQL 15 lacks. File json.go respells more of
+// it, in the tree. Any further syntax of PostgreSQL 16 works over a PostgreSQL 16 only.
 
-// isModernNumber tells whether a token is a number such as 1_000 or 0xff, which
-// PostgreSQL 15 reads as a number with a name behind it.
+// isModernNumber reports whether a token is a number such as 1_000 or 0xff. PostgreSQL 15 reads it as a number followed
+// by a name.
 func isModernNumber(s string) bool {
 	if s[0] < '0' || s[0] > '9' {
 		return false
@@ -19,7 +19,7 @@ func isModernNumber(s string) bool {
 	return strings.IndexByte(s, '_') >= 0 || len(s) > 2 && s[0] == '0' && strings.IndexByte("xXoObB", s[1]) >= 0
 }
 
-// numbers writes such numbers in plain decimals.
+// numbers replaces numbers such as 1_000 or 0xff by plain decimals.
 func (r *respelling) numbers(node *pg.Node) {
 	Walk(node.ProtoReflect(), func(m any) {
 		c, ok := m.(*pg.A_Const)
@@ -41,8 +41,8 @@ func (r *respelling) numbers(node *pg.Node) {
 	})
 }
 
-// storage takes the STORAGE out of new columns. ALTER TABLE sets it behind; in
-// CREATE TABLE it is lost, which nothing but pg_attribute shows.
+// storage removes STORAGE from the definitions of new columns. For ALTER TABLE it adds a command that sets the storage.
+// For CREATE TABLE the storage is lost, which only pg_attribute shows.
 func (r *respelling) storage(node *pg.Node) {
 	elements, behind := node.GetCreateStmt().GetTableElts(), false
 	if a := node.GetAlterTableStmt(); a != nil {
@@ -66,10 +66,10 @@ func (r *respelling) storage(node *pg.Node) {
 	}
 }
 
-// storedNumeric is what a column is declared as that says numeric and nothing else (documented: data types).
+// storedNumeric is the precision that a cluster gives to a column of type numeric without one (documented: data types).
 const storedNumeric = "(18,6)"
 
-// numeric gives a column's type the precision that a cluster gives it.
+// numeric adds the precision that a cluster gives to a column of type numeric without one.
 func (r *respelling) numeric(t *pg.TypeName) {
 	if typeName(t) != "numeric" || len(t.Typmods) > 0 || len(t.ArrayBounds) > 0 {
 		return
@@ -82,8 +82,7 @@ func (r *respelling) numeric(t *pg.TypeName) {
 	r.edits = append(r.edits, edit{end, end, storedNumeric})
 }
 
-// blankStorage takes the word STORAGE and the next one out of the column that is
-// defined at start.
+// blankStorage removes the word STORAGE and the next word from the column definition at start.
 func (r *respelling) blankStorage(start int) {
 	lex := lexer{sql: r.text, at: start}
 	lex.next() // the column's name, which may be storage as well
@@ -96,7 +95,7 @@ func (r *respelling) blankStorage(start int) {
 	}
 }
 
-// lastToken is where the text ends but for space, comments and semicolons.
+// lastToken returns the offset at which the text ends, without trailing space, comments and semicolons.
 func lastToken(text string) int {
 	lex, end := lexer{sql: text}, 0
 	for t := lex.next(); t.kind != endOfText; t = lex.next() {

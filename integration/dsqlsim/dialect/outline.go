@@ -1,13 +1,13 @@
 package dialect
 
-// Bounds of a text that is parsed. A chain of 30,000 operators (60 KB) crashes
-// PostgreSQL's parser as embedded here, and from 5,000 on it reports errors.
+// Bounds of a text that is parsed. A chain of 30,000 operators (60 KB) crashes the embedded PostgreSQL parser, and from
+// 5,000 on the parser reports errors.
 const (
 	maxTextBytes = 2 << 20
 	maxDepth     = 4000
 )
 
-// clue is a set of words that were seen and that some rule cares about.
+// clue is a set of kinds of words in a text, each of which concerns some rule.
 type clue uint16
 
 const (
@@ -25,25 +25,24 @@ const (
 	sawEncode // encode() or decode()
 )
 
-// outline is what one pass over the tokens tells, without a parse.
+// outline is what one pass over the tokens of a text shows, without a parse.
 type outline struct {
-	// deep: the parse tree may be deeper than maxDepth, or the text is too long.
+	// deep reports that the parse tree may be deeper than maxDepth, or that the text is too long.
 	deep bool
-	// tokens and statements that are not empty, counted until deep.
+	// tokens and statements are the numbers of tokens and of non-empty statements, counted until deep.
 	tokens, statements int
 	// first is the text's first word.
 	first token
 	clues clue
-	// async holds the offset of every ASYNC that stands where only DSQL has it.
+	// async holds the offset of every ASYNC at a place where only DSQL's grammar has it.
 	async []int
 }
 
-// level is one open bracket. Its two counts bound how deep a tree its tokens can
-// make: every level of a tree takes at least one token. A comma separates
-// siblings, so that the chain begins anew; but a chain of set operations goes on.
+// level is one open bracket. The sum of its counts bounds the depth of its tokens' tree, because every level of a tree
+// takes a token. A comma separates siblings and resets chain, but not setOperations.
 type level struct{ chain, setOperations int }
 
-// nesting follows the brackets of one statement.
+// nesting tracks the open brackets of one statement.
 type nesting struct {
 	levels []level
 	depth  int // no tree of the tokens so far is deeper
@@ -51,13 +50,13 @@ type nesting struct {
 
 func newNesting() nesting { return nesting{levels: make([]level, 1, 16)} }
 
-// outermost tells whether no bracket is open.
+// outermost reports whether no bracket is open.
 func (n *nesting) outermost() bool { return len(n.levels) == 1 }
 
-// restart begins the next statement; no bracket is open.
+// restart resets the nesting for the next statement. No bracket may be open.
 func (n *nesting) restart() { n.levels[0], n.depth = level{}, 0 }
 
-// add counts one token.
+// add counts one token of the statement.
 func (n *nesting) add(kind tokenKind, key keyword) {
 	top := &n.levels[len(n.levels)-1]
 	switch {
@@ -82,12 +81,12 @@ func (n *nesting) add(kind tokenKind, key keyword) {
 	n.depth++
 }
 
-// recent is what stands in front of a token in its statement. The zero value
-// stands for the beginning.
+// recent describes the tokens before the current token of a statement. The zero value describes a statement's
+// beginning.
 type recent struct {
 	last, lastButOne keyword
 	kind             tokenKind
-	// opened: parentheses where FROM may have a table.
+	// opened reports an open parenthesis at a place where FROM may have a table.
 	opened bool
 }
 
@@ -131,7 +130,7 @@ func draw(sql string) outline {
 	return o
 }
 
-// notice takes the clues of one token, and returns the keyword that it is.
+// notice adds the clues of one token to the outline, and returns the token's keyword.
 func (o *outline) notice(t token, sql string, before *recent) keyword {
 	key := none
 	switch t.kind {
@@ -152,7 +151,7 @@ func (o *outline) notice(t token, sql string, before *recent) keyword {
 	return key
 }
 
-// takesAsync tells whether ASYNC after these two words is DSQL's own syntax.
+// takesAsync reports whether ASYNC after these two words is DSQL's syntax.
 func takesAsync(lastButOne, last keyword) bool {
 	switch last {
 	case index:

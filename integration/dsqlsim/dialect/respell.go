@@ -6,36 +6,36 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// What a cluster says of itself (recorded, September 2026).
+// Facts that a cluster reports about itself (recorded, September 2026).
 const (
 	ServerVersion    = "16.15"
 	serverVersionNum = "160015"
 	versionText      = "PostgreSQL 16"
 	databaseName     = "postgres"
-	// maxConnections is what SHOW says (measured, September 2026), and not the quota.
+	// maxConnections is the answer to SHOW max_connections (measured, September 2026). It differs from the quota.
 	maxConnections = "20"
 )
 
-// syncIndexSetting is a parameter of DSQL's own, and ownSetting the name that it
-// has in PostgreSQL, which takes unknown names only with a dot.
+// syncIndexSetting is a parameter that only DSQL has. ownSetting is its name in PostgreSQL, which accepts unknown
+// parameters only with a dot.
 const (
 	syncIndexSetting = "disable_sync_create_index"
 	ownSetting       = "dsql.disable_sync_create_index"
 )
 
-// shown are the parameters whose value is the cluster's.
+// shown maps parameters to the values that a cluster shows for them.
 var shown = map[string]string{
 	"server_version": ServerVersion, "server_version_num": serverVersionNum, "max_connections": maxConnections,
 }
 
-// edit replaces text[start:end].
+// edit replaces text[start:end] by another text.
 type edit struct {
 	start, end int
 	by         string
 }
 
-// respell returns the statement as PostgreSQL shall run it, and the command tag
-// to answer if it is another's. offset is where the statement begins in its text.
+// respell returns the text of a statement for PostgreSQL. If PostgreSQL's command tag would differ from the cluster's,
+// respell also returns the cluster's tag. offset is the statement's place in its text.
 func respell(q *question, offset int) (sql, tag string) {
 	switch n := q.node.Node.(type) {
 	case *pg.Node_VariableShowStmt:
@@ -60,8 +60,8 @@ func respell(q *question, offset int) (sql, tag string) {
 	return sql, ""
 }
 
-// inBackground leaves to a job what PostgreSQL would do at once, and fail at: the look at the rows
-// for a unique index, and for a constraint. catalog.sql reads the remark behind the statement.
+// inBackground changes a statement so that a job checks the rows for a unique index, or for a constraint. PostgreSQL
+// would check them at once and fail. The comment that inBackground appends is read by catalog.sql.
 func inBackground(node *pg.Node, sql string) string {
 	if node.GetIndexStmt().GetUnique() {
 		return replaceWord(sql, "unique", "      ") + "\n/*dsqlsim unique*/"
@@ -75,7 +75,7 @@ func inBackground(node *pg.Node, sql string) string {
 	return sql
 }
 
-// respelling gathers the edits of one statement.
+// respelling collects the edits of one statement.
 type respelling struct {
 	text   string
 	offset int
@@ -97,7 +97,7 @@ func (r *respelling) statement(node *pg.Node) {
 	}
 }
 
-// apply makes the edits, from the last to the first.
+// apply returns the text with all edits made, from the last to the first.
 func (r *respelling) apply() string {
 	text := r.text
 	for len(r.edits) > 0 {
@@ -114,7 +114,7 @@ func (r *respelling) apply() string {
 	return text
 }
 
-// replace adds an edit, unless it would fall into another.
+// replace adds an edit, unless it overlaps with another edit.
 func (r *respelling) replace(start, end int, by string) {
 	for _, e := range r.edits {
 		if start < e.end && e.start < end {
@@ -124,8 +124,7 @@ func (r *respelling) replace(start, end int, by string) {
 	r.edits = append(r.edits, edit{start, end, by})
 }
 
-// answers replaces calls that ask what the cluster is, wherever an expression
-// may stand.
+// answers replaces calls that ask for properties of the cluster, such as version(), at any place of an expression.
 func (r *respelling) answers(node *pg.Node) {
 	unnamed := make(map[any]bool) // output columns that take their name from the call
 	tables := make(map[any]bool)  // calls in FROM, which only a call can take the place of
@@ -176,7 +175,7 @@ func (r *respelling) call(f *pg.FuncCall, unnamed bool) {
 	r.replace(start, callEnd(r.text, start), value)
 }
 
-// callEnd is where the call at start ends.
+// callEnd returns the offset at which the function call at start ends.
 func callEnd(text string, start int) int {
 	lex := lexer{sql: text, at: start}
 	depth := 0

@@ -15,34 +15,33 @@ const (
 	noFunction   = "42883" // undefined_function
 )
 
-// question is one statement put to the rules.
+// question is one statement as the rules see it.
 type question struct {
 	node  *pg.Node
 	text  string // the statement's own text
 	async bool   // ASYNC stood in it
 	clues clue   // of the whole text
-	// byteaKeys: bytea may be in a key.
+	// byteaKeys allows bytea in a key.
 	byteaKeys bool
-	// oldLocking: see Options; locked is what it leaves to the catalog.
+	// oldLocking is Options.OldLocking. locked are the tables whose keys the catalog must check.
 	oldLocking bool
 	locked     []Locked
-	// withoutEncode: see Options.
+	// withoutEncode and domainChanges are the Options of these names.
 	withoutEncode, domainChanges   bool
 	withoutDefaults, withoutOwners bool // of sequences
 	jobs                           bool // they look at rows
 }
 
-// rule answers for one kind of node; nil means that it has no objection.
+// rule checks one kind of node. check returns nil if the rule does not refuse the statement.
 type rule struct {
 	evidence string
 	check    func(*question) *Refusal
 }
 
-// refusal puts the statement to the rules of its node, then to those that hold
-// for every statement.
+// refusal applies the rules of the statement's node, then the rules for every statement, and returns the first refusal.
 func (q *question) refusal() *Refusal {
 	if e := q.node.GetExplainStmt(); e != nil {
-		// Presumed: what cannot run cannot be explained.
+		// Presumed: EXPLAIN refuses the same statements.
 		inner := *q
 		inner.node = e.Query
 		refused := inner.refusal()
@@ -68,17 +67,16 @@ func (q *question) refusal() *Refusal {
 
 func refuse(message string) *Refusal { return &Refusal{notSupported, message} }
 
-// always makes the rule of a node that is refused whatever it says.
+// always returns the rules of a node that is refused in any form.
 func always(evidence, message string) []rule {
 	refused := refuse(message)
 	return []rule{{evidence, func(*question) *Refusal { return refused }}}
 }
 
-// supported are the nodes that DSQL runs, unless a rule objects, and what they
-// are to a transaction. Evidence: the groups supported, queries, index, alters
-// and environment (recorded); roles, grants, schemas and statistics (documented,
-// "Supported SQL"). PREPARE, EXECUTE, DEALLOCATE and RESET ALL are presumed,
-// because drivers that are documented to work send them.
+// supported maps the nodes that DSQL runs, unless a rule refuses them, to their Kind. Evidence: the groups supported,
+// queries, index, alters and environment (recorded); roles, grants, schemas and statistics (documented, "Supported
+// SQL"). PREPARE, EXECUTE, DEALLOCATE and RESET ALL are presumed, because drivers that are documented to work send
+// them.
 var supported = map[string]Kind{
 	"SelectStmt": Other, "ExplainStmt": Other, "VariableSetStmt": Other, "VariableShowStmt": Other,
 	"PrepareStmt": Other, "ExecuteStmt": Other, "DeallocateStmt": Other, "CallStmt": Other,
@@ -95,11 +93,10 @@ var supported = map[string]Kind{
 	"CreateStatsStmt": DDL, "AlterStatsStmt": DDL,
 }
 
-// rules by the name of the parse node. A node that is neither here nor in
-// supported meets the general pattern; "recorded" for Truncate,
-// CreateExtension, CreateTableSpace, CreateForeignTable, Notify, Unlisten,
-// Listen, AlterSystem, CreateTableAs, CreatePolicy, Createdb; documented for
-// DeclareCursor and Lock; presumed for the rest (Copy, Do, Discard, Fetch, ...).
+// rules maps the name of a parse node to its rules. A node that is neither here nor in supported is refused by the
+// general pattern. That is recorded for Truncate, CreateExtension, CreateTableSpace, CreateForeignTable, Notify,
+// Unlisten, Listen, AlterSystem, CreateTableAs, CreatePolicy and Createdb. It is documented for DeclareCursor and Lock,
+// and presumed for the rest (Copy, Do, Discard, Fetch, ...).
 var rules = map[string][]rule{
 	"TransactionStmt": {
 		{"recorded: savepoint, rollback_to_savepoint; the others presumed", savepoints},
@@ -171,7 +168,7 @@ var rules = map[string][]rule{
 	"RefreshMatViewStmt": always("presumed, by CREATE MATERIALIZED VIEW", "unsupported statement: RefreshMatView"),
 }
 
-// everywhere holds for every statement, at any depth.
+// everywhere lists the rules that apply to every statement, at any depth.
 var everywhere = []rule{
 	{"recorded: occ_for_share, occ_for_no_key_update", lockingClauses},
 	{"documented, for clusters of early 2026 and before", oldLocking},
@@ -184,7 +181,7 @@ var everywhere = []rule{
 	{"recorded: q_lateral_left_*", lateralOuter},
 }
 
-// kindOf tells what a statement is to a transaction.
+// kindOf returns the Kind of a statement, by its node.
 func kindOf(node *pg.Node) Kind {
 	if node.GetCopyStmt() != nil {
 		return Copy

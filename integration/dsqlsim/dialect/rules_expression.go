@@ -32,8 +32,7 @@ func advisory(q *question) *Refusal {
 	})
 }
 
-// geometry refuses an expression that names a geometric type, as a cast or as a
-// function.
+// geometry refuses an expression that names a geometric type, as a cast or as a function.
 func geometry(q *question) *Refusal {
 	return q.find(func(m any) *Refusal {
 		name := ""
@@ -50,17 +49,17 @@ func geometry(q *question) *Refusal {
 	})
 }
 
-// onlyConfiguration is the one text search configuration that there is.
+// onlyConfiguration is the only text search configuration of a cluster.
 const onlyConfiguration = "simple"
 
-// configured are the functions that take a text search configuration in front of
-// their other arguments, and how many arguments they have then.
+// configured maps functions with an optional text search configuration as first argument to their number of arguments
+// with it.
 var configured = map[string]int{
 	"to_tsvector": 2, "to_tsquery": 2, "plainto_tsquery": 2, "phraseto_tsquery": 2, "websearch_to_tsquery": 2,
 	"json_to_tsvector": 3, "jsonb_to_tsvector": 3,
 }
 
-// textSearch refuses constants that name a configuration which does not exist.
+// textSearch refuses constants that name a text search configuration other than simple.
 func textSearch(q *question) *Refusal {
 	return q.find(func(m any) *Refusal {
 		var named *pg.Node
@@ -82,13 +81,13 @@ func textSearch(q *question) *Refusal {
 	})
 }
 
-// takesHeadline tells whether a call of ts_headline begins with a configuration.
-// With three arguments a constant in the last place is its options.
+// takesHeadline reports whether a call of ts_headline begins with a configuration. With three arguments, a constant as
+// the last one is the options.
 func takesHeadline(f *pg.FuncCall) bool {
 	return functionName(f) == "ts_headline" && (len(f.Args) == 4 || len(f.Args) == 3 && constant(f.Args[2]) == "")
 }
 
-// constant is the string that an expression consists of, cast or not.
+// constant returns the string that an expression consists of, with or without a cast, "" for other expressions.
 func constant(n *pg.Node) string {
 	if c := n.GetTypeCast(); c != nil {
 		n = c.Arg
@@ -96,11 +95,10 @@ func constant(n *pg.Node) string {
 	return n.GetAConst().GetSval().GetSval()
 }
 
-// lateralOuter refuses what looks like a defect of the planner: the right side of
-// LEFT JOIN LATERAL is a plain subquery over one table, and an output column of
-// it is made of the left side's columns. Then the server takes that column for
-// one of the table's, in the first place behind those that are the table's own.
-// It cannot be seen here whether the types agree by chance, or no row matches.
+// lateralOuter refuses a form of LEFT JOIN LATERAL on which a cluster's planner fails, apparently by a defect. The
+// right side is a plain subquery over one table. One of its output columns is computed from columns of the left side.
+// The cluster then confuses that column with one of the table's columns. lateralOuter cannot see whether the types
+// agree by chance, or whether no row matches.
 func lateralOuter(q *question) *Refusal {
 	return q.find(func(m any) *Refusal {
 		join, ok := m.(*pg.JoinExpr)
@@ -131,7 +129,7 @@ func lateralOuter(q *question) *Refusal {
 	})
 }
 
-// plainSelect tells whether the planner merges a subquery into the query around it.
+// plainSelect reports whether the planner merges a subquery into the outer query.
 func plainSelect(s *pg.SelectStmt) bool {
 	plain := s.Op == pg.SetOperation_SETOP_NONE && s.WithClause == nil && len(s.GroupClause) == 0 && s.HavingClause == nil &&
 		len(s.DistinctClause) == 0 && s.LimitCount == nil && s.LimitOffset == nil && len(s.SortClause) == 0
@@ -145,12 +143,11 @@ func plainSelect(s *pg.SelectStmt) bool {
 	return plain
 }
 
-// aggregates are the usual ones.
+// aggregates are the usual aggregate functions.
 var aggregates = words("count sum avg min max array_agg string_agg bool_and bool_or every json_agg jsonb_agg " +
 	"json_object_agg jsonb_object_agg any_value stddev variance")
 
-// refersOutside tells whether an expression has a qualified column of a relation
-// that is not among own.
+// refersOutside reports whether an expression has a qualified column of a relation that is not in own.
 func refersOutside(n *pg.Node, own map[string]bool) bool {
 	found := false
 	Walk(n.ProtoReflect(), func(m any) {
@@ -161,7 +158,7 @@ func refersOutside(n *pg.Node, own map[string]bool) bool {
 	return found
 }
 
-// find visits the whole statement until check objects.
+// find calls check for each node of the statement until check returns a refusal.
 func (q *question) find(check func(any) *Refusal) *Refusal {
 	if q.clues&sawSpecial == 0 {
 		return nil
@@ -175,8 +172,8 @@ func (q *question) find(check func(any) *Refusal) *Refusal {
 	return refused
 }
 
-// encoding refuses encode() and decode() as functions that do not exist, with
-// Options.WithoutEncode. The types of what they are given are taken to be right.
+// encoding refuses encode() and decode() as functions that do not exist, with Options.WithoutEncode. It assumes
+// arguments of the right types.
 func encoding(q *question) *Refusal {
 	if !q.withoutEncode || q.clues&sawEncode == 0 {
 		return nil

@@ -2,16 +2,15 @@ package dialect
 
 import pg "github.com/pganalyze/pg_query_go/v6"
 
-// locks are the strengths that a statement asks for, by the place of the
-// relation in it. In a tree of PostgreSQL's the strengths are in order.
+// locks maps the relations in a statement to the lock strengths that the statement asks for. PostgreSQL's constants for
+// strengths are in ascending order.
 type locks struct {
 	strengths map[*pg.RangeVar]pg.LockClauseStrength
 	ctes      map[string]bool // names that are no relations
 }
 
-// lockingClauses refuses the share strengths wherever they stand. The check is
-// the planner's: a clause that reaches no relation, or that a stronger one on the
-// same relation covers, does no harm (measured).
+// lockingClauses refuses FOR SHARE and FOR NO KEY UPDATE at any place. It ignores a clause that reaches no relation, or
+// that a stronger one on the same relation covers. The planner of a cluster does the same (measured).
 func lockingClauses(q *question) *Refusal {
 	if q.clues&sawFor == 0 {
 		return nil
@@ -43,8 +42,7 @@ func lockingClauses(q *question) *Refusal {
 	return nil
 }
 
-// lock applies a clause to the relations below these members of FROM, or to
-// those of them that it names.
+// lock applies a locking clause to the relations in these members of FROM, or only to the named members.
 func (l *locks) lock(from []*pg.Node, names []*pg.Node, strength pg.LockClauseStrength) {
 	for _, n := range from {
 		switch n := n.Node.(type) {

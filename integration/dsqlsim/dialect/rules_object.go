@@ -6,10 +6,10 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// defineCache ends the refusals of sequences and identity columns.
+// defineCache is the end of the message that refuses a sequence or an identity column without a valid CACHE.
 const defineCache = "please define CACHE greater than or equal to 65536 or equal to 1"
 
-// manyCached is the least CACHE above 1 that DSQL takes.
+// manyCached is the least CACHE above 1 that DSQL accepts.
 const manyCached = 65536
 
 func indexForm(q *question) *Refusal {
@@ -70,7 +70,7 @@ func alterSequence(q *question) *Refusal {
 	return nil
 }
 
-// option is the value of an option of a sequence; nil where it is not there.
+// option returns the value of an option of a sequence, nil if the option is absent.
 func option(options []*pg.Node, name string) *pg.Node {
 	for _, n := range options {
 		if e := n.GetDefElem(); e.GetDefname() == name {
@@ -80,7 +80,7 @@ func option(options []*pg.Node, name string) *pg.Node {
 	return nil
 }
 
-// cached tells whether the options of a sequence say a CACHE that DSQL takes.
+// cached reports whether the options of a sequence have a CACHE that DSQL accepts.
 func cached(options []*pg.Node) bool {
 	for _, n := range options {
 		e := n.GetDefElem()
@@ -88,7 +88,7 @@ func cached(options []*pg.Node) bool {
 			continue
 		}
 		size := e.Arg.GetInteger().GetIval()
-		// A size beyond 32 bits is a Float to the parser.
+		// The parser represents a size beyond 32 bits as a Float.
 		return size == 1 || size >= manyCached || e.Arg.GetFloat() != nil
 	}
 	return false
@@ -115,13 +115,13 @@ func function(q *question) *Refusal {
 	return nil
 }
 
-// systemSchemas belong to the cluster.
+// systemSchemas are the schemas that belong to the cluster.
 var systemSchemas = words("public sys pg_catalog information_schema")
 
 const systemEntity = "feature not supported on system entity"
 
-// systemGrant protects the system's schemas, and what is in those that are the
-// system's alone.
+// systemGrant refuses a GRANT or REVOKE on the system's schemas, and on objects in them, except objects in schema
+// public.
 func systemGrant(q *question) *Refusal {
 	g := q.node.GetGrantStmt()
 	if g.Targtype != pg.GrantTargetType_ACL_TARGET_OBJECT {
@@ -137,7 +137,7 @@ func systemGrant(q *question) *Refusal {
 	return nil
 }
 
-// systemSchema keeps the system's schemas from being dropped.
+// systemSchema refuses to drop a schema of the system.
 func systemSchema(q *question) *Refusal {
 	d := q.node.GetDropStmt()
 	if d.RemoveType != pg.ObjectType_OBJECT_SCHEMA {
@@ -151,14 +151,14 @@ func systemSchema(q *question) *Refusal {
 	return nil
 }
 
-// objects are those that can be made, hence dropped.
+// objects are the kinds of objects that a cluster can create, and hence drop.
 var objects = map[pg.ObjectType]bool{
 	pg.ObjectType_OBJECT_TABLE: true, pg.ObjectType_OBJECT_INDEX: true, pg.ObjectType_OBJECT_VIEW: true,
 	pg.ObjectType_OBJECT_SEQUENCE: true, pg.ObjectType_OBJECT_SCHEMA: true, pg.ObjectType_OBJECT_DOMAIN: true,
 	pg.ObjectType_OBJECT_FUNCTION: true, pg.ObjectType_OBJECT_STATISTIC_EXT: true,
 }
 
-// parts are what else can be renamed.
+// parts are further kinds of objects that a cluster can rename.
 var parts = map[pg.ObjectType]bool{
 	pg.ObjectType_OBJECT_COLUMN: true, pg.ObjectType_OBJECT_TABCONSTRAINT: true,
 	pg.ObjectType_OBJECT_DOMCONSTRAINT: true, pg.ObjectType_OBJECT_ROLE: true,
@@ -188,8 +188,8 @@ func ownedType(q *question) *Refusal {
 	return nil
 }
 
-// alterDomain refuses what makes a domain narrower. What the other forms do is not recorded of DROP and VALIDATE
-// CONSTRAINT.
+// alterDomain refuses the forms of ALTER DOMAIN that narrow a domain. DROP CONSTRAINT and VALIDATE CONSTRAINT are not
+// recorded.
 func alterDomain(q *question) *Refusal {
 	if q.domainChanges {
 		return nil
@@ -203,7 +203,7 @@ func alterDomain(q *question) *Refusal {
 	return nil
 }
 
-// domainCascade keeps the columns of a domain.
+// domainCascade refuses DROP DOMAIN with CASCADE, which would drop columns of the domain's type.
 func domainCascade(q *question) *Refusal {
 	if d := q.node.GetDropStmt(); !q.domainChanges && d.RemoveType == pg.ObjectType_OBJECT_DOMAIN && d.Behavior == pg.DropBehavior_DROP_CASCADE {
 		return refuse("DROP DOMAIN with CASCADE unsupported")
@@ -211,7 +211,7 @@ func domainCascade(q *question) *Refusal {
 	return nil
 }
 
-// sequenceDefaults refuses nextval in the default of a column where the options say so.
+// sequenceDefaults refuses nextval in the default of a column, with Options.WithoutSequenceDefaults.
 func sequenceDefaults(q *question) *Refusal {
 	if !q.withoutDefaults {
 		return nil

@@ -2,24 +2,22 @@ package dialect
 
 import pg "github.com/pganalyze/pg_query_go/v6"
 
-// Refusals of a locking clause by clusters of early 2026 and before (documented;
-// measurements of August 2026 meet neither any more).
+// Refusals of a locking clause by clusters of early 2026 and before (documented). Neither was seen in measurements of
+// August 2026.
 var (
 	severalTables = refuse("locking clause such as FOR UPDATE can be applied on a single table")
-	// NoWholeKey is for a clause on one table; whether the columns are its whole
-	// key, only the catalog knows: see Statement.Locked.
+	// NoWholeKey refuses a clause on one table without equality on its whole key. Only the catalog knows the key, see
+	// Statement.Locked.
 	NoWholeKey = refuse("locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key")
 )
 
-// Locked is one table that a statement locks rows of, and the columns that its
-// conditions compare with a constant.
+// Locked is a table whose rows a statement locks, with the columns that its conditions compare with a constant.
 type Locked struct {
 	Schema, Table string // as written; Schema may be empty
 	Columns       []string
 }
 
-// oldLocking refuses a locking clause over anything but one table, and one
-// without an equality.
+// oldLocking refuses a locking clause over several tables or over a subquery, and one without an equality.
 func oldLocking(q *question) *Refusal {
 	if !q.oldLocking || q.clues&sawFor == 0 {
 		return nil
@@ -45,7 +43,7 @@ func oldLocking(q *question) *Refusal {
 	return refused
 }
 
-// equalities gathers the columns of a conjunction's conditions column = constant.
+// equalities collects the columns in conditions of the form column = constant, joined by AND.
 func (l *Locked) equalities(n *pg.Node) {
 	if b := n.GetBoolExpr(); b.GetBoolop() == pg.BoolExprType_AND_EXPR {
 		for _, arg := range b.Args {
@@ -67,7 +65,7 @@ func (l *Locked) equalities(n *pg.Node) {
 	}
 }
 
-// isConstant reports a constant or parameter, with or without a cast.
+// isConstant reports whether an expression is a constant or parameter, with or without a cast.
 func isConstant(n *pg.Node) bool {
 	if c := n.GetTypeCast(); c != nil {
 		n = c.Arg

@@ -36,7 +36,7 @@ func setConfigCalls(q *question) *Refusal {
 	return refused
 }
 
-// functionName is the name without its schema.
+// functionName returns the name of the called function without its schema, in lower case.
 func functionName(call *pg.FuncCall) string {
 	if n := len(call.GetFuncname()); n > 0 {
 		return strings.ToLower(call.Funcname[n-1].GetString_().GetSval())
@@ -44,7 +44,7 @@ func functionName(call *pg.FuncCall) string {
 	return ""
 }
 
-// Walk visits a message and everything below it.
+// Walk calls visit for a message and all messages below it.
 func Walk(m protoreflect.Message, visit func(any)) {
 	visit(m.Interface())
 	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {

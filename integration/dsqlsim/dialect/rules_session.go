@@ -29,8 +29,8 @@ func savepoints(q *question) *Refusal {
 
 func isolation(q *question) *Refusal { return otherLevel(q.node.GetTransactionStmt().Options) }
 
-// setIsolation is isolation for SET TRANSACTION; a level that DSQL has is refused as any
-// other option is, by settings.
+// setIsolation refuses other isolation levels in SET TRANSACTION. Rule settings refuses SET TRANSACTION with the level
+// that DSQL has.
 func setIsolation(q *question) *Refusal {
 	if set := q.node.GetVariableSetStmt(); set.Name == "TRANSACTION" {
 		return otherLevel(set.Args)
@@ -38,7 +38,7 @@ func setIsolation(q *question) *Refusal {
 	return nil
 }
 
-// otherLevel refuses every isolation level but DSQL's own among the options of a transaction.
+// otherLevel refuses every isolation level except repeatable read, in the options of a transaction.
 func otherLevel(options []*pg.Node) *Refusal {
 	for _, option := range options {
 		e := option.GetDefElem()
@@ -59,8 +59,8 @@ func chain(q *question) *Refusal {
 	return nil
 }
 
-// settable are the session parameters that DSQL lets a client set (documented,
-// "Supported session parameters", 2026). role is settable by SET LOCAL only.
+// settable are the session parameters that DSQL lets a client set (documented, "Supported session parameters", 2026).
+// SET LOCAL can set role in addition.
 var settable = map[string]bool{
 	"application_name": true, "client_encoding": true, "datestyle": true, "extra_float_digits": true,
 	"intervalstyle": true, "timezone": true, "search_path": true,
@@ -69,11 +69,10 @@ var settable = map[string]bool{
 	"dsql.enable_batched_nestloop": true, syncIndexSetting: true,
 }
 
-// Settable tells whether a client may set a session parameter, by SET or when
-// it connects. Case does not matter.
+// Settable reports whether a client may set a session parameter, by SET or at its startup. Case does not matter.
 func Settable(name string) bool { return settable[strings.ToLower(name)] }
 
-// NameUpstream is the name by which PostgreSQL takes a settable parameter.
+// NameUpstream returns the name under which PostgreSQL accepts a settable parameter.
 func NameUpstream(name string) string {
 	if strings.EqualFold(name, syncIndexSetting) {
 		return ownSetting
@@ -81,7 +80,7 @@ func NameUpstream(name string) string {
 	return name
 }
 
-// NotSettable is the refusal of any other parameter.
+// NotSettable returns the refusal of a parameter that is not settable.
 func NotSettable(name string) *Refusal {
 	return refuse(`setting configuration parameter "` + name + `" not supported`)
 }
@@ -95,7 +94,7 @@ func settings(q *question) *Refusal {
 	return NotSettable(set.Name)
 }
 
-// unknownSetting refuses the parameters that PostgreSQL 16 no longer has.
+// unknownSetting refuses SHOW of parameters that PostgreSQL 16 no longer has.
 func unknownSetting(q *question) *Refusal {
 	switch name := q.node.GetVariableShowStmt().Name; name {
 	case "lc_collate", "lc_ctype":

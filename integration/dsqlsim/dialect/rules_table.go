@@ -70,8 +70,8 @@ func identityCache(c *pg.Constraint) *Refusal {
 	return refuse("identity column is not supported without an explicit cache size. " + defineCache)
 }
 
-// keyTypes refuses a key over a column whose type cannot be in one. It sees the
-// columns of the statement itself only; the catalog sees the rest.
+// keyTypes refuses a key over a column whose type cannot be in a key. It checks the columns that the statement defines;
+// the catalog checks existing columns.
 func keyTypes(q *question) *Refusal {
 	types := make(map[string]string)
 	var keys []string
@@ -120,7 +120,7 @@ func alterTable(q *question) *Refusal {
 	return nil
 }
 
-// alteration judges one sub-command of ALTER TABLE.
+// alteration returns the refusal of one sub-command of ALTER TABLE, or nil.
 func alteration(c *pg.AlterTableCmd, async bool) *Refusal {
 	switch c.Subtype {
 	case pg.AlterTableType_AT_DropColumn, pg.AlterTableType_AT_ColumnDefault, pg.AlterTableType_AT_DropNotNull,
@@ -146,7 +146,7 @@ func alteration(c *pg.AlterTableCmd, async bool) *Refusal {
 	return unsupportedAlter(c.Subtype.String()[len("AT_"):])
 }
 
-// alterations are the words of refused sub-commands. SET DATA TYPE and ENABLE ROW
+// alterations maps refused sub-commands of ALTER TABLE to their names in the refusal. SET DATA TYPE and ENABLE ROW
 // SECURITY are recorded; the others follow their pattern.
 var alterations = map[pg.AlterTableType]string{
 	pg.AlterTableType_AT_AlterColumnType:   "ALTER COLUMN ... SET DATA TYPE",
@@ -176,8 +176,7 @@ func addColumn(c *pg.ColumnDef) *Refusal {
 	return nil
 }
 
-// addConstraint lets through what needs no scan of the table: NOT VALID, and
-// UNIQUE over an index that exists.
+// addConstraint allows constraints that need no scan of the table: NOT VALID, and UNIQUE over an index that exists.
 func addConstraint(c *pg.Constraint) *Refusal {
 	switch c.Contype {
 	case pg.ConstrType_CONSTR_CHECK, pg.ConstrType_CONSTR_FOREIGN:

@@ -8,7 +8,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// Kind says what a statement is to a transaction.
+// Kind is the kind of a statement, as it matters to a transaction.
 type Kind uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	Copy
 )
 
-// Refusal is what DSQL answers instead of running a statement.
+// Refusal is the error that DSQL answers instead of running a statement.
 type Refusal struct {
 	Code    string // SQLSTATE
 	Message string
@@ -32,54 +32,52 @@ type Statement struct {
 	Kind Kind
 	// Verb is the first word in upper case ("SELECT"), empty when unknown.
 	Verb string
-	// Source is the statement's own text.
+	// Source is the statement's text as the client sent it.
 	Source string
-	// SQL is what PostgreSQL shall run: the statement's own text, with DSQL's
-	// spellings replaced.
+	// SQL is the statement's text for PostgreSQL, with DSQL's spellings replaced.
 	SQL string
 	// Refusal is nil for a statement that DSQL runs.
 	Refusal *Refusal
-	// Job: DSQL does the work in the background and answers one row, its job_id.
+	// Job reports that DSQL does the work in the background and answers one row, the job_id.
 	Job bool
-	// Listed: an INSERT whose rows stand in VALUES.
+	// Listed reports an INSERT with its rows listed in VALUES.
 	Listed bool
-	// Parameters: it has parameters, which no Query can give.
+	// Parameters reports that the text has parameters, for which a Query has no values.
 	Parameters bool
-	// Waits: a CALL that waits for a job.
+	// Waits reports a CALL that waits for a job.
 	Waits bool
-	// Locked are the tables whose rows it locks, with Options.OldLocking: a
-	// statement that does not name the whole key of each meets NoWholeKey.
+	// Locked are the tables whose rows the statement locks, with Options.OldLocking. A statement that does not name the
+	// whole key of each table gets NoWholeKey.
 	Locked []Locked
-	// Tag replaces the command tag that PostgreSQL gives to SQL.
+	// Tag, if not empty, replaces PostgreSQL's command tag for SQL.
 	Tag string
 }
 
-// Text is what is known about one text. Texts are immutable and shared.
+// Text is the result of reading one text. Texts are immutable and shared.
 type Text struct {
-	// SQL is the text for PostgreSQL, to be sent when no statement is refused.
+	// SQL is the text for PostgreSQL, valid when no statement is refused.
 	SQL string
-	// Statements in order; empty for an empty text, and for one that is Unread.
+	// Statements are the text's statements in order, none for an empty or an Unread text.
 	Statements []Statement
-	// Unread: over the guard, or not PostgreSQL's grammar. PostgreSQL judges it.
+	// Unread reports a text that is over the guard or has a syntax error. PostgreSQL gets an Unread text unchanged.
 	Unread bool
 }
 
-// Options make a dialect other than that of a real cluster of today.
+// Options select a dialect that differs from that of a real cluster.
 type Options struct {
 	Copy      bool // COPY runs
 	ByteaKeys bool // bytea may be in a key
-	// OldLocking refuses locking clauses as clusters of early 2026 did: over
-	// several tables, and without equality on the key.
+	// OldLocking refuses locking clauses over several tables, and without equality on the key, as clusters of early 2026
+	// did.
 	OldLocking bool
-	// WithoutEncode knows no encode() and decode(), as no cluster is known to.
+	// WithoutEncode refuses encode() and decode(). All known clusters have both functions.
 	WithoutEncode bool
-	// DomainChanges takes ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE, which
-	// clusters refuse.
+	// DomainChanges allows ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE, which clusters
+	// refuse.
 	DomainChanges bool
-	// WithoutSequenceDefaults refuses nextval in a DEFAULT, WithoutSequenceOwners the OWNED BY of a sequence.
+	// WithoutSequenceDefaults refuses nextval in a DEFAULT, and WithoutSequenceOwners refuses the OWNED BY of a sequence.
 	WithoutSequenceDefaults, WithoutSequenceOwners bool
-	// Jobs reports whether there are jobs that look at rows; nil: there are none. It says the
-	// same from the first text on.
+	// Jobs reports whether background jobs check rows. Its result must not change after the first text. Nil: no job does.
 	Jobs func() bool
 }
 
@@ -89,12 +87,11 @@ type Dialect struct {
 	seen    *cache
 }
 
-// New returns a Dialect.
+// New returns a Dialect with the given options.
 func New(o Options) *Dialect { return &Dialect{options: o, seen: newCache()} }
 
-// Read tells what is known about a text. It does not parse what needs no parse:
-// a single plain SELECT, INSERT, UPDATE or DELETE, a lone BEGIN or COMMIT. A
-// text over 2 MiB or of a depth that may crash the parser is Unread.
+// Read returns the statements of a text. It does not parse simple texts: a single plain SELECT, INSERT, UPDATE or
+// DELETE, a lone BEGIN or COMMIT. A text over 2 MiB, or so deep that it may crash the parser, is Unread.
 func (d *Dialect) Read(sql string) *Text {
 	o := draw(sql)
 	if o.deep {
@@ -118,7 +115,7 @@ func (d *Dialect) Read(sql string) *Text {
 // notPlain are the clues that some rule concerns a SELECT, INSERT, UPDATE or DELETE.
 const notPlain = sawFor | sawSetConfig | sawAnswered | sawSpecial | sawNumber | sawModern
 
-// plain reports the kind of a text that no rule can concern.
+// plain reports whether no rule concerns the text, and returns the Kind of its statement.
 func (o *outline) plain(sql string) (Kind, bool) {
 	if o.statements != 1 || o.first.kind != word {
 		return Other, false
@@ -139,7 +136,7 @@ func (o *outline) plain(sql string) (Kind, bool) {
 	return Other, false
 }
 
-// verb is the first word in upper case, without allocating for the usual ones.
+// verb returns the text's first word in upper case, without an allocation for usual words.
 func (o *outline) verb(sql string) string {
 	if o.first.kind != word {
 		return ""
@@ -195,8 +192,8 @@ func hasParameters(sql string) bool {
 	return err == nil && slices.ContainsFunc(scanned.Tokens, func(t *pg.ScanToken) bool { return t.Token == pg.Token_PARAM })
 }
 
-// statement judges one statement. text is sql[offset:offset+len(text)]; the
-// locations in the parse tree count from the start of sql.
+// statement reads one statement. text is sql[offset:offset+len(text)]; locations in the parse tree count from the start
+// of sql.
 func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) Statement {
 	lex := lexer{sql: text}
 	first := lex.next()
@@ -220,21 +217,20 @@ func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) 
 	return s
 }
 
-// Before joins the statements in front of statement i.
+// Before returns the texts of the statements before statement i, joined.
 func (t *Text) Before(i int) string { return join(t.Statements[:i]) }
 
 func join(statements []Statement) string {
 	var b strings.Builder
 	for _, s := range statements {
 		b.WriteString(s.SQL)
-		// A newline first: the statement may end in a comment.
+		// The newline comes first, because the statement may end in a comment.
 		b.WriteString("\n;")
 	}
 	return b.String()
 }
 
-// blank replaces the five letters of each ASYNC by spaces, so that every
-// position in the text stays what it was.
+// blank replaces the five letters of each ASYNC by spaces, so that every position in the text remains valid.
 func blank(sql string, at []int) string {
 	for _, i := range at {
 		sql = sql[:i] + "     " + sql[i+len("async"):]
@@ -242,7 +238,7 @@ func blank(sql string, at []int) string {
 	return sql
 }
 
-// nodeName is the parse node's type: "SelectStmt".
+// nodeName returns the type of a parse node, for example "SelectStmt".
 func nodeName(node *pg.Node) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", node.GetNode()), "*pg_query.Node_")
 }

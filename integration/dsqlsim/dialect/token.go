@@ -1,6 +1,6 @@
 package dialect
 
-// tokenKind is as fine as the outline of a text needs, no finer.
+// tokenKind is the kind of a token, as far as the outline of a text needs it.
 type tokenKind uint8
 
 const (
@@ -15,14 +15,14 @@ const (
 	semicolon
 )
 
-// token is sql[start:end].
+// token is the part sql[start:end] of a text.
 type token struct {
 	kind       tokenKind
 	start, end int
 }
 
-// lexer splits a text into tokens, skipping space and comments. It errs towards
-// more tokens, and ends quietly in a string that is not closed.
+// lexer splits a text into tokens and skips space and comments. In doubt it returns more tokens than the parser would.
+// A string that is not closed ends with the text, without an error.
 type lexer struct {
 	sql string
 	at  int
@@ -38,7 +38,7 @@ func (l *lexer) next() token {
 	return token{kind, start, l.at}
 }
 
-// read moves past the token that begins with c.
+// read moves past the token that begins with c, and returns its kind.
 func (l *lexer) read(c byte) tokenKind {
 	switch {
 	case isLetter(c):
@@ -70,7 +70,7 @@ func (l *lexer) read(c byte) tokenKind {
 	return operator
 }
 
-// readWord reads a word, or the string that follows a prefix such as E, B, X, N, U&.
+// readWord reads a word, or a string constant with a prefix such as E, B, X, N, U&.
 func (l *lexer) readWord() tokenKind {
 	start := l.at
 	l.while(isWordPart)
@@ -83,7 +83,7 @@ func (l *lexer) readWord() tokenKind {
 
 func (l *lexer) string(escapes bool) { l.delimited('\'', escapes) }
 
-// delimited reads to the closing delimiter; a doubled one stands for itself.
+// delimited reads up to the closing delimiter; a doubled delimiter is a part of the text.
 func (l *lexer) delimited(delimiter byte, escapes bool) {
 	for l.at++; l.at < len(l.sql); l.at++ {
 		switch c := l.sql[l.at]; {
@@ -100,7 +100,7 @@ func (l *lexer) delimited(delimiter byte, escapes bool) {
 	l.at = len(l.sql)
 }
 
-// dollar reads $1, or a string such as $$...$$ and $tag$...$tag$.
+// dollar reads a parameter such as $1, or a string such as $$...$$ and $tag$...$tag$.
 func (l *lexer) dollar() {
 	start := l.at
 	l.at++
@@ -135,7 +135,7 @@ func (l *lexer) skipSpace() {
 	}
 }
 
-// skipComment skips a block comment; they nest.
+// skipComment skips a block comment, nested comments included.
 func (l *lexer) skipComment() {
 	depth := 0
 	for l.at < len(l.sql) {

@@ -1,19 +1,18 @@
 package dialect
 
 var (
-	// recorded: two_ddl_one_txn, multi_two_ddl.
+	// The message is recorded: two_ddl_one_txn, multi_two_ddl.
 	severalDDL = &Refusal{notSupported, "multiple ddl statements not supported in a transaction"}
-	// recorded: ddl_then_dml, multi_ddl_then_dml.
+	// The message is recorded: ddl_then_dml, multi_ddl_then_dml.
 	mixedDDL = &Refusal{notSupported, "ddl and dml are not supported in the same transaction"}
 )
 
-// Transaction remembers what a transaction has done so far, for the rules that
-// look at more than one statement. The zero value is a transaction that has done
-// nothing. It takes every statement for a success: after a failure the rest of
-// the transaction is refused anyhow.
+// Transaction remembers the kinds of statements in a transaction, for rules about several statements. The zero value is
+// an empty transaction. It assumes that every statement succeeds, because after a failure the rest of a transaction is
+// refused anyway.
 type Transaction struct{ ddl, dml bool }
 
-// Next adds a statement, or tells why it cannot follow those before it.
+// Next adds a statement to the transaction, or returns the refusal if the statement cannot follow the earlier ones.
 func (t *Transaction) Next(s *Statement) *Refusal {
 	switch s.Kind {
 	case Commit, Rollback:

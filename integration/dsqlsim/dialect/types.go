@@ -7,7 +7,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// displayed are the names that PostgreSQL shows for its internal type names.
+// displayed maps internal type names to the names that PostgreSQL shows.
 var displayed = map[string]string{
 	"int2": "smallint", "int4": "integer", "int8": "bigint", "float4": "real", "float8": "double precision",
 	"bool": "boolean", "bpchar": "character", "varchar": "character varying", "varbit": "bit varying",
@@ -16,9 +16,8 @@ var displayed = map[string]string{
 	"char": `"char"`,
 }
 
-// otherTypes are PostgreSQL's own that cannot be the type of a column (recorded:
-// type_unsupported_*; what can be: types_supported_columns, types_alias_columns).
-// Most work in expressions.
+// otherTypes are PostgreSQL's types that DSQL refuses for a column (recorded: type_unsupported_*; accepted types:
+// types_supported_columns, types_alias_columns). Most of them work in expressions.
 var otherTypes = words("money xml inet cidr macaddr macaddr8 point line lseg box path polygon circle " +
 	"tsvector tsquery gtsvector int4range int8range numrange tsrange tstzrange daterange " +
 	"int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange bit varbit " +
@@ -26,14 +25,13 @@ var otherTypes = words("money xml inet cidr macaddr macaddr8 point line lseg box
 	"int2vector oidvector pg_node_tree pg_ndistinct pg_dependencies pg_mcv_list " +
 	"regclass regcollation regconfig regdictionary regnamespace regoper regoperator regproc regprocedure regrole regtype")
 
-// shapes are the geometric types, which cannot be named in an expression either
-// (recorded: q_geom_*).
+// shapes are the geometric types, which DSQL refuses in expressions too (recorded: q_geom_*).
 var shapes = words("point line lseg box path polygon circle")
 
-// serials do not exist (recorded: serial_column, alter_add_column_serial).
+// serials are the serial types, which do not exist in DSQL (recorded: serial_column, alter_add_column_serial).
 var serials = words("serial bigserial smallserial serial2 serial4 serial8")
 
-// Bounds of declared lengths (measured 2026-10).
+// Bounds of declared lengths of character types (measured 2026-10).
 const (
 	maxVarchar = 65_535
 	maxChar    = 4_096
@@ -47,8 +45,8 @@ func words(s string) map[string]bool {
 	return set
 }
 
-// typeName is the internal name of a type of PostgreSQL's own, or of one that
-// could be; of a type in a schema of somebody's it is empty.
+// typeName returns the internal name of a built-in type, or of an unqualified type. For a type in a client's schema it
+// returns "".
 func typeName(t *pg.TypeName) string {
 	n := len(t.GetNames())
 	if n == 0 || n > 1 && t.Names[n-2].GetString_().GetSval() != "pg_catalog" {
@@ -57,7 +55,7 @@ func typeName(t *pg.TypeName) string {
 	return t.Names[n-1].GetString_().GetSval()
 }
 
-// display is the type's name as PostgreSQL shows it, array brackets included.
+// display returns the type's name as PostgreSQL shows it, with array brackets.
 func display(t *pg.TypeName) string {
 	name := typeName(t)
 	if d, ok := displayed[name]; ok {
@@ -69,7 +67,7 @@ func display(t *pg.TypeName) string {
 	return name
 }
 
-// columnType judges the declared type of a column.
+// columnType returns the refusal of the declared type of a column, or nil.
 func columnType(t *pg.TypeName) *Refusal {
 	name := typeName(t)
 	switch {

@@ -2,16 +2,14 @@ package occ
 
 import "sync"
 
-// maxKeys bounds the keys that a Certifier remembers; beyond it the oldest
-// commits are forgotten.
+// maxKeys bounds the keys that a Certifier remembers; beyond it the Certifier forgets the oldest commits.
 const maxKeys = 100_000
 
-// Key names a row: its table, and a condition that only it fulfils, both as SQL.
+// Key names a row: its table, and a condition that only this row fulfils, both as SQL.
 type Key struct{ Table, Condition string }
 
-// Certifier orders snapshots and commits, and remembers the keys that commits
-// have named FOR KEY SHARE until no snapshot is open that is older. It is safe
-// for concurrent use; the zero value is ready.
+// Certifier orders snapshots and commits. It remembers the keys that committed transactions have named FOR KEY SHARE,
+// as long as an older snapshot is open. It is safe for concurrent use; the zero value is ready.
 type Certifier struct {
 	mu      sync.Mutex
 	clock   uint64            // of the last commit
@@ -27,8 +25,7 @@ type commit struct {
 	keys []Key
 }
 
-// Open counts a snapshot that is about to be taken. Close must be called for it
-// once.
+// Open registers a snapshot that a transaction is about to take. The caller must call Close for it once.
 func (c *Certifier) Open() (snapshot uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,8 +37,8 @@ func (c *Certifier) Open() (snapshot uint64) {
 	return c.last
 }
 
-// Announce makes keys known that snapshot's transaction is about to commit.
-// From here on others may see what it does.
+// Announce registers the keys of a transaction that is about to commit. From then on Against returns them to other
+// snapshots.
 func (c *Certifier) Announce(snapshot uint64, keys []Key) {
 	if len(keys) == 0 {
 		return
@@ -51,15 +48,14 @@ func (c *Certifier) Announce(snapshot uint64, keys []Key) {
 	c.pending[snapshot] = keys
 }
 
-// Keys is how many keys are remembered or announced.
+// Keys returns the number of remembered keys, plus the number of commits under way with keys.
 func (c *Certifier) Keys() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.keys + len(c.pending)
 }
 
-// Against lists the keys that others have named and committed, or are about to
-// commit, since snapshot was taken.
+// Against returns the keys of other transactions that have committed since snapshot was taken, or are about to commit.
 func (c *Certifier) Against(snapshot uint64) []Key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +74,7 @@ func (c *Certifier) Against(snapshot uint64) []Key {
 	return found
 }
 
-// Close ends a snapshot; committed tells how.
+// Close ends a snapshot; committed reports whether its transaction has committed.
 func (c *Certifier) Close(snapshot uint64, committed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +91,7 @@ func (c *Certifier) Close(snapshot uint64, committed bool) {
 	c.forgetLocked()
 }
 
-// forgetLocked drops what no open snapshot can conflict with.
+// forgetLocked drops the commits that are not newer than any open snapshot. The caller holds mu.
 func (c *Certifier) forgetLocked() {
 	if len(c.commits) == 0 {
 		return

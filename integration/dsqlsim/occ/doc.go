@@ -1,10 +1,9 @@
-// Package occ knows what optimistic concurrency asks of single statements, and
-// adjudicates the conflicts that PostgreSQL does not see.
+// Package occ simulates optimistic concurrency control for single statements, and decides conflicts that PostgreSQL
+// does not see.
 //
-// It is pure: SQL goes in, SQL comes out. [Read] takes the locking clauses out
-// of a statement, because a cluster locks nothing, and says how to find the rows
-// that they name. [MakeGuess] turns an INSERT, UPDATE or DELETE that PostgreSQL
-// can no longer run in an old snapshot into the query that tells its outcome.
-// [Certifier] remembers the rows that transactions have named FOR KEY SHARE, for
-// as long as an older snapshot is open.
+// The functions on SQL have no side effects. [Read] removes the locking clauses from a statement, because a cluster
+// locks nothing. It also returns a query for the rows that the clauses name. [MakeGuess] replaces an INSERT, UPDATE or
+// DELETE that PostgreSQL can no longer run in an old snapshot. The replacement is a query that shows the statement's
+// outcome. [Certifier] remembers the rows that transactions have named FOR KEY SHARE, for as long as an older snapshot
+// is open.
 package occ

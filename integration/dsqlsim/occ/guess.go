@@ -8,16 +8,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Guess is a query that stands for an INSERT, UPDATE or DELETE which cannot run.
-// It returns a row for each row that the statement would have written.
+// Guess is a query that replaces an INSERT, UPDATE or DELETE which cannot run. It returns a row for each row that the
+// statement would have written.
 type Guess struct {
 	SQL string
-	// Returning: the rows are those of a RETURNING clause, and the client's.
+	// Returning reports that the query's rows are those of a RETURNING clause, for the client.
 	Returning bool
 	verb      string
 }
 
-// Tag is the statement's command tag for the query's own, "SELECT n".
+// Tag returns the statement's command tag, from the query's tag "SELECT n".
 func (g *Guess) Tag(tag string) string {
 	n := strings.TrimPrefix(tag, "SELECT ")
 	if g.verb == "INSERT" {
@@ -26,8 +26,8 @@ func (g *Guess) Tag(tag string) string {
 	return g.verb + " " + n
 }
 
-// MakeGuess returns nil for a statement whose outcome no query can tell: another
-// kind, or an INSERT that returns what defaults have made.
+// MakeGuess returns the Guess for a statement, nil if no query can show its outcome. That is so for other kinds of
+// statements, and for an INSERT that returns values of defaults.
 func MakeGuess(sql string) *Guess {
 	node, ok := parseOne(sql)
 	if !ok {
@@ -69,7 +69,7 @@ func MakeGuess(sql string) *Guess {
 	return g
 }
 
-// Written is the name of the table that a statement writes; "" where that is not plain to see.
+// Written returns the name of the table that a statement writes, "" where the statement alone does not show it.
 func Written(sql string) string {
 	node, ok := parseOne(sql)
 	if !ok {
@@ -78,8 +78,7 @@ func Written(sql string) string {
 	return cmp.Or(node.GetUpdateStmt().GetRelation().GetRelname(), node.GetDeleteStmt().GetRelation().GetRelname(), node.GetInsertStmt().GetRelation().GetRelname())
 }
 
-// from gives s the tables of an UPDATE or DELETE, and sees to it that each row
-// of the first counts once.
+// from sets the FROM list of s to the tables of an UPDATE or DELETE. It makes each row of the first table count once.
 func (g *Guess) from(s *pg.SelectStmt, relation *pg.RangeVar, others []*pg.Node) {
 	s.FromClause = append([]*pg.Node{{Node: &pg.Node_RangeVar{RangeVar: relation}}}, others...)
 	if len(others) > 0 {
@@ -99,8 +98,8 @@ func column(table, name string) *pg.Node {
 	return pg.MakeColumnRefNode([]*pg.Node{pg.MakeStrNode(table), pg.MakeStrNode(name)}, -1)
 }
 
-// assigned is the RETURNING list of an UPDATE in which a column that it sets is
-// replaced by the new value, with the column's type.
+// assigned returns the RETURNING list of an UPDATE with new values. It replaces each column that the UPDATE sets by the
+// column's new value, cast to the column's type.
 func assigned(u *pg.UpdateStmt) []*pg.Node {
 	values := make(map[string]*pg.Node)
 	for _, n := range u.TargetList {
@@ -133,7 +132,7 @@ func assigned(u *pg.UpdateStmt) []*pg.Node {
 	return list
 }
 
-// typed is value with the type of like, as far as a CASE makes it so.
+// typed returns an expression for value that has the type of like, as far as a CASE can convert it.
 func typed(value, like *pg.Node) *pg.Node {
 	when := &pg.Node{Node: &pg.Node_CaseWhen{CaseWhen: &pg.CaseWhen{
 		Expr: pg.MakeAConstIntNode(1, -1), Result: clone(value),
@@ -143,7 +142,7 @@ func typed(value, like *pg.Node) *pg.Node {
 	}}}
 }
 
-// inserted is the source of an INSERT's rows.
+// inserted returns the SELECT that yields the rows of an INSERT.
 func inserted(i *pg.InsertStmt) *pg.SelectStmt {
 	s := i.SelectStmt.GetSelectStmt()
 	if s == nil { // DEFAULT VALUES

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// Strength is that of a locking clause.
+// Strength is the strength of a locking clause.
 type Strength uint8
 
 const (
@@ -16,22 +16,19 @@ const (
 	Update                 // FOR UPDATE: conflicts as a write does
 )
 
-// Plan is how a statement with locking clauses runs where nothing is locked.
+// Plan is how a statement with locking clauses runs on a server where it must not lock rows.
 type Plan struct {
-	// SQL is the statement without them.
+	// SQL is the statement without its locking clauses.
 	SQL string
-	// Capture is a query that takes the statement's parameters and returns in its
-	// last columns, two for each of Strengths, the table (an oid) and the place
-	// (a ctid) of every row named, as text; NULL where an outer join has none.
-	// Empty when there is nothing to name: the clauses stand in a subquery, or
-	// reach no table.
+	// Capture is a query that finds the rows which the locking clauses name. It takes the statement's parameters. Its last
+	// columns are the table (an oid) and the place (a ctid) of a row, as text. There are two columns for each of
+	// Strengths, NULL where an outer join has no row. Capture is empty if the clauses are in a subquery or reach no table.
 	Capture string
-	// Strengths are those of the tables, in the order of Capture's columns.
+	// Strengths are the lock strengths of the tables, in the order of Capture's columns.
 	Strengths []Strength
 }
 
-// MayLock is false for a text that has no locking clause; it takes no parse to
-// tell.
+// MayLock returns false only for a text without a locking clause. It does not parse the text.
 func MayLock(sql string) bool {
 	for i := 0; i+4 < len(sql); i++ {
 		if c := sql[i]; c|0x20 != 'f' || sql[i+1]|0x20 != 'o' || sql[i+2]|0x20 != 'r' {
@@ -45,8 +42,8 @@ func MayLock(sql string) bool {
 	return false
 }
 
-// Read plans one statement; nil when it has no locking clause, or has one where
-// PostgreSQL must refuse it.
+// Read returns the Plan of one statement. It returns nil if the statement has no locking clause, or has one that
+// PostgreSQL must refuse.
 func Read(sql string) *Plan {
 	node, ok := parseOne(sql)
 	if !ok {
@@ -79,7 +76,7 @@ func Read(sql string) *Plan {
 	return p
 }
 
-// namesFrom reports whether the tables that the clauses name stand in FROM.
+// namesFrom reports whether FROM has all tables that the locking clauses name.
 func namesFrom(s *pg.SelectStmt) bool {
 	from := make(map[string]bool)
 	var visit func(*pg.Node)
@@ -109,7 +106,7 @@ func namesFrom(s *pg.SelectStmt) bool {
 	return true
 }
 
-// strip removes every locking clause.
+// strip removes every locking clause from the tree.
 func strip(node *pg.Node) {
 	dialect.Walk(node.ProtoReflect(), func(m any) {
 		if s, ok := m.(*pg.SelectStmt); ok {
@@ -118,8 +115,8 @@ func strip(node *pg.Node) {
 	})
 }
 
-// capture adds the columns that name rows to the statement's own, which stay:
-// its ORDER BY may count them, and its parameters stand in them.
+// capture builds the Capture query: the statement with further output columns that name rows. The statement's own
+// columns remain, because its ORDER BY may number them and because they may contain parameters.
 func (p *Plan) capture(node *pg.Node) {
 	s := node.GetSelectStmt()
 	ctes := make(map[string]bool)
@@ -163,7 +160,7 @@ func (p *Plan) capture(node *pg.Node) {
 	}
 }
 
-// strengthOf is the strongest clause that names a table of the FROM list.
+// strengthOf returns the strength of the strongest clause that names a table of the FROM list.
 func strengthOf(clauses []*pg.Node, table string) (s Strength, named bool) {
 	for _, n := range clauses {
 		c := n.GetLockingClause()
@@ -182,8 +179,8 @@ func strengthOf(clauses []*pg.Node, table string) (s Strength, named bool) {
 	return s, named
 }
 
-// blank replaces the locking clauses by spaces, so that an error's position in
-// the text stays what it was. Empty when something does not add up.
+// blank returns sql with its locking clauses replaced by spaces, so that error positions remain valid. It returns "" if
+// some clause cannot be replaced.
 func blank(sql string) string {
 	scan, err := pg.Scan(sql)
 	if err != nil {
@@ -216,8 +213,7 @@ func blank(sql string) string {
 	return string(text)
 }
 
-// clauseLength is how many tokens a locking clause has that begins here, 0 when
-// none does.
+// clauseLength returns the number of tokens of the locking clause that begins at t[0], 0 when none does.
 func clauseLength(t []*pg.ScanToken) int {
 	at := func(i int) pg.Token {
 		if i < len(t) {

@@ -5,10 +5,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// treeVersion is that of the parser's trees: PostgreSQL 17's grammar.
+// treeVersion is the version of the parser's trees: PostgreSQL 17's grammar.
 const treeVersion = 170007
 
-// parseOne parses one statement.
+// parseOne parses a text that is one statement. ok is false for any other text.
 func parseOne(sql string) (*pg.Node, bool) {
 	tree, err := pg.Parse(sql)
 	if err != nil || len(tree.Stmts) != 1 {
@@ -17,7 +17,7 @@ func parseOne(sql string) (*pg.Node, bool) {
 	return tree.Stmts[0].Stmt, true
 }
 
-// deparse writes a statement as SQL, empty if it cannot.
+// deparse returns a statement's tree as SQL, "" if it fails.
 func deparse(node *pg.Node) string {
 	sql, err := pg.Deparse(&pg.ParseResult{Version: treeVersion, Stmts: []*pg.RawStmt{{Stmt: node}}})
 	if err != nil {
@@ -28,7 +28,7 @@ func deparse(node *pg.Node) string {
 
 func clone(node *pg.Node) *pg.Node { return proto.Clone(node).(*pg.Node) }
 
-// targets parses an output list.
+// targets parses an output list, without the word SELECT.
 func targets(list string) []*pg.Node {
 	node, ok := parseOne("SELECT " + list)
 	if !ok {
