@@ -8,28 +8,28 @@ import (
 	"unicode/utf8"
 )
 
-// Batch holds rows that were not inserted yet.
+// Batch holds rows of a COPY that were not inserted yet.
 type Batch struct {
 	Rows   []Held
 	tuples []byte // in the form of VALUES
 	texts  int    // bytes of the rows' texts
 }
 
-// Held is a row of a Batch.
+// Held is one row of a Batch.
 type Held struct {
 	Line     int
 	from, to int    // in tuples
 	text     []byte // as much of the line as an error shows; nil in the binary format
 }
 
-// Insert is one INSERT of rows of a Batch.
+// Insert is the text of one INSERT, with the rows of a Batch that it inserts.
 type Insert struct {
 	Text string
 	Rows []Held
 	into int // length of the text before the first row
 }
 
-// Add adds a row.
+// Add adds a row to the batch.
 func (b *Batch) Add(row *Row) {
 	h := Held{Line: row.Line, from: len(b.tuples)}
 	b.tuples = AppendTuple(b.tuples, row.Fields)
@@ -41,23 +41,23 @@ func (b *Batch) Add(row *Row) {
 	b.Rows = append(b.Rows, h)
 }
 
-// Size returns the bytes of the rows in VALUES.
+// Size returns the number of bytes that the batch's rows have in VALUES.
 func (b *Batch) Size() int { return len(b.tuples) }
 
-// Reset drops the rows and retains their memory.
+// Reset drops all rows of the batch and retains the memory.
 func (b *Batch) Reset() { b.tuples, b.Rows, b.texts = b.tuples[:0], b.Rows[:0], 0 }
 
-// heldBytes is the memory of a row besides its tuple and its text, rounded up.
+// heldBytes is the memory of a row without its values and its text, rounded up.
 const heldBytes = 128
 
 // Held returns the memory of the batch in bytes.
 func (b *Batch) Held() int { return cap(b.tuples) + cap(b.Rows)*heldBytes + b.texts }
 
-// Free drops the rows and their memory.
+// Free drops all rows of the batch and their memory.
 func (b *Batch) Free() { *b = Batch{} }
 
-// Inserts returns the INSERTs of rows. Each begins with into and has at most mostRows rows and
-// mostBytes bytes, unless it has one row only. Each is built when it is requested.
+// Inserts returns the INSERTs of rows. Each begins with into and has at most mostRows rows and mostBytes bytes, unless
+// it has one row only. The text of each INSERT is built when the INSERT is requested.
 func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) iter.Seq[Insert] {
 	return func(yield func(Insert) bool) {
 		for rows := rows; len(rows) > 0; {
@@ -83,8 +83,8 @@ func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) iter.
 	}
 }
 
-// At returns the place in the data for the server's position in an INSERT, in characters from 1.
-// column is the column in the row. ok is false if the position is not in a value.
+// At returns the place in the COPY's data of a position in an INSERT. position is the server's, in characters from 1.
+// column is the index of the column in the row. ok is false if the position is not in a value.
 func (b *Batch) At(in *Insert, position string) (where Where, column int, ok bool) {
 	at, start := byteAt(in.Text, position), in.into
 	for _, row := range in.Rows {
@@ -98,10 +98,10 @@ func (b *Batch) At(in *Insert, position string) (where Where, column int, ok boo
 	return where, 0, false
 }
 
-// Whole returns the place of a row, with its line if that is text.
+// Whole returns the place of a row in the COPY's data. It has the row's line, unless the format is binary.
 func (h *Held) Whole() Where { return Where{Line: h.Line, Text: h.text, Whole: h.text != nil} }
 
-// byteAt returns the byte offset of an error's position in a text, or -1.
+// byteAt returns the byte offset of a position in a text that the server gave in characters, or -1.
 func byteAt(text, position string) int {
 	n, err := strconv.Atoi(position)
 	if err != nil {

@@ -5,10 +5,11 @@ import (
 	"fmt"
 )
 
-// signature is the start of data in the binary format.
+// signature is the start of COPY data in the binary format.
 const signature = "PGCOPY\n\xff\r\n\x00"
 
-// nextBinary returns the next row, or nil if it is incomplete or there is none.
+// nextBinary returns the next row of data in the binary format. It returns nil if the row is incomplete, or if no row
+// follows.
 func (r *Reader) nextBinary() (*Row, *Error) {
 	if r.over {
 		if len(r.buf) > r.at {
@@ -41,7 +42,7 @@ func (r *Reader) nextBinary() (*Row, *Error) {
 	return r.binaryRow(b, line)
 }
 
-// binaryRow decodes a row at the start of b, which begins with the number of its values.
+// binaryRow decodes a row of the binary format at the start of b, which begins with the number of values.
 func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 	values, at := r.fields[:0], 2
 	for i := range r.o.Columns {
@@ -93,7 +94,7 @@ func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 		if len(out) == from {
 			out = append(out, 0)[:from]
 		}
-		// Earlier values stay valid even if out moves.
+		// The value is a slice of out. Earlier values stay valid even if out gets new memory.
 		values[i] = out[from:len(out):len(out)]
 		if values[i] == nil {
 			values[i] = []byte{}
@@ -103,7 +104,7 @@ func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
 	return &Row{Line: line, Fields: values}, nil
 }
 
-// binaryHeader consumes the header of the data. It returns false if it is incomplete.
+// binaryHeader consumes the header of data in the binary format. It returns false if the header is incomplete.
 func (r *Reader) binaryHeader() (ok bool, err *Error) {
 	b := r.buf[r.at:]
 	n := min(len(b), len(signature))
@@ -134,12 +135,12 @@ func (r *Reader) binaryHeader() (ok bool, err *Error) {
 	return true, nil
 }
 
-// broken returns an error of the format.
+// broken returns an error about data that violate the binary format.
 func (r *Reader) broken(message string) *Error {
 	return &Error{Code: malformed, Message: message, Where: Where{Line: r.line}}
 }
 
-// brokenAtEnd returns an error of the format after the end of the data, otherwise nil.
+// brokenAtEnd returns an error about incomplete data after their end. Before their end, it returns nil.
 func (r *Reader) brokenAtEnd(message string) *Error {
 	if !r.ended {
 		return nil
@@ -147,7 +148,7 @@ func (r *Reader) brokenAtEnd(message string) *Error {
 	return r.broken(message)
 }
 
-// brokenAt returns an error of the format in a column.
+// brokenAt returns an error about a column whose data violate the binary format.
 func (r *Reader) brokenAt(message string, column int) *Error {
 	e := r.broken(message)
 	e.Column, e.Unknown = r.o.Columns[column].Name, true

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Facts describe a column by the catalog.
+// Facts describe a column of the COPY's table, as the catalog has it.
 type Facts struct {
 	Column
-	// Generated: it cannot be written. Always: it is an identity column with its own numbers.
+	// Generated means that the column cannot be written. Always means that it is an identity column GENERATED ALWAYS.
 	Generated, Always bool
 }
 
-// ErrKind returns PostgreSQL's error for a relation that does not support COPY, nil for others.
-// kind is that of pg_class.
+// ErrKind returns PostgreSQL's error for a relation that does not support COPY, or nil for a relation that does. kind
+// is the relkind of pg_class.
 func ErrKind(kind, name string) *Error {
 	what := "non-table relation"
 	switch kind {
@@ -29,8 +29,8 @@ func ErrKind(kind, name string) *Error {
 	return &Error{Code: "42809", Message: fmt.Sprintf("cannot copy to %s \"%s\"", what, name)}
 }
 
-// Chosen returns the columns that a COPY names, in its order. Without names it returns all columns
-// that can be written.
+// Chosen returns the columns that a COPY names, in the order of the COPY. Without names Chosen returns all columns that
+// can be written.
 func Chosen(table string, all []Facts, named []string) (columns []Facts, err *Error) {
 	if named == nil {
 		return slices.DeleteFunc(all, func(c Facts) bool { return c.Generated }), nil
@@ -51,7 +51,8 @@ func Chosen(table string, all []Facts, named []string) (columns []Facts, err *Er
 	return columns, nil
 }
 
-// Forced returns, for each column, whether an option names it, or nil if the option names none.
+// Forced returns, for each column, whether an option such as FORCE_NULL names it. If the option names no columns,
+// Forced returns nil.
 func Forced(option string, columns []Column, named []string) (forced []bool, err *Error) {
 	if named == nil {
 		return nil, nil
@@ -67,7 +68,7 @@ func Forced(option string, columns []Column, named []string) (forced []bool, err
 	return forced, nil
 }
 
-// Unread returns the first column whose binary form is not supported, or nil.
+// Unread returns the first column whose type has no supported binary form, or nil.
 func Unread(columns []Column) *Column {
 	i := slices.IndexFunc(columns, func(c Column) bool { return !Reads(c.Type) })
 	if i < 0 {

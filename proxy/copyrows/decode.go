@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// OIDs of the types with a supported binary form: those of DSQL's columns.
+// These are the OIDs of the types whose binary form can be decoded, those of DSQL's columns.
 const (
 	boolType        = 16
 	byteaType       = 17
@@ -32,7 +32,7 @@ const (
 	jsonbType       = 3802
 )
 
-// decoder appends a value as text. The caller has checked its length.
+// decoder appends a binary value as text. The caller of append has checked the value's length.
 type decoder struct {
 	size   int // in bytes; -1 means any
 	append func(dst, v []byte) ([]byte, *Error)
@@ -68,10 +68,10 @@ var decoders = map[uint32]decoder{
 	jsonbType:       {-1, appendJSONB},
 }
 
-// Reads reports whether the binary form of a type is supported.
+// Reads reports whether the binary form of a type can be decoded.
 func Reads(oid uint32) bool { _, ok := decoders[oid]; return ok }
 
-// appendText appends a binary value in the type's input syntax.
+// appendText appends a binary value as text, in the input syntax of the type with an OID.
 func appendText(dst []byte, oid uint32, v []byte) ([]byte, *Error) {
 	d, ok := decoders[oid]
 	switch {
@@ -85,7 +85,7 @@ func appendText(dst []byte, oid uint32, v []byte) ([]byte, *Error) {
 	return d.append(dst, v)
 }
 
-// plain returns a decoder that accepts every value of its length.
+// plain returns the append function of a decoder that accepts every value of the right length.
 func plain(f func(dst, v []byte) []byte) func(dst, v []byte) ([]byte, *Error) {
 	return func(dst, v []byte) ([]byte, *Error) { return f(dst, v), nil }
 }
@@ -116,7 +116,7 @@ func appendCharacters(dst, v []byte) ([]byte, *Error) {
 	return append(dst, v...), nil
 }
 
-// appendFloat appends the shortest text that identifies the value.
+// appendFloat appends the shortest text that identifies the float.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Signs of a numeric in the binary format.
+// These are the signs of a numeric in the binary format.
 const (
 	positive    = 0x0000
 	negative    = 0x4000
@@ -15,8 +15,8 @@ const (
 	mostScale   = 0x3FFF
 )
 
-// appendNumeric appends a numeric: digits of base 10,000, the first of which is weight places
-// before the point. scale is the number of decimal digits after the point.
+// appendNumeric appends a binary numeric as text. The value has digits of base 10,000, the first of which is weight
+// places before the point. scale is the number of decimal digits after the point.
 func appendNumeric(dst, v []byte) ([]byte, *Error) {
 	if len(v) < 8 {
 		return nil, tooShort()
@@ -56,7 +56,7 @@ func appendNumeric(dst, v []byte) ([]byte, *Error) {
 	return appendDigits(dst, digits[:2*n], weight, scale), nil
 }
 
-// appendDigits appends the number without its sign.
+// appendDigits appends a numeric as text, without its sign.
 func appendDigits(dst, digits []byte, weight, scale int) []byte {
 	at := func(i int) int64 { // the digit of 10,000 to the power of i
 		if k := weight - i; k >= 0 && 2*k < len(digits) {

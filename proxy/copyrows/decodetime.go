@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Bounds of PostgreSQL's times. Days count from 2000-01-01, times are in microseconds.
+// These are bounds of PostgreSQL's dates and times. Days count from 2000-01-01, and times are in microseconds.
 const (
 	microsPerSecond = 1_000_000
 	microsPerDay    = 86_400 * microsPerSecond
@@ -33,10 +33,10 @@ func appendDate(dst, v []byte) ([]byte, *Error) {
 	}
 }
 
-// appendDay appends a calendar day; bc follows the whole value.
+// appendDay appends a calendar day as text. bc is "" or " BC", which the caller appends after the whole value.
 func appendDay(dst []byte, days int64) (_ []byte, bc string) {
-	// From a day's Julian number, by the arithmetic of Fliegel and Van Flandern, shifted so that
-	// all terms are positive.
+	// The following computes the date from the day's Julian number, by the arithmetic of Fliegel and Van Flandern. The
+	// number is shifted so that all terms are positive.
 	j := days + epochJulian + 32044
 	g := j / 146097
 	dg := j % 146097
@@ -58,7 +58,7 @@ func appendDay(dst []byte, days int64) (_ []byte, bc string) {
 	return appendPadded(append(dst, '-'), day+1, 2), bc
 }
 
-// appendPadded appends a number with zeros in front up to a width.
+// appendPadded appends a number, with zeros before it up to a width.
 func appendPadded(dst []byte, n int64, width int) []byte {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s); i < width; i++ {
@@ -67,7 +67,7 @@ func appendPadded(dst []byte, n int64, width int) []byte {
 	return append(dst, s...)
 }
 
-// appendClock appends hours, minutes and seconds, which are not negative.
+// appendClock appends a time of day as hours, minutes and seconds, none of which is negative.
 func appendClock(dst []byte, micros int64) []byte {
 	seconds := micros / microsPerSecond
 	dst = appendPadded(dst, seconds/3600, 2)
@@ -102,7 +102,7 @@ func appendTimeTZ(dst, v []byte) ([]byte, *Error) {
 	return appendPadded(append(dst, ':'), zone%60, 2), nil
 }
 
-// appendTimestamp appends a timestamp; zone follows the time.
+// appendTimestamp appends a binary timestamp as text. zone is the text after the time.
 func appendTimestamp(dst, v []byte, zone string) ([]byte, *Error) {
 	micros := int64At(v)
 	switch {
@@ -123,7 +123,7 @@ func appendTimestamp(dst, v []byte, zone string) ([]byte, *Error) {
 	return append(dst, bc...), nil
 }
 
-// appendInterval appends each field with a sign, so that it means the same under every
+// appendInterval appends a binary interval as text. Each field has a sign, so that the text means the same under every
 // IntervalStyle.
 func appendInterval(dst, v []byte) ([]byte, *Error) {
 	micros, days, months := int64At(v), int64(int32At(v[8:])), int64(int32At(v[12:]))

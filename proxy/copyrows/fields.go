@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// split parses the values of a line into fields.
+// split parses the values of a line of COPY data into r.fields.
 func (r *Reader) split(line []byte) *Error {
 	r.spans, r.out, r.fields = r.spans[:0], r.out[:0], r.fields[:0]
 	if len(r.o.Columns) == 0 { // its lines must be empty
@@ -33,7 +33,8 @@ func (r *Reader) split(line []byte) *Error {
 	return nil
 }
 
-// take ends the value that begins at from in out; raw is its source text.
+// take ends the value of a line that begins at from in r.out. raw is the value's text in the line. If raw is the NULL
+// marker and mayBeNull is set, the value is NULL.
 func (r *Reader) take(from int, raw []byte, mayBeNull bool) {
 	if mayBeNull && string(raw) == r.o.Null {
 		r.out = r.out[:from]
@@ -46,7 +47,7 @@ func (r *Reader) take(from int, raw []byte, mayBeNull bool) {
 	}
 }
 
-// splitText parses the values of a line of the text format.
+// splitText parses the values of a line in the text format.
 func (r *Reader) splitText(line []byte) *Error {
 	for i := 0; ; {
 		begin, from, strange, found := i, len(r.out), false, false
@@ -85,7 +86,8 @@ func (r *Reader) splitText(line []byte) *Error {
 	}
 }
 
-// unescape returns the byte of an escape sequence after its backslash, and the sequence's length.
+// unescape returns the byte that an escape sequence stands for, and the sequence's length. b begins after the
+// backslash.
 func unescape(b []byte) (c byte, n int) {
 	switch c := b[0]; c {
 	case 'b':
@@ -126,10 +128,10 @@ func unescape(b []byte) (c byte, n int) {
 	}
 }
 
-// isDigit reports whether c is a digit up to most.
+// isDigit reports whether c is a digit from 0 up to most.
 func isDigit(c, most byte) bool { return c >= '0' && c <= most }
 
-// hexDigit returns the value of a hexadecimal digit, -1 for other bytes.
+// hexDigit returns the value of a hexadecimal digit, or -1 for another byte.
 func hexDigit(c byte) int {
 	switch {
 	case isDigit(c, '9'):
@@ -140,7 +142,7 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// splitCSV parses the values of a line of CSV.
+// splitCSV parses the values of a line in the CSV format.
 func (r *Reader) splitCSV(line []byte) *Error {
 	for i := 0; ; {
 		begin, from, quoted, found := i, len(r.out), false, false
@@ -174,7 +176,7 @@ func (r *Reader) splitCSV(line []byte) *Error {
 	}
 }
 
-// inQuotes parses the text after a quote up to the closing one.
+// inQuotes parses CSV text after an opening quote, up to and including the closing quote.
 func (r *Reader) inQuotes(b []byte) (n int, closed bool) {
 	for n < len(b) {
 		c := b[n]
@@ -192,7 +194,8 @@ func (r *Reader) inQuotes(b []byte) (n int, closed bool) {
 	return n, false
 }
 
-// header returns an error if the first line must have the columns' names and does not.
+// header checks the first line of the data. It returns an error if HEADER MATCH applies and the line does not have the
+// columns' names.
 func (r *Reader) header(line []byte) *Error {
 	if r.o.Header != MatchHeader {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// eol is the form of line ends, which the first line decides.
+// eol is the kind of line end in COPY data, which the first line decides.
 type eol uint8
 
 const (
@@ -17,23 +17,24 @@ const (
 	crlf
 )
 
-// scan is the state of the search for the end of a line.
+// scan is the state of the search for the end of a line of COPY data.
 type scan struct {
 	pos int // the next byte
 	eol eol // of earlier lines
-	// begun: a byte of the line was scanned.
+	// begun means that a byte of the current line was scanned.
 	begun bool
-	// quoted: within quotes. escaped: after an escape within them. CSV only.
+	// quoted means that the scan is within quotes, and escaped that it is after an escape within them. Both are for CSV
+	// only.
 	quoted, escaped bool
 	first           int // the line's number at its begin
 }
 
-// lookAhead is the number of following bytes that may be needed: the end marker is \. and a line
-// end of two bytes.
+// lookAhead is the number of bytes that may be needed after the current one. The end-of-data marker is \. and a line
+// end of up to two bytes.
 const lookAhead = 3
 
-// readLine returns the next line without its end. ok is false if it is incomplete or there is none.
-// After the last line over is set.
+// readLine returns the next line of the data, without its line end. ok is false if the line is incomplete or no line
+// follows. After the last line, r.over is set.
 func (r *Reader) readLine() (line []byte, ok bool, err *Error) {
 	s := &r.scan
 	s.pos = max(s.pos, r.at)
@@ -77,12 +78,12 @@ func (r *Reader) readLine() (line []byte, ok bool, err *Error) {
 	}
 }
 
-// wantsMore reports whether the meaning of c depends on bytes that are not there yet.
+// wantsMore reports whether the meaning of c depends on bytes that Feed has not added yet.
 func (r *Reader) wantsMore(c byte) bool {
 	return (c == '\r' || c == '\\') && !r.ended && r.scan.pos+lookAhead >= len(r.buf)
 }
 
-// quotes tracks the quotes of a CSV line.
+// quotes updates the scan's state for the quotes of a CSV line.
 func (r *Reader) quotes(c byte) {
 	s := &r.scan
 	apart := r.o.Escape != r.o.Quote // otherwise a quote within quotes toggles twice
@@ -100,7 +101,7 @@ func (r *Reader) quotes(c byte) {
 	}
 }
 
-// embedded returns the byte within quotes that counts as a line end.
+// embedded returns the byte that counts as a line end within quotes.
 func (s *scan) embedded() byte {
 	if s.eol == lf {
 		return '\n'
@@ -108,7 +109,7 @@ func (s *scan) embedded() byte {
 	return '\r'
 }
 
-// lineEnds consumes the end of a line, which must be like the earlier ones; c is its first byte.
+// lineEnds consumes the end of a line, whose first byte is c. The line end must be of the same kind as earlier ones.
 func (r *Reader) lineEnds(c byte) *Error {
 	s := &r.scan
 	s.pos++
@@ -137,7 +138,7 @@ func (r *Reader) lineEnds(c byte) *Error {
 	return nil
 }
 
-// foreignEnd returns the error for a line end that differs from earlier ones.
+// foreignEnd returns the error for a line end of another kind than earlier ones.
 func (r *Reader) foreignEnd(what, written string) *Error {
 	e := &Error{Code: malformed, Message: "literal " + what + " found in data", Hint: `Use "` + written + `" to represent ` + what + ".", Where: Where{Line: r.line}}
 	if r.o.Format == CSV {
@@ -146,9 +147,9 @@ func (r *Reader) foreignEnd(what, written string) *Error {
 	return e
 }
 
-// backslash handles a backslash of the text format, or one at the start of a CSV line, which may
-// start the end marker. end is then the end of the last line. Otherwise end is -1, and the
-// backslash is skipped, in the text format with the next byte.
+// backslash handles a backslash in the text format, or at the start of a CSV line. If the end-of-data marker begins
+// there, end is the end of the last line. Otherwise end is -1, and the backslash is skipped, in the text format with
+// the next byte.
 func (r *Reader) backslash() (end int, err *Error) {
 	s, csv := &r.scan, r.o.Format == CSV
 	begin := s.pos
@@ -198,7 +199,7 @@ func (r *Reader) backslash() (end int, err *Error) {
 	return begin, nil
 }
 
-// lastLine returns the line at the end of the data; ok is false if there is none.
+// lastLine returns the last line of the data, which ends at end. ok is false if there is no such line.
 func (r *Reader) lastLine(end int) (line []byte, ok bool, err *Error) {
 	r.over = true
 	if end <= r.at {
@@ -207,7 +208,7 @@ func (r *Reader) lastLine(end int) (line []byte, ok bool, err *Error) {
 	return r.lineTo(end)
 }
 
-// lineTo consumes a line up to end.
+// lineTo consumes the bytes of a line up to end, and returns the line. It returns an error for invalid UTF-8.
 func (r *Reader) lineTo(end int) (line []byte, ok bool, err *Error) {
 	s := &r.scan
 	line = r.buf[r.at:end]
@@ -221,7 +222,7 @@ func (r *Reader) lineTo(end int) (line []byte, ok bool, err *Error) {
 	return line, true, nil
 }
 
-// notText returns the offset of invalid UTF-8 by PostgreSQL's rules, or -1.
+// notText returns the offset of the first byte that is not valid UTF-8 by PostgreSQL's rules, or -1.
 func notText(b []byte) int {
 	if utf8.Valid(b) {
 		return bytes.IndexByte(b, 0)
@@ -235,7 +236,7 @@ func notText(b []byte) int {
 	}
 }
 
-// notUTF8 returns PostgreSQL's message for invalid UTF-8.
+// notUTF8 returns PostgreSQL's message for the invalid UTF-8 at the start of b.
 func notUTF8(b []byte) string {
 	n := 1
 	switch c := b[0]; {

@@ -2,7 +2,7 @@ package copyrows
 
 import "bytes"
 
-// AppendTuple appends a row in the form of VALUES, with standard_conforming_strings on.
+// AppendTuple appends a row in the form of VALUES, for servers with standard_conforming_strings on.
 func AppendTuple(dst []byte, fields [][]byte) []byte {
 	dst = append(dst, '(')
 	for i, f := range fields {
@@ -25,7 +25,7 @@ func AppendTuple(dst []byte, fields [][]byte) []byte {
 	return append(dst, ')')
 }
 
-// TupleLen returns the length of AppendTuple's result.
+// TupleLen returns the length of the text that AppendTuple appends for a row.
 func TupleLen(fields [][]byte) int {
 	n := 1 + len(fields)
 	for _, f := range fields {
@@ -38,7 +38,7 @@ func TupleLen(fields [][]byte) int {
 	return max(n, 2)
 }
 
-// At returns the value at byte place of a tuple of AppendTuple, nil for NULL, and its column.
+// At returns the column and the value at a byte offset in a tuple that AppendTuple made. The value is nil for NULL.
 func At(tuple []byte, place int) (column int, value []byte) {
 	quoted := false
 	for i := 1; i < len(tuple); i++ {

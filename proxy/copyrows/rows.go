@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Format is the format of the data.
+// Format is the format of a COPY's data.
 type Format uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	Binary
 )
 
-// Header is the role of the first line in the text and CSV formats.
+// Header is the role of the first line of the data, in the text and CSV formats.
 type Header uint8
 
 const (
@@ -23,44 +23,44 @@ const (
 	MatchHeader // it has the names of the columns
 )
 
-// Options say how the data are read. They are those of a COPY that PostgreSQL accepts.
+// Options say how a COPY's data are read. They must be options that PostgreSQL accepts.
 type Options struct {
 	Format                   Format
 	Delimiter, Quote, Escape byte
 	Null                     string
 	Header                   Header
-	// ForceNull and ForceNotNull are by column; nil for none.
+	// ForceNull and ForceNotNull say for each column whether FORCE_NULL or FORCE_NOT_NULL applies. nil means none.
 	ForceNull, ForceNotNull []bool
 	Columns                 []Column
-	// MostRow is the length of a row, in bytes, from which it is refused.
+	// MostRow is the number of bytes above which a row is refused.
 	MostRow int
 }
 
-// Column is a column of the data.
+// Column is a column of a COPY's data.
 type Column struct {
 	Name string
 	Type uint32 // the OID; for a domain, that of its base type
 }
 
-// Row is one row of the data. Its slices are valid until the next call of the Reader.
+// Row is one row of a COPY's data. Its slices are valid until the next call of the Reader.
 type Row struct {
 	Line   int
 	Fields [][]byte // as text, one for each column; nil for NULL
-	// Text is the line as it was sent; nil in the binary format.
+	// Text is the row's line as it was sent, or nil in the binary format.
 	Text []byte
 }
 
-// Reader reads rows from data in pieces. It holds one row and the bytes after it.
+// Reader reads rows from COPY data that arrive in pieces. Reader holds one row and the bytes after it.
 type Reader struct {
 	o   Options
 	buf []byte
 	// at is the start of the next row in buf.
 	at int
-	// ended: no more data follow. over: no more rows follow.
+	// ended means that no more data follow. over means that no more rows follow.
 	ended, over bool
-	// line is the line of the current row, counted as in PostgreSQL, from 1.
+	// line is the number of the current row's line, counted as in PostgreSQL, from 1.
 	line int
-	// begun: the header was read.
+	// begun means that the header was read.
 	begun bool
 
 	scan   scan
@@ -69,13 +69,13 @@ type Reader struct {
 	spans  []span // of the values of out
 }
 
-// span is a value in Reader.out; from is -1 for NULL.
+// span is the position of a value in Reader.out. from is -1 for NULL.
 type span struct{ from, to int }
 
-// New returns a Reader without data.
+// New returns a Reader that has no data yet.
 func New(o Options) *Reader { return &Reader{o: o} }
 
-// Feed adds data. Bytes after the end of the data are dropped.
+// Feed adds a piece of the data. Bytes after the end-of-data marker are dropped.
 func (r *Reader) Feed(b []byte) {
 	if r.over && r.o.Format != Binary {
 		return
@@ -88,17 +88,16 @@ func (r *Reader) Feed(b []byte) {
 	r.buf = append(r.buf, b...)
 }
 
-// End records that no more data follow.
+// End records that the data are complete.
 func (r *Reader) End() { r.ended = true }
 
 // Held returns the memory of the Reader in bytes.
 func (r *Reader) Held() int { return cap(r.buf) + cap(r.out) }
 
-// Line returns the line of the current or last row.
+// Line returns the number of the line of the current or last row.
 func (r *Reader) Line() int { return r.line }
 
-// Next returns the next row. It returns nil if the row is incomplete, or, after End, if there is
-// none.
+// Next returns the next row. Next returns nil if the row is incomplete, or, after End, if no row is left.
 func (r *Reader) Next() (*Row, *Error) {
 	for !r.over || r.o.Format == Binary {
 		var row *Row
@@ -127,7 +126,7 @@ func (r *Reader) Next() (*Row, *Error) {
 	return nil, nil
 }
 
-// nextLine reads a line and its values. again says that it was a header.
+// nextLine reads a line and parses its values. again says that the line was a header and not a row.
 func (r *Reader) nextLine() (row *Row, again bool, err *Error) {
 	line, ok, err := r.readLine()
 	if err != nil || !ok {
@@ -163,7 +162,7 @@ func (r *Reader) counted(line []byte) *Error {
 	return nil
 }
 
-// force applies FORCE_NULL and FORCE_NOT_NULL.
+// force applies the options FORCE_NULL and FORCE_NOT_NULL to the current row.
 func (r *Reader) force() {
 	for i, f := range r.fields {
 		switch {

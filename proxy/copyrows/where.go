@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Error is why the data cannot be read, with PostgreSQL's code and text.
+// Error is an error in a COPY's data, with PostgreSQL's code and text.
 type Error struct {
 	Code, Message, Detail, Hint string // Code is a SQLSTATE
 	Where
@@ -13,24 +13,23 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")" }
 
-// malformed is the code of most errors of the formats.
+// malformed is the SQLSTATE of most errors in a COPY's data.
 const malformed = "22P04"
 
-// Where is a place in the data, as far as it is known. Value and Text are truncated as in an error
-// (Clip).
+// Where is a place in a COPY's data, as far as it is known. Value and Text are truncated by Clip.
 type Where struct {
 	Line int // from 1; 0: none
-	// Column is the name of the column, "" for the whole line. Null says that its value is NULL,
-	// Unknown that its value is unknown.
+	// Column is the name of the column, or "" for the whole line. Null means that the column's value is NULL. Unknown
+	// means that the value is unknown.
 	Column        string
 	Value         []byte
 	Null, Unknown bool
-	// Text is the line, if Whole is set.
+	// Text is the line at this place, if Whole is set.
 	Text  []byte
 	Whole bool
 }
 
-// Context returns PostgreSQL's CONTEXT of the place, "" without a line.
+// Context returns the place in the form of PostgreSQL's CONTEXT, or "" without a line.
 func (w Where) Context(table string) string {
 	if w.Line == 0 {
 		return ""
@@ -49,10 +48,10 @@ func (w Where) Context(table string) string {
 	return said
 }
 
-// mostShown bounds the data in an error, in bytes, as in PostgreSQL.
+// mostShown bounds the bytes of data that an error shows, as in PostgreSQL.
 const mostShown = 100
 
-// Clip returns the part of data that an error shows.
+// Clip returns the part of a line or value that an error shows.
 func Clip(b []byte) []byte {
 	if len(b) <= mostShown {
 		return b

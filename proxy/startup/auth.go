@@ -17,16 +17,17 @@ import (
 	"github.com/xdg-go/scram"
 )
 
-// SASL mechanisms. Package scram implements the server's side, with channel binding.
+// These are the SASL mechanisms that clients are offered. Package scram implements the server's side, with channel
+// binding.
 const (
 	mechanismSCRAM     = "SCRAM-SHA-256"
 	mechanismSCRAMPlus = "SCRAM-SHA-256-PLUS"
 
-	// msgSASLResponse is the type of every authentication message of a client.
+	// msgSASLResponse is the frame type of every authentication message of a client.
 	msgSASLResponse = 'p'
 )
 
-// Refusals of an authentication, with PostgreSQL's texts.
+// These are refusals of an authentication, with PostgreSQL's texts.
 var (
 	errMalformedSCRAM = wire.ProtocolViolation("malformed SCRAM message")
 	errMechanism      = wire.ProtocolViolation("client selected an invalid SASL authentication mechanism")
@@ -44,8 +45,8 @@ func errClientCert(user string) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "28000", Message: fmt.Sprintf("certificate authentication failed for user \"%s\"", user)}
 }
 
-// authenticate checks that the client is user. The caller sends AuthenticationOk with the messages
-// that follow it.
+// authenticate checks that the client is the given user, by the configured method. The caller sends AuthenticationOk,
+// together with the messages that follow it.
 func (g *handshake) authenticate(user string) error {
 	switch g.method {
 	case SCRAM:
@@ -58,8 +59,7 @@ func (g *handshake) authenticate(user string) error {
 	return nil
 }
 
-// authenticateCert compares the user with the CN of a certificate that the
-// handshake has verified.
+// authenticateCert compares user with the CN of the client certificate that the TLS handshake has verified.
 func (g *handshake) authenticateCert(user string) error {
 	if g.secured == nil {
 		return errNoClientCert
@@ -74,8 +74,8 @@ func (g *handshake) authenticateCert(user string) error {
 	return nil
 }
 
-// authenticateSCRAM runs the whole exchange for unknown users too, so that they fail like a wrong
-// password. The user name in the exchange is ignored.
+// authenticateSCRAM checks the client's password by a SCRAM exchange. Unknown users get the whole exchange too, so that
+// they fail like a wrong password. The user name in the exchange is ignored.
 func (g *handshake) authenticateSCRAM(user string) error {
 	credentials := g.users.Load().find(user, g.secret)
 	server, err := scram.SHA256.NewServer(func(string) (scram.StoredCredentials, error) { return credentials, nil })
@@ -123,8 +123,8 @@ func (g *handshake) authenticateSCRAM(user string) error {
 	return g.judge(user, conversation, payload)
 }
 
-// judge answers the client's proof. It does not check the proof after too many wrong ones from the
-// client's address.
+// judge checks the client's SCRAM proof and answers it. After too many wrong proofs from the client's address, judge
+// refuses without a check.
 func (g *handshake) judge(user string, conversation *scram.ServerConversation, proof []byte) error {
 	var verdict string
 	var err error
@@ -146,8 +146,8 @@ func (g *handshake) judge(user string, conversation *scram.ServerConversation, p
 	return errMalformedSCRAM
 }
 
-// channelBinding returns the binding of the exchange to this TLS connection (tls-server-end-point,
-// RFC 5929). ok is false without TLS, and for a certificate whose signature has no hash.
+// channelBinding returns the data that bind the SCRAM exchange to this TLS connection (tls-server-end-point, RFC 5929).
+// ok is false without TLS, and for a certificate whose signature has no hash.
 func (g *handshake) channelBinding() (binding scram.ChannelBinding, ok bool) {
 	if g.secured == nil || g.cert == nil {
 		return binding, false
@@ -160,20 +160,18 @@ func (g *handshake) channelBinding() (binding scram.ChannelBinding, ok bool) {
 	return binding, err == nil
 }
 
-// authSecret derives values that must look random and stay the same: salts of users that do not
-// exist, or whose password is in plain text.
+// authSecret is a secret from which values are derived that must look random and not change. These are salts of users
+// that do not exist, or whose password is in plain text.
 type authSecret [sha256.Size]byte
 
-// minSaltSecret is the shortest secret of auth.salt_secret_file, in bytes. Anybody can see the
-// salts and could find a short secret by trying. For the same reason it does not depend on the
-// users' passwords.
+// minSaltSecret is the shortest secret of auth.salt_secret_file, in bytes. Anybody can see the salts and could find a
+// short secret by trying. For the same reason the secret does not depend on the users' passwords.
 const (
 	minSaltSecret = 32
 	maxSaltSecret = 4096
 )
 
-// readAuthSecret returns a secret from a file. Without a file it returns a random one for this
-// process.
+// readAuthSecret returns a secret from a file. Without a file, readAuthSecret returns a random secret for this process.
 func readAuthSecret(path string) (s authSecret, err error) {
 	if path == "" {
 		rand.Read(s[:])
@@ -198,7 +196,7 @@ func (s authSecret) derive(purpose, user string) []byte {
 	return mac.Sum(nil)
 }
 
-// salt returns a user's salt of the given length.
+// salt returns a SCRAM salt for a user, which is always the same, with the given length.
 func (s authSecret) salt(user string, length int) string {
 	salt := s.derive("salt", user)
 	for len(salt) < length {

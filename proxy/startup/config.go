@@ -7,34 +7,35 @@ import (
 	"time"
 )
 
-// AuthMethod is how a client proves its identity.
+// AuthMethod is the way in which a client proves its identity.
 type AuthMethod string
 
 const (
-	// Trust requires no proof.
+	// Trust is the method that requires no proof.
 	Trust AuthMethod = "trust"
-	// SCRAM requires SCRAM-SHA-256 with a users file.
+	// SCRAM is the method SCRAM-SHA-256, by passwords in a users file.
 	SCRAM AuthMethod = "scram-sha-256"
-	// Cert requires a TLS client certificate whose CN is the user.
+	// Cert is the method that requires a TLS client certificate whose CN is the user.
 	Cert AuthMethod = "cert"
-	// Peer asks the kernel for the user of the process at the Unix socket.
+	// Peer is the method that asks the kernel for the user of the process at the Unix socket.
 	Peer AuthMethod = "peer"
 )
 
-// Config configures the startup of clients. The zero value is not valid.
+// Config configures the startup of clients. The zero Config is not valid.
 type Config struct {
 	// Timeout bounds a client's startup, authentication included.
 	Timeout time.Duration
-	// Method is how clients prove their identity.
+	// Method is the way in which clients prove their identity.
 	Method AuthMethod
-	// UsersFile is a file in the form of PgBouncer's userlist.txt, with SCRAM verifiers.
+	// UsersFile is the path of a file in the form of PgBouncer's userlist.txt, with SCRAM verifiers.
 	UsersFile string
-	// PeerMap has entries osuser=user, for Peer.
+	// PeerMap has entries of the form osuser=user, for the method Peer.
 	PeerMap []string
-	// SaltSecretFile has at least 32 bytes from which salts of unknown users are derived. Without
-	// it, these salts change with each start of the process.
+	// SaltSecretFile is the path of a file with at least 32 bytes, from which the salts of unknown users are derived.
+	// Without SaltSecretFile, these salts change with each start of the process.
 	SaltSecretFile string
-	// TLS is offered if not nil. cmd/sluice/daemon reloads certificates by its GetConfigForClient.
+	// TLS is the configuration with which clients are offered TLS, or nil. cmd/sluice/daemon reloads certificates by its
+	// GetConfigForClient.
 	TLS *tls.Config
 	// TLSRequired refuses clients without TLS, except at the Unix socket.
 	TLSRequired bool

@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Guesses bounds the number of wrong passwords or cancel keys from one source. A source that has
-// used its share is refused until the share grows again, even with a right answer: otherwise a
-// guesser could send many at once. The refusal is immediate, so that no connection waits.
+// Guesses bounds the number of wrong passwords or cancel keys from one source. A source that has used its share is
+// refused until the share grows again, even with a right answer. Otherwise a guesser could send many answers at once.
+// The refusal is immediate, so that no connection waits.
 //
-// A source is an IPv4 address, or the /64 of an IPv6 one; all clients behind one address translator
-// are one source. Clients of this machine (loopback, Unix sockets) have no distinct source, and no
-// bound. It is safe for concurrent use.
+// A source is an IPv4 address, or the /64 of an IPv6 address. All clients of one address translator are one source.
+// Clients of this machine (loopback, Unix sockets) have no distinct source, and no bound. Guesses is safe for
+// concurrent use.
 type Guesses struct {
 	share rate.Limit // wrong answers per second
 	burst int
@@ -30,18 +30,18 @@ type Guesses struct {
 }
 
 const (
-	// mostSources bounds the stored sources, some 2 MiB. Further ones share one entry.
+	// mostSources bounds the sources that have an entry of their own, some 2 MiB. Further sources share one entry.
 	mostSources = 10_000
-	// sweepSources is the interval at which sources with their whole share are removed.
+	// sweepSources is the shortest interval at which sources with their whole share are removed.
 	sweepSources = time.Second
 )
 
-// NewGuesses allows each source burst wrong answers at once, and then one per every.
+// NewGuesses returns a Guesses that allows each source burst wrong answers at once, and then one per every.
 func NewGuesses(burst int, every time.Duration) *Guesses {
 	return &Guesses{share: rate.Every(every), burst: burst, sources: map[netip.Prefix]*rate.Limiter{}}
 }
 
-// SourceOf returns the source of a connection; ok is false for one of this machine.
+// SourceOf returns the source of a connection by its address. ok is false for a connection from this machine.
 func SourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
 	tcp, isTCP := addr.(*net.TCPAddr)
 	if !isTCP {
@@ -59,8 +59,8 @@ func SourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
 	return source, err == nil
 }
 
-// Try calls right to check an answer, and returns its result. If the source has used its share,
-// heard is false and right is not called. right is called under a lock, and must not block.
+// Try calls right to check an answer from an address, and returns its result. If the source has used its share, heard
+// is false and right is not called. right is called under a lock, and must not block.
 func (g *Guesses) Try(from net.Addr, now time.Time, right func() bool) (ok, heard bool) {
 	source, bounded := SourceOf(from)
 	if !bounded {
@@ -89,7 +89,7 @@ func (g *Guesses) Try(from net.Addr, now time.Time, right func() bool) (ok, hear
 	return ok, true
 }
 
-// sweep removes sources with their whole share. The caller holds mu.
+// sweep removes sources that have their whole share of wrong answers. The caller holds mu.
 func (g *Guesses) sweep(now time.Time) {
 	if now.Sub(g.swept) < sweepSources {
 		return
@@ -102,22 +102,23 @@ func (g *Guesses) sweep(now time.Time) {
 	}
 }
 
-// The share of passwords. It allows typing errors, and 86,000 guesses a day.
+// passwordBurst and passwordEvery are the share of wrong passwords of one source. They allow typing errors, and 86,000
+// guesses a day.
 const (
 	passwordBurst = 20
 	passwordEvery = time.Second
-	// failureHold delays the error for a wrong password, as PostgreSQL's auth_delay does. It is the
-	// only limit for a guesser on this machine.
+	// failureHold is the delay of the error for a wrong password, as by PostgreSQL's auth_delay. It is the only limit for
+	// a guesser on this machine.
 	failureHold = 500 * time.Millisecond
 )
 
-// ErrTooManyFailures refuses a client after too many wrong passwords from its source.
+// ErrTooManyFailures refuses a client after too many wrong passwords from the client's source.
 var ErrTooManyFailures = &wire.Error{Fatal: true, Code: "53300", Message: "too many failed authentications from this address",
 	Hint: "Try again later: one more attempt is heard each second."}
 
-// holdFailure waits for failureHold, or until the connection fails or is closed here. It drops the
-// client's input. The end of the client's stream does not shorten the wait, because a guesser may
-// send it at once.
+// holdFailure waits for failureHold, or until the connection fails or is closed on this side. holdFailure drops the
+// client's input. The end of the client's stream does not shorten the wait, because a guesser may end the stream at
+// once.
 func (g *handshake) holdFailure() {
 	end := time.Now().Add(failureHold)
 	if g.raw.SetReadDeadline(end) != nil {

@@ -32,36 +32,35 @@ import (
 )
 
 const (
-	// maxStartupPacket bounds a startup packet after its length
-	// (MAX_STARTUP_PACKET_LENGTH of PostgreSQL's pqcomm.h).
+	// maxStartupPacket bounds the part of a startup packet after its length field (MAX_STARTUP_PACKET_LENGTH of
+	// PostgreSQL's pqcomm.h).
 	maxStartupPacket = 10000
 	// maxSASLResponse bounds a client's authentication message
 	// (PG_MAX_SASL_MESSAGE_LENGTH of PostgreSQL's sasl.c).
 	maxSASLResponse = 1024
-	// RefusalTimeout bounds the write of a refusal to the client.
+	// RefusalTimeout bounds the time of sending a refusal to the client.
 	RefusalTimeout = time.Second
-	// directTLS is the first byte of a TLS handshake. No startup packet of valid length begins with
-	// it.
+	// directTLS is the first byte of a TLS handshake. No startup packet of valid length begins with that byte.
 	directTLS = 0x16
 )
 
-// Request codes that take the place of a protocol version in a startup packet (pqcomm.h).
+// These are request codes, which a startup packet has where others have the protocol version (pqcomm.h).
 const (
 	cancelRequestCode = 1234<<16 | 5678
 	sslRequestCode    = 1234<<16 | 5679
 	gssRequestCode    = 1234<<16 | 5680
 )
 
-// A startup packet always fits into a buffer.
+// This does not compile unless a startup packet always fits into a buffer.
 const _ = uint(wire.BufferSize - 4 - maxStartupPacket)
 
-// Handshaker performs the startups of client connections: encryption, protocol version,
-// authentication. It serves all clients of a Server, each in its own goroutine.
+// Handshaker performs the startups of client connections: encryption, protocol version, authentication. It serves all
+// clients of a Server, each in the client's own goroutine.
 type Handshaker struct {
 	timeout     time.Duration
 	tls         *tls.Config // nil if not offered
 	tlsRequired bool
-	// replication clients are accepted.
+	// replication says that clients which request a replication connection are accepted.
 	replication bool
 
 	method    AuthMethod
@@ -98,39 +97,39 @@ func New(cfg Config) (*Handshaker, error) {
 	return s, err
 }
 
-// Client is a client with a proven identity.
+// Client is a client whose identity was proven in its startup.
 type Client struct {
 	Conn net.Conn     // for frames: Raw, or a *tls.Conn over it
 	Raw  rawconn.Conn // the socket
 
 	User     string
 	Database string // the user's name by default
-	// Params are the requested settings: the startup parameters without user and database, and the
-	// content of `options`, by names in lower case.
+	// Params are the settings that the client requested, by their names in lower case. They are the startup parameters
+	// without user and database, and the content of `options`.
 	Params map[string]string
-	// Spelt are, by the same names, those that the client has not written in lower case.
+	// Spelt maps a setting's name in lower case to the client's spelling, if the two differ.
 	Spelt map[string]string
-	// Protocol is the negotiated version: 3.0 or 3.2.
+	// Protocol is the protocol version that was negotiated: 3.0 or 3.2.
 	Protocol uint32
-	// Rest is what the client sent after its startup packet, mostly nil.
+	// Rest has the bytes that the client sent after its startup packet, mostly none.
 	Rest []byte
-	// Until is the deadline that Raw still has, the end of the startup's time. The caller clears
-	// it.
+	// Until is the deadline that Raw still has, the end of the startup's time. The caller clears the deadline.
 	Until time.Time
 
-	// Cancel is set for a cancel request. The other identity fields are then empty.
+	// Cancel is the client's cancel request, or nil for a startup. With a cancel request, the fields about the identity
+	// are empty.
 	Cancel *CancelRequest
 }
 
-// CancelRequest is a request that replaces a startup packet. It has no answer; the connection is
-// closed.
+// CancelRequest is a request to cancel a statement, which a client sends instead of a startup packet. Sluice closes the
+// connection without an answer.
 type CancelRequest struct {
 	PID    uint32
 	Secret []byte // 4 bytes in protocol 3.0, up to 256 in 3.2
 }
 
-// Refusals of a startup. Callers distinguish the exported ones. Texts and codes are PostgreSQL's if
-// it has them.
+// These are refusals of a startup. Callers distinguish the exported ones. Texts and codes are PostgreSQL's where
+// PostgreSQL has the same refusal.
 var (
 	ErrTimeout       = &wire.Error{Fatal: true, Code: "57014", Message: "canceling authentication due to timeout"}
 	errStartupLength = wire.ProtocolViolation("invalid length of startup packet")
@@ -146,7 +145,7 @@ var (
 	errNoUser = &wire.Error{Fatal: true, Code: "28000", Message: "no PostgreSQL user name specified in startup packet"}
 )
 
-// maxName is the length of PostgreSQL's names. PostgreSQL truncates longer ones.
+// maxName is the greatest length of a name in PostgreSQL, which truncates longer names.
 const maxName = 63
 
 func errNoRole(name string) *wire.Error {
@@ -159,12 +158,12 @@ func errDatabaseName(name string) *wire.Error {
 		Hint: "A name has at most 63 bytes."}
 }
 
-// cutName returns the part of a long name for an error.
+// cutName returns the beginning of a name that is too long, for an error.
 func cutName(name string) string { return strings.ToValidUTF8(name[:maxName], "") }
 
-// Run performs the startup of the client on conn, without AuthenticationOk. After an error the
-// client has been sent the reason, if possible, and the caller closes conn. io.EOF means that the
-// client left. Without an error conn retains its deadline, for the messages that follow.
+// Run performs the startup of the client on conn, without AuthenticationOk. If Run returns an error, the client has
+// been sent the reason, if possible, and the caller closes conn. io.EOF means that the client left. Without an error
+// conn retains its deadline, for the messages that follow.
 func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 	g := &handshake{Handshaker: s, raw: conn, conn: conn}
 	defer g.release()
@@ -184,7 +183,7 @@ func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 	return h, nil
 }
 
-// handshake is one client's startup.
+// handshake is the state of one client's startup.
 type handshake struct {
 	*Handshaker
 	raw     rawconn.Conn
@@ -197,12 +196,13 @@ type handshake struct {
 	out  []byte // sent with the next message
 }
 
-// negotiate reads requests up to a startup message or a cancel.
+// negotiate reads the client's requests up to a startup message or a cancel request.
 func (g *handshake) negotiate() (*Client, error) {
 	if err := g.need(1); err != nil {
 		return nil, err
 	}
-	// Each may be requested once, as in PostgreSQL; a second request counts as an unknown version.
+	// TLS and GSS encryption may be requested once each, as in PostgreSQL. A second request counts as an unknown protocol
+	// version.
 	mayTLS, mayGSS := true, true
 	if g.buf[g.r] == directTLS {
 		if err := g.secureDirect(); err != nil {
@@ -234,8 +234,8 @@ func (g *handshake) negotiate() (*Client, error) {
 	}
 }
 
-// cancel accepts a request without TLS even where TLS is required. libpq before 17 sends it in no
-// other way, and it contains only its key.
+// cancel accepts a cancel request. Even where TLS is required, the request may come without TLS, because libpq before
+// 17 always sends it so. The request contains only a cancel key.
 func (g *handshake) cancel(packet []byte) (*Client, error) {
 	var c pgproto3.CancelRequest
 	if err := c.Decode(packet); err != nil {
@@ -244,7 +244,7 @@ func (g *handshake) cancel(packet []byte) (*Client, error) {
 	return &Client{Conn: g.conn, Raw: g.raw, Cancel: &CancelRequest{PID: c.ProcessID, Secret: c.SecretKey}}, nil
 }
 
-// begin answers the startup message.
+// begin answers the startup message: it negotiates the version and authenticates the client.
 func (g *handshake) begin(packet []byte) (*Client, error) {
 	m, err := parseStartup(packet)
 	if err != nil {
@@ -284,8 +284,8 @@ func (g *handshake) begin(packet []byte) (*Client, error) {
 	return h, nil
 }
 
-// admitReplication removes a `replication` parameter that requests none, and refuses others. If
-// replication is allowed, the server decides.
+// admitReplication removes a parameter `replication` that requests no replication. It refuses other values, unless
+// replication is allowed. The server then decides.
 func (g *handshake) admitReplication(params map[string]string) error {
 	value, asked := params["replication"]
 	if !asked || g.replication {
@@ -300,5 +300,5 @@ func (g *handshake) admitReplication(params map[string]string) error {
 		Hint: "Connect to the server itself."}
 }
 
-// local reports whether the client uses the Unix socket.
+// local reports whether the client is connected by the Unix socket.
 func (g *handshake) local() bool { return g.raw.LocalAddr().Network() == "unix" }

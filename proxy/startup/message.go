@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// supportedProtocol returns the newest version that both sides support. There is no 3.1.
+// supportedProtocol returns the newest protocol version that both the client and Sluice support. A version 3.1 does not
+// exist.
 func supportedProtocol(asked uint32) uint32 {
 	if asked < pgproto3.ProtocolVersion32 {
 		return pgproto3.ProtocolVersion30
@@ -73,7 +74,7 @@ func parseStartup(packet []byte) (m message, err error) {
 	return m, nil
 }
 
-// put notes a setting by its name in lower case, and how the name is spelt.
+// put records a setting of the startup packet by its name in lower case, and the client's spelling of the name.
 func (m *message) put(name, value string) {
 	lower := strings.ToLower(name)
 	m.params[lower] = value
@@ -82,8 +83,8 @@ func (m *message) put(name, value string) {
 	}
 }
 
-// readOptions reads the settings in the `options` parameter: -c name=value,
-// -cname=value and --name=value. PostgreSQL's other switches are refused.
+// readOptions parses the settings in the startup parameter `options`: -c name=value, -cname=value and --name=value.
+// PostgreSQL's other switches are refused.
 func (m *message) readOptions(options string) error {
 	words := optionWords(options)
 	for i := 0; i < len(words); i++ {
@@ -112,8 +113,8 @@ func errOption(format, option string) *wire.Error {
 		Hint: "Settings are given as -c name=value or --name=value."}
 }
 
-// optionWords splits options at white space without a preceding backslash; a backslash quotes the
-// next character (pg_split_opts of PostgreSQL's postinit.c).
+// optionWords splits options at white space that no backslash precedes. A backslash quotes the next character
+// (pg_split_opts of PostgreSQL's postinit.c).
 func optionWords(options string) []string {
 	var words []string
 	var word []byte

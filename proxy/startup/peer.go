@@ -10,18 +10,18 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file has auth method peer: the kernel names the user of the process at the Unix socket. The
-// client may be the database user of that name, or one that a map allows.
+// This file has the authentication method peer: the kernel names the user of the process at the Unix socket. The client
+// may be the database user of that name, or a user that auth.peer_map allows.
 
-// PeersKnown reports whether this system names the process at a Unix socket.
+// PeersKnown reports whether this system can name the process at a Unix socket.
 const PeersKnown = rawconn.PeersKnown
 
-// strangerUID is Linux's number for a user of another user namespace that has none in this one. All
-// those users look alike.
+// strangerUID is Linux's number for a user of another user namespace that has no number in this one. All such users
+// look alike.
 const strangerUID = 65534
 
-// peers maps an operating system's user, by name or number, to the allowed database users. Without
-// an entry only the same name is allowed.
+// peers maps an operating system's user, by name or number, to the database users that this user may be. A user without
+// an entry may be the database user of the same name only.
 type peers map[string][]string
 
 // newPeers parses entries of the form osuser=user.
@@ -38,8 +38,7 @@ func newPeers(entries []string) (peers, error) {
 	return allowed, nil
 }
 
-// allows reports whether a process with uid may be the user name. of is the name of uid, for the
-// error.
+// allows reports whether a process with uid may be the database user name. of is the name of uid, for an error.
 func (p peers) allows(uid uint32, name string, lookUp func(uid string) (*user.User, error)) (of string, ok bool) {
 	number := strconv.FormatUint(uint64(uid), 10)
 	of = number
@@ -64,7 +63,7 @@ func (p peers) allows(uid uint32, name string, lookUp func(uid string) (*user.Us
 var errNotByPeer = &wire.Error{Fatal: true, Code: "28000", Message: "peer authentication is for clients of the Unix socket (auth.method)",
 	Hint: "Connect to the socket in the directory that listen.unix_socket names."}
 
-// authenticatePeer compares the user with that of the process at the other end.
+// authenticatePeer checks that the process at the other end of the Unix socket may be the database user name.
 func (g *handshake) authenticatePeer(name string) error {
 	_, uid, ok := rawconn.PeerProcess(g.raw.NetConn())
 	if !ok {

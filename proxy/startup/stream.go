@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// packet reads one startup packet, without its length. It is valid until the
-// next read.
+// packet reads one startup packet and returns it without its length field. The result is valid until the next read.
 func (g *handshake) packet() ([]byte, error) {
 	if err := g.need(4); err != nil {
 		return nil, err
@@ -25,8 +24,7 @@ func (g *handshake) packet() ([]byte, error) {
 	return g.take(4, int(n))
 }
 
-// response reads the client's next authentication message. It is valid until
-// the next read.
+// response reads the client's next authentication message. The result is valid until the next read.
 func (g *handshake) response() ([]byte, error) {
 	if err := g.need(wire.HeaderLen); err != nil {
 		return nil, err
@@ -41,7 +39,7 @@ func (g *handshake) response() ([]byte, error) {
 	return g.take(wire.HeaderLen, int(n)+1)
 }
 
-// take consumes total bytes and returns them without their first skip.
+// take consumes total bytes of the client's input and returns all but the first skip of them.
 func (g *handshake) take(skip, total int) ([]byte, error) {
 	if err := g.need(total); err != nil {
 		return nil, err
@@ -51,7 +49,7 @@ func (g *handshake) take(skip, total int) ([]byte, error) {
 	return b, nil
 }
 
-// need reads until n bytes are buffered. A client that is silent from the start uses no buffer.
+// need reads until n bytes are buffered. For a client that sends nothing at first, need holds no buffer.
 func (g *handshake) need(n int) error {
 	for g.w-g.r < n {
 		var got int
@@ -79,8 +77,8 @@ func (g *handshake) need(n int) error {
 	return nil
 }
 
-// answerByte answers an encryption request. It refuses bytes that arrived with the request, which
-// could pass for encrypted ones later (CVE-2021-23222).
+// answerByte answers a request for encryption. It refuses a client that sent more bytes with the request, because they
+// could pass for encrypted bytes later (CVE-2021-23222).
 func (g *handshake) answerByte(answer byte) error {
 	if g.w > g.r {
 		return ErrPlainAfterTLS
@@ -89,7 +87,7 @@ func (g *handshake) answerByte(answer byte) error {
 	return err
 }
 
-// hold stores a message until the next flush.
+// hold stores a message that is sent with the next flush.
 func (g *handshake) hold(m pgproto3.BackendMessage) error {
 	out, err := m.Encode(g.out)
 	if err != nil {
@@ -99,7 +97,7 @@ func (g *handshake) hold(m pgproto3.BackendMessage) error {
 	return nil
 }
 
-// send writes a message after those that hold stored.
+// send sends a message, after those that hold has stored.
 func (g *handshake) send(m pgproto3.BackendMessage) error {
 	if err := g.hold(m); err != nil {
 		return err
@@ -116,13 +114,13 @@ func (g *handshake) flush() error {
 	return err
 }
 
-// refuse sends the client the reason, if possible and if the client did not leave.
+// refuse sends the client the reason of a refusal, if possible and if the client did not leave.
 func (g *handshake) refuse(cause error) {
 	var told *wire.Error
 	if !errors.As(cause, &told) || g.conn == nil {
 		return
 	}
-	// An error does not matter: the connection ends in any case.
+	// Errors are ignored here, because the connection ends in any case.
 	_ = g.raw.SetDeadline(time.Now().Add(RefusalTimeout))
 	_, _ = g.conn.Write(told.Append(g.out))
 	if g.secured != nil {

@@ -11,12 +11,11 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
-// alpnPostgreSQL is the protocol's name in a TLS handshake (IANA's registry of
-// ALPN protocol IDs).
+// alpnPostgreSQL is PostgreSQL's name in a TLS handshake (IANA's registry of ALPN protocol IDs).
 const alpnPostgreSQL = "postgresql"
 
-// answerTLS answers an SSLRequest, and starts TLS if it is offered. As in PostgreSQL, it is never
-// offered at the Unix socket.
+// answerTLS answers an SSLRequest, and starts TLS if clients are offered TLS. As in PostgreSQL, TLS is never offered at
+// the Unix socket.
 func (g *handshake) answerTLS() error {
 	if g.tls == nil || g.local() {
 		return g.answerByte('N')
@@ -27,8 +26,8 @@ func (g *handshake) answerTLS() error {
 	return g.secure(g.raw)
 }
 
-// secureDirect handles a client that begins with TLS. The client must name the protocol, so that a
-// client of another protocol cannot be redirected here (RFC 7301).
+// secureDirect starts TLS with a client that begins with a TLS handshake. The client must name PostgreSQL's protocol,
+// so that a client of another protocol cannot be redirected here (RFC 7301).
 func (g *handshake) secureDirect() error {
 	if g.tls == nil || g.local() {
 		g.conn = nil // no refusal that the client understands is possible
@@ -55,7 +54,7 @@ func (g *handshake) secure(conn net.Conn) error {
 	return nil
 }
 
-// prefixed is a connection whose first bytes have been read.
+// prefixed is a connection whose first bytes have been read already. Read returns them first.
 type prefixed struct {
 	rawconn.Conn
 	prefix []byte
@@ -72,13 +71,12 @@ func (p *prefixed) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// handshakeKey is the key of the handshake in the TLS handshake's context.
+// handshakeKey is the context key under which callbacks of crypto/tls find the handshake.
 type handshakeKey struct{}
 
-// offered returns config as used for clients: with ALPN, and without session tickets. PostgreSQL
-// has none, and a resumed session would survive its certificate. It records the presented
-// certificate for channel binding. A configuration from config.GetConfigForClient is converted
-// likewise, once each.
+// offered returns config as it is used for clients: with ALPN, and without session tickets. PostgreSQL has no tickets,
+// and a resumed session would survive its certificate. The configuration records the presented certificate for channel
+// binding. A configuration from config.GetConfigForClient is converted likewise, once for each.
 func offered(config *tls.Config) *tls.Config {
 	prepared := prepareTLS(config)
 	current := config.GetConfigForClient
@@ -120,7 +118,7 @@ func prepareTLS(config *tls.Config) *tls.Config {
 	return prepared
 }
 
-// chooseCertificate chooses as crypto/tls does without our GetCertificate.
+// chooseCertificate returns the certificate that crypto/tls would choose without our GetCertificate.
 func chooseCertificate(config *tls.Config, h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if config.GetCertificate != nil && (len(config.Certificates) == 0 || h.ServerName != "") {
 		if cert, err := config.GetCertificate(h); cert != nil || err != nil {

@@ -19,31 +19,30 @@ import (
 )
 
 const (
-	// scramIterations is PostgreSQL's default (SCRAM_SHA_256_DEFAULT_ITERATIONS).
+	// scramIterations is PostgreSQL's default number of iterations (SCRAM_SHA_256_DEFAULT_ITERATIONS).
 	scramIterations = 4096
 	// scramSalt is the length of PostgreSQL's salts (SCRAM_DEFAULT_SALT_LEN).
 	scramSalt = 16
-	// maxUsersFile bounds the users file: some 100,000 users.
+	// maxUsersFile bounds the size of a users file, to some 100,000 users.
 	maxUsersFile = 16 << 20
-	// maxUserErrors bounds the number of listed bad lines.
+	// maxUserErrors bounds the number of faulty lines that an error lists.
 	maxUserErrors = 100
 	// verifierPrefix is the start of a SCRAM verifier in PostgreSQL's form.
 	verifierPrefix = mechanismSCRAM + "$"
 )
 
-// users is the content of a users file. It is immutable; a reload creates another one.
+// users is the content of a users file. It is immutable, and a reload creates another one.
 type users struct {
 	credentials map[string]scram.StoredCredentials
 	kinds       []kind // sorted
 }
 
-// kind is the visible part of a password hash besides the salt itself, with the number of users
-// that have it. An unknown user gets one of the file's kinds; otherwise a file with several kinds
-// would show which users exist.
+// kind is the part of a verifier that a client can see, without the salt itself, and the number of users with this
+// part. An unknown user gets one of the file's kinds. Otherwise a file with several kinds would show which users exist.
 type kind struct{ iterations, salt, users int }
 
-// ReloadUsers reads the users file again, for clients that connect afterwards. After an error the
-// old content stays.
+// ReloadUsers reads the users file again, for clients that connect afterwards. After an error the old content stays in
+// use.
 func (s *Handshaker) ReloadUsers() error {
 	if s.method != SCRAM {
 		return nil
@@ -68,7 +67,7 @@ func loadUsers(path string, secret authSecret) (*users, error) {
 	return newUsers(lines, secret)
 }
 
-// readBounded reads a file of at most most bytes.
+// readBounded returns the content of a file. A file of more than most bytes is an error.
 func readBounded(path string, most int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -82,7 +81,7 @@ func readBounded(path string, most int) ([]byte, error) {
 	return text, err
 }
 
-// newUsers hashes passwords in plain text.
+// newUsers returns the users of a users file, with hashes of passwords that the file has in plain text.
 func newUsers(lines []userLine, secret authSecret) (*users, error) {
 	u := &users{credentials: make(map[string]scram.StoredCredentials, len(lines))}
 	for _, l := range lines {
@@ -115,7 +114,7 @@ func kindsOf(credentials map[string]scram.StoredCredentials) (kinds []kind) {
 	return kinds
 }
 
-// kindOf returns the kind for an unknown user. One more user in the file changes it for few.
+// kindOf returns the kind for an unknown user. If the file gets one more user, kindOf changes for few unknown users.
 func (u *users) kindOf(user string, secret authSecret) kind {
 	chosen, all := kind{iterations: scramIterations, salt: scramSalt}, len(u.credentials)
 	place, _ := bits.Mul64(binary.BigEndian.Uint64(secret.derive("kind", user)), uint64(all))
@@ -128,7 +127,7 @@ func (u *users) kindOf(user string, secret authSecret) kind {
 	return chosen
 }
 
-// hashPassword returns a verifier. A password that SASLprep refuses is used unchanged, as by
+// hashPassword returns the SCRAM verifier of a password. A password that SASLprep refuses is used unchanged, as by
 // PostgreSQL and libpq.
 func hashPassword(password, salt string) (scram.StoredCredentials, error) {
 	client, err := scram.SHA256.NewClient("", password, "")
@@ -140,8 +139,8 @@ func hashPassword(password, salt string) (scram.StoredCredentials, error) {
 	return client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: salt, Iters: scramIterations})
 }
 
-// find returns the credentials of user. For an unknown user it returns a verifier that no password
-// matches, with a constant salt.
+// find returns the SCRAM credentials of user. For an unknown user, find returns credentials that no password matches,
+// with a salt that does not change.
 func (u *users) find(user string, secret authSecret) scram.StoredCredentials {
 	if c, ok := u.credentials[user]; ok {
 		return c
@@ -154,7 +153,7 @@ func (u *users) find(user string, secret authSecret) scram.StoredCredentials {
 	}
 }
 
-// userLine is one user of the file. Without a verifier and a password the user cannot log in.
+// userLine is one user of a users file. A user without a verifier and a password cannot log in.
 type userLine struct {
 	number   int
 	name     string
@@ -162,9 +161,9 @@ type userLine struct {
 	password string
 }
 
-// scanUsers parses a users file in the form of PgBouncer's userlist.txt: "user" "secret" on each
-// line, with doubled quotes in either. The rest of a line is ignored, and a semicolon starts a
-// comment line. The error lists every bad line, by number and never by content.
+// scanUsers parses a users file in the form of PgBouncer's userlist.txt. Each line has "user" "secret", with double
+// quotes doubled in either. The rest of a line is ignored, and a semicolon starts a comment line. The error lists every
+// faulty line, by number and never by content.
 func scanUsers(text []byte) ([]userLine, error) {
 	var users []userLine
 	var errs []error
@@ -218,7 +217,7 @@ func scanUser(line string) (userLine, error) {
 	return userLine{name: name, password: secret}, nil
 }
 
-// scanQuoted parses a string in double quotes, with two for one quote.
+// scanQuoted parses a string in double quotes at the start of s. Two double quotes inside stand for one.
 func scanQuoted(s string) (value, rest string, err error) {
 	if s == "" || s[0] != '"' {
 		return "", "", errors.New("want a string in double quotes")
@@ -237,13 +236,13 @@ func scanQuoted(s string) (value, rest string, err error) {
 	}
 }
 
-// isMD5 reports whether secret is PostgreSQL's old hash: md5 and 32 hex digits.
+// isMD5 reports whether secret is a password hash of PostgreSQL's old kind: md5 and 32 hex digits.
 func isMD5(secret string) bool {
 	digits, ok := strings.CutPrefix(secret, "md5")
 	return ok && len(digits) == 32 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// parseVerifier parses SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>, the form of
+// parseVerifier parses a SCRAM verifier, SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>, the form of
 // pg_authid.rolpassword.
 func parseVerifier(s string) (*scram.StoredCredentials, error) {
 	factors, keys, ok1 := strings.Cut(strings.TrimPrefix(s, verifierPrefix), "$")
