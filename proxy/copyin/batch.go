@@ -16,28 +16,30 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A batch is one INSERT if that is short enough to be planned, else several. Even one has a BEGIN and a
-// COMMIT: the outcome is known if the backend is lost, or a cancel comes, before the COMMIT.
+// A batch of rows is one INSERT if that is short enough to be planned, otherwise several. Even one INSERT has a BEGIN
+// and a COMMIT. So the outcome is known if the backend is lost, or a cancel comes, before the COMMIT.
 //
-// The rows of a batch are held until its COMMIT is answered, so that it can run again. The text of an
-// INSERT is made when it is sent.
+// The rows of a batch are held until its COMMIT is answered, so that the batch can run again. The text of an INSERT is
+// made when the INSERT is sent.
 //
-// Outside of a block a batch is Sluice's own transaction, of which the client has seen nothing. After a
-// conflict it runs again, with or without a log, and after 54000 in halves. If the outcome of a COMMIT is
-// unknown, the client gets 08007 with the number of rows that are certainly stored.
+// Outside of a block a batch is Sluice's own transaction, of which the client has seen nothing. After a conflict the
+// batch runs again, with or without a log, and after 54000 in halves. If the outcome of a COMMIT is unknown, the client
+// gets 08007 with the number of rows that are certainly stored.
 
 const (
-	// mostRows and mostBytes bound a batch, by DSQL's limits of a transaction: its 10 MiB include indexes.
+	// mostRows and mostBytes bound a batch of rows, by DSQL's limits of a transaction. DSQL's 10 MiB include indexes.
 	mostRows  = 3000
 	mostBytes = 8 << 20
-	// mostInsertBytes bounds an INSERT of several rows, and mostMappedBytes one that is parsed.
+	// mostInsertBytes bounds an INSERT of several rows. mostMappedBytes bounds such an INSERT if the table has mapped
+	// columns, because it is then parsed.
 	mostInsertBytes = 256 << 10
 	mostMappedBytes = 32 << 10
-	// mostBlockRows bounds an INSERT in a block: the error of a constraint names the lines of its INSERT.
+	// mostBlockRows bounds the rows of an INSERT in a block, because the error of a constraint names the lines of its
+	// INSERT.
 	mostBlockRows = 50
 )
 
-// add takes a row. If the batch has no room for it, the batch is inserted first.
+// add adds a row to the batch. If the batch has no room for the row, the batch is inserted first.
 func (c *Copy) add(row *copyrows.Row) error {
 	size, most := copyrows.TupleLen(row.Fields), c.mostInsert()
 	if whole := size + len(c.into); whole > most {
@@ -56,7 +58,7 @@ func (c *Copy) add(row *copyrows.Row) error {
 	return nil
 }
 
-// charge charges the held data to the client's account. If there is no room, the rows are inserted now,
+// charge charges the held rows and data to the client's memory account. If there is no room, the rows are inserted now,
 // and the batch is shorter. An error is for the client or ends the session.
 func (c *Copy) charge() error {
 	if c.s.Hold(c.reader.Held()+c.held.Held()) == nil {
@@ -69,7 +71,8 @@ func (c *Copy) charge() error {
 	return c.withCount(c.s.Hold(c.reader.Held()))
 }
 
-// mostInsert returns the bound of an INSERT of one row: it must be planned, and the server must take it.
+// mostInsert returns the length that an INSERT of one row may have: the planner must accept its text, and the server
+// its message.
 func (c *Copy) mostInsert() int {
 	most := c.cfg.MaxStatementBytes
 	if n := c.cfg.MaxMessageBytes; n > 0 {
@@ -78,8 +81,8 @@ func (c *Copy) mostInsert() int {
 	return most - wire.HeaderLen - 1
 }
 
-// inserts returns the INSERTs of rows. Those of several rows have half of mostInsert at most: the planner
-// also bounds the number of tokens.
+// inserts returns the INSERTs of rows. An INSERT of several rows has at most half the length of mostInsert, because the
+// planner also bounds the number of tokens.
 func (c *Copy) inserts(rows []copyrows.Held) iter.Seq[copyrows.Insert] {
 	most, count := min(mostInsertBytes, c.mostInsert()/2), mostRows
 	if c.block {
@@ -91,7 +94,7 @@ func (c *Copy) inserts(rows []copyrows.Held) iter.Seq[copyrows.Insert] {
 	return c.held.Inserts(c.into, rows, count, most)
 }
 
-// flush inserts the held rows. An error is for the client or ends the session.
+// flush inserts the held rows of the batch. An error is for the client or ends the session.
 func (c *Copy) flush() error {
 	if len(c.held.Rows) == 0 {
 		return nil
@@ -109,9 +112,9 @@ func (c *Copy) flush() error {
 	return err
 }
 
-// try returns the error of the held rows when they must not be committed any more, because later data
-// have an error; nil if the server takes them. In a block it inserts them, since the block fails in any
-// case. It ignores errors that are not about the data.
+// try returns the server's error about the held rows, or nil if the server accepts them. It is for rows that must not
+// be committed any more, because later data have an error. In a block try inserts the rows, since the block fails in
+// any case. It ignores errors that are not about the data.
 func (c *Copy) try() error {
 	rows := c.held.Rows
 	if len(rows) == 0 {
@@ -127,7 +130,7 @@ func (c *Copy) try() error {
 	return c.locate(f, rows)
 }
 
-// insertInBlock inserts the held rows in the client's block.
+// insertInBlock inserts the held rows within the client's block.
 func (c *Copy) insertInBlock() error {
 	for in := range c.inserts(c.held.Rows) {
 		result, err := c.ask(in.Text, silent.Insert(len(in.Rows)))
@@ -142,7 +145,7 @@ func (c *Copy) insertInBlock() error {
 	return nil
 }
 
-// inBlock returns the error of an INSERT in the client's block.
+// inBlock returns the error for the client after an INSERT in the client's block has failed.
 func (c *Copy) inBlock(f *failure) error {
 	in := &f.Insert
 	if rewrite.LimitsSize(f.err.Code, []byte(f.err.Message)) && f.err.Hint == "" {
@@ -160,23 +163,24 @@ func (c *Copy) inBlock(f *failure) error {
 	return f.at(where, c.Name)
 }
 
-// ask runs a statement of Sluice's own as a silent turn with the expected answer want.
+// ask runs a statement of Sluice's own as a nested turn, with the expected answer want.
 func (c *Copy) ask(sql string, want silent.Want) (feature.Result, error) {
 	how := c.how
 	how.Want = want
 	return c.s.Nested(sql, how)
 }
 
-// failure is an INSERT that has failed, or the end of its transaction by another cause.
+// failure describes an INSERT that has failed, or another cause that ended its transaction.
 type failure struct {
 	err     *wire.Error
 	payload []byte // of the server's error; nil for others
-	// Insert is empty if another statement has failed.
+	// Insert is the INSERT that has failed. It is empty if another statement has failed.
 	copyrows.Insert
 	before int // rows of the transaction before it
 }
 
-// failureOf returns the failure of an INSERT; nil if it has succeeded.
+// failureOf returns the failure of an INSERT, or nil if the INSERT has succeeded. before is the number of rows that the
+// transaction has inserted before.
 func failureOf(r *feature.Result, in copyrows.Insert, before int) *failure {
 	switch {
 	case r.Err != nil:
@@ -187,12 +191,12 @@ func failureOf(r *feature.Result, in copyrows.Insert, before int) *failure {
 	return nil
 }
 
-// ofData reports whether the rows are the cause.
+// ofData reports whether the rows are the cause of the failure.
 func (f *failure) ofData() bool {
 	return strings.HasPrefix(f.err.Code, "22") || strings.HasPrefix(f.err.Code, "23")
 }
 
-// at returns the error with a place in the data.
+// at returns the error of a failure with a place in the COPY's data.
 func (f *failure) at(where copyrows.Where, table string) *wire.Error {
 	e := *f.err
 	contexts := []string{string(retry.Field(f.payload, 'W')), where.Context(table)}
@@ -200,9 +204,9 @@ func (f *failure) at(where copyrows.Where, table string) *wire.Error {
 	return &e
 }
 
-// transact runs the INSERTs of rows in a transaction, and ends it by how: COMMIT or ROLLBACK. inserted is
-// the server's count of rows. f is the failure, nil for none. err ends the session. No transaction is open
-// afterwards, whatever the result.
+// transact runs the INSERTs of rows in a transaction, and ends it by COMMIT or ROLLBACK, as how says. inserted is the
+// server's count of rows. f is the failure, or nil for none. err ends the session. No transaction is open afterwards,
+// whatever the result.
 func (c *Copy) transact(rows []copyrows.Held, how silent.Want) (inserted int, f *failure, err error) {
 	if f, err := c.control("BEGIN", silent.Begin); f != nil || err != nil {
 		return 0, f, c.leave(err)
@@ -225,8 +229,8 @@ func (c *Copy) transact(rows []copyrows.Held, how silent.Want) (inserted int, f 
 	return inserted, f, c.leave(err)
 }
 
-// leave rolls an open transaction back, unless err ends the session. It returns the error that ends the
-// session: the client's next statement would be in that transaction.
+// leave rolls an open transaction back, unless err ends the session. leave returns the error that ends the session,
+// because the client's next statement would be in that transaction.
 func (c *Copy) leave(err error) error {
 	if err != nil || !c.s.InBlock() {
 		return err
@@ -242,17 +246,17 @@ func (c *Copy) leave(err error) error {
 var errNotLeft = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not end a transaction of Sluice's own",
 	Hint: "Look which rows of the COPY are there before running it again."}
 
-// control runs BEGIN, COMMIT or ROLLBACK.
+// control runs a BEGIN, COMMIT or ROLLBACK of Sluice's own.
 func (c *Copy) control(sql string, want silent.Want) (*failure, error) {
 	result, err := c.s.Command(sql, want)
 	return failureOf(&result, copyrows.Insert{}, 0), err
 }
 
-// commit inserts rows in a transaction, or in several if they are too many for one. An error is for the
-// client or ends the session.
+// commit inserts rows in a transaction, or in several if the rows are too many for one. An error is for the client or
+// ends the session.
 //
-// A conflict comes here from a batch without a log, or whose log has used up its budget. The client has
-// seen nothing of the batch. So it runs again, with the pauses of a transaction after its first conflict.
+// A conflict reaches commit from a batch without a log, or whose log has used up its budget. The client has seen
+// nothing of the batch. So the batch runs again, with the pauses of a transaction after its first conflict.
 func (c *Copy) commit(rows []copyrows.Held) error {
 	attempts := retry.Attempts{}
 	for {
@@ -291,8 +295,9 @@ func (c *Copy) commit(rows []copyrows.Held) error {
 	}
 }
 
-// locate returns the error of a transaction of rows with its line. If the error does not say it, locate
-// searches: it is the last of the fewest rows that fail, each time in a transaction that is rolled back.
+// locate returns the error of a transaction of rows, with the line of the row that causes it. If the error does not say
+// which line, locate searches for it: the row is the last one of the fewest rows that fail. Each attempt is a
+// transaction that is rolled back.
 func (c *Copy) locate(f *failure, rows []copyrows.Held) error {
 	where, sure := c.place(f)
 	if sure {
@@ -322,7 +327,7 @@ func (c *Copy) locate(f *failure, rows []copyrows.Held) error {
 	return c.withCount(f.at(f.ofRow(&rows[high-1]), c.Name))
 }
 
-// ofRow returns the place of a row's error. PostgreSQL checks indexes after it has left the line, and then
+// ofRow returns the place of an error about a row. PostgreSQL checks indexes after it has finished the line, and then
 // gives only the line's number.
 func (f *failure) ofRow(row *copyrows.Held) copyrows.Where {
 	where := row.Whole()
@@ -332,15 +337,15 @@ func (f *failure) ofRow(row *copyrows.Held) copyrows.Where {
 	return where
 }
 
-// SQLSTATEs of constraints. PostgreSQL checks foreign keys after the last line, and gives no line.
+// These are SQLSTATEs of violated constraints. PostgreSQL checks foreign keys after the last line, and gives no line.
 const (
 	notNullViolation    = "23502"
 	foreignKeyViolation = "23503"
 	checkViolation      = "23514"
 )
 
-// place returns the place that an error gives by its position in the INSERT. If sure, no other place is
-// to be searched for.
+// place returns the place in the COPY's data for an error that has a position in the INSERT. sure says that no search
+// for another place is needed.
 func (c *Copy) place(f *failure) (where copyrows.Where, sure bool) {
 	if f.err.Code == foreignKeyViolation || f.Text == "" {
 		return where, true

@@ -30,25 +30,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Values travel as constants in text, also those of binary data. So the server's own input functions check
-// them, under the client's settings. Their errors have a position, which gives the line and the column. An
-// INSERT of mapped columns is planned as the client's would be.
+// Values are sent as constants in text, even those of binary data. So the server's own input functions check them,
+// under the client's settings. The errors have a position, which gives the line and the column. An INSERT with mapped
+// columns is planned as the client's INSERT would be.
 //
-// Of several errors another one may come first than in PostgreSQL: the server checks all constants of an
-// INSERT before it checks a constraint.
+// If the data have several errors, the client may get another one first than from PostgreSQL. The server checks all
+// constants of an INSERT before it checks a constraint.
 
 // Config is the configuration of all COPYs.
 type Config struct {
-	// MaxStatementBytes bounds a text that is planned, and MaxMessageBytes a message that the server
-	// takes; 0 is no bound.
+	// MaxStatementBytes bounds a text that is planned. MaxMessageBytes bounds a message that the server accepts, and is 0
+	// for no bound.
 	MaxStatementBytes, MaxMessageBytes int
-	// Retry says when a batch runs again after a conflict.
+	// Retry decides when a batch runs again after a conflict.
 	Retry *retry.Policy
-	// Committed is called for each committed batch.
+	// Committed is called for each batch that was committed.
 	Committed func()
 }
 
-// Copy is a COPY FROM STDIN. Receive returns one.
+// Copy is a running COPY FROM STDIN. Receive returns a Copy.
 type Copy struct {
 	*rewrite.CopyIn
 	s      feature.Session
@@ -60,13 +60,13 @@ type Copy struct {
 	mapped bool // the table has mapped columns: each INSERT is parsed
 	reader *copyrows.Reader
 	held   copyrows.Batch
-	// inserted is the number of stored rows, as the server counts them: committed, or, in a block,
-	// inserted. commits is the number of transactions.
+	// inserted is the number of rows that were inserted in the client's block, or committed outside of a block, as the
+	// server counts them. commits is the number of transactions.
 	inserted, commits int
 }
 
-// Run carries out the COPY of a simple Query with the text sql, and queues the answer. An error is for the
-// client or ends the session. After an error the client may still send data, which the session drops.
+// Run performs the COPY of a simple Query with the text sql, and queues the answer. An error is for the client or ends
+// the session. After an error the client may still send data, which the session drops.
 func Run(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) error {
 	c, err := Receive(s, st, sql, cfg)
 	if err != nil {
@@ -75,11 +75,11 @@ func Run(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) error
 	return c.Finish()
 }
 
-// Receive looks at the table and takes the client's data up to their end. Finish must follow: some rows are
-// not inserted before. An error is for the client or ends the session.
+// Receive looks up the table and reads the client's data to their end. The caller must call Finish, because some rows
+// are not inserted before. An error is for the client or ends the session.
 //
-// Nothing may precede the COPY in its group: that would be of another transaction. A comment that turns
-// replay off counts for all batches.
+// The COPY must be the first statement of its request, because an earlier one would belong to another transaction. A
+// comment that turns replay off counts for all batches.
 func Receive(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) (*Copy, error) {
 	if !s.First() {
 		return nil, errNotAlone
@@ -110,7 +110,7 @@ func Receive(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) (
 	return c, c.receive()
 }
 
-// response returns the CopyInResponse for so many columns.
+// response returns the CopyInResponse for a number of columns.
 func (c *Copy) response(columns int) []byte {
 	format := byte(0)
 	if c.Binary {
@@ -124,9 +124,9 @@ func (c *Copy) response(columns int) []byte {
 	return frame
 }
 
-// readable returns the error of data that copyrows would read otherwise than the server: in another
-// encoding, whose characters may contain the bytes of a delimiter, or with backslashes as escapes in
-// constants. Encodings without such characters are refused too, since the data are checked as UTF8.
+// readable returns an error if copyrows would read the data otherwise than the server. That is so for another encoding,
+// whose characters may contain the bytes of a delimiter, and for backslashes as escapes in constants. Encodings without
+// such characters are refused too, since the data are checked as UTF8.
 func readable(s feature.Session) error {
 	name := strings.NewReplacer("-", "", "_", "", "'", "", `"`, "", " ", "").Replace(strings.ToLower(s.Setting("client_encoding")))
 	if s.Reading() != 0 || name != "" && name != "default" && name != "utf8" && name != "unicode" {
@@ -136,8 +136,8 @@ func readable(s feature.Session) error {
 	return nil
 }
 
-// read makes the Reader of data with these columns. An unknown binary form is refused before the client
-// sends any row.
+// read creates the Reader of data with these columns. If the binary form of a column is not supported, read refuses the
+// COPY before the client sends any row.
 func (c *Copy) read(columns []copyrows.Facts) error {
 	o := copyrows.Options{Delimiter: c.Delimiter, Quote: c.Quote, Escape: c.Escape, Null: c.Null, MostRow: 2 * c.cfg.MaxStatementBytes}
 	switch {
@@ -171,10 +171,10 @@ func (c *Copy) read(columns []copyrows.Facts) error {
 	return nil
 }
 
-// receive takes the client's data up to their end. After an error for the client more data may come.
+// receive reads the client's data to their end. After an error for the client more data may come.
 //
-// A Sync or Flush has no meaning among the data, as at a server. So a client of the extended protocol may
-// send one along with its Execute.
+// A Sync or Flush among the data has no meaning, as at a server. So a client of the extended protocol may send a Sync
+// along with its Execute.
 func (c *Copy) receive() error {
 	s, data := c.s, c.data
 	for {
@@ -206,8 +206,8 @@ func (c *Copy) receive() error {
 	}
 }
 
-// data takes a piece of the data. A frame may be longer than what is held: its first rows are inserted
-// while the rest is awaited.
+// data processes a piece of the data. A CopyData frame may be longer than the batch: its first rows are inserted while
+// the rest is awaited.
 func (c *Copy) data(piece []byte) error {
 	c.reader.Feed(piece)
 	if err := c.charge(); err != nil {
@@ -219,7 +219,7 @@ func (c *Copy) data(piece []byte) error {
 	return c.charge()
 }
 
-// take takes the rows that the Reader has.
+// take adds to the batch all rows that the Reader has.
 func (c *Copy) take() error {
 	for {
 		row, bad := c.reader.Next()
@@ -235,8 +235,8 @@ func (c *Copy) take() error {
 	}
 }
 
-// malformed returns the error of data that cannot be read, or that of an earlier row which the server
-// refuses: a server that reads row by row would have sent that one.
+// malformed returns the error for data that cannot be read. If the server refuses an earlier row, malformed returns
+// that error, which a server that reads row by row would have sent.
 func (c *Copy) malformed(bad *copyrows.Error) error {
 	if err := c.try(); err != nil {
 		return err
@@ -263,13 +263,13 @@ func (c *Copy) failed(total int) error {
 	return c.withCount(&wire.Error{Code: "57014", Message: "COPY from stdin failed: " + why, Context: c.atLine()})
 }
 
-// atLine returns the context that names the last line of the data.
+// atLine returns the CONTEXT that names the last line of the data.
 func (c *Copy) atLine() string {
 	return copyrows.Where{Line: max(1, c.reader.Line())}.Context(c.Name)
 }
 
-// Finish inserts the rows that are held after the end of the data, and queues the answer. An error is for
-// the client or ends the session.
+// Finish inserts the rows that are held after the end of the data, and queues the answer. An error is for the client or
+// ends the session.
 func (c *Copy) Finish() error {
 	c.reader.End()
 	if err := c.take(); err != nil {
@@ -288,14 +288,14 @@ func (c *Copy) Finish() error {
 	return c.s.Reply(append(frames, wire.AppendCommand(nil, fmt.Sprintf("COPY %d", c.inserted)))...)
 }
 
-// NotAlone returns the error of a COPY that another statement follows in its group.
+// NotAlone returns the error of a COPY that another statement follows in the same request.
 func (c *Copy) NotAlone() *wire.Error {
 	e, _ := c.withCount(errNotAlone).(*wire.Error)
 	return e
 }
 
-// withCount adds to an error how many rows are stored nevertheless. In a block none is: they go with the
-// block.
+// withCount adds to an error the number of rows that are stored nevertheless. In a block no rows are, because they are
+// rolled back with the block.
 func (c *Copy) withCount(err error) error {
 	e, ok := err.(*wire.Error)
 	if !ok || e.Fatal || c.block || c.inserted == 0 {
@@ -313,6 +313,6 @@ func (c *Copy) withCount(err error) error {
 // codePartial is the SQLSTATE of a conflict in a COPY of which some batches are committed.
 const codePartial = "25000"
 
-// errNotAlone refuses a COPY that another statement precedes or follows in its group.
+// errNotAlone refuses a COPY that another statement precedes or follows in the same request.
 var errNotAlone = &wire.Error{Code: retry.StateUnsupported, Message: "COPY FROM STDIN cannot be carried out together with other statements",
 	Detail: "It is carried out by INSERTs, in transactions of their own.", Hint: "Send it in a request of its own."}

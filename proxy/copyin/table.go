@@ -15,12 +15,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// byteaOID is the type of a mapped column for clients.
+// byteaOID is the OID of the type that clients see for a mapped column.
 const byteaOID = 17
 
-// lookUp returns the columns that the data have, in their order. It asks the catalog for each COPY, within
-// the client's block if there is one: the block may have made the table. For a missing table the server's
-// error of the cast to regclass is that of COPY. Later changes of the table are errors of the INSERTs.
+// lookUp returns the columns of the COPY's data, in their order. It asks the catalog for each COPY, within the client's
+// block if there is one, because the block may have created the table. If the table is missing, the server's error of
+// the cast to regclass is that of COPY. Later changes of the table lead to errors of the INSERTs.
 func (c *Copy) lookUp() ([]copyrows.Facts, error) {
 	query := fmt.Sprintf(`SELECT c.relkind, c.relhasrules, a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END, a.attgenerated <> '', a.attidentity = 'a'`+
 		` FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped`+
@@ -62,17 +62,17 @@ func (c *Copy) lookUp() ([]copyrows.Facts, error) {
 	return columns, nil
 }
 
-// literal quotes a constant for a server with standard_conforming_strings on.
+// literal returns a text as an SQL constant, for a server with standard_conforming_strings on.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// errTable refuses a table that COPY takes and INSERTs do not.
+// errTable refuses a table that COPY supports and INSERTs do not.
 func (c *Copy) errTable(why string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("COPY to the table \"%s\", %s, is not carried out by INSERTs (%s)", c.Name, why, rewrite.CopyFromKey),
 		Hint: "Write INSERTs of at most 3,000 rows."}
 }
 
-// unmap gives mapped columns the name and type that clients see: the data have these, and an INSERT of them
-// is planned as the client's would be.
+// unmap gives mapped columns the name and type that clients see. The client's data have these, and an INSERT of them is
+// planned as the client's INSERT would be.
 func (c *Copy) unmap(all []copyrows.Facts) error {
 	names, err := c.s.Names()
 	if err != nil {
@@ -91,13 +91,12 @@ func (c *Copy) unmap(all []copyrows.Facts) error {
 	return nil
 }
 
-// isAlways reports whether a column is GENERATED ALWAYS AS IDENTITY, so that its INSERT needs OVERRIDING
-// SYSTEM VALUE.
+// isAlways reports whether a column is GENERATED ALWAYS AS IDENTITY, so that an INSERT needs OVERRIDING SYSTEM VALUE.
 func isAlways(columns []copyrows.Facts) bool {
 	return slices.ContainsFunc(columns, func(c copyrows.Facts) bool { return c.Always })
 }
 
-// errorOf returns an error of the data or of the COPY's options as the client gets it.
+// errorOf returns, in the form for the client, an error about the COPY's data or options.
 func errorOf(e *copyrows.Error, table string) *wire.Error {
 	return &wire.Error{Code: e.Code, Message: e.Message, Detail: e.Detail, Hint: e.Hint, Context: e.Context(table)}
 }

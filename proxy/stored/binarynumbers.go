@@ -12,7 +12,7 @@ import (
 // shortest exact form, which it does unless extra_float_digits is below 1. The text does not show
 // that, so the cursor's owner must know it (Cursor.Exact).
 
-// binaryFloat returns the conversion of a float with so many bits.
+// binaryFloat returns the function that converts a float of so many bits to the binary format.
 func binaryFloat(bits int) binaryOf {
 	return func(text []byte) ([]byte, bool) {
 		n, ok := floatOf(string(text), bits)
@@ -26,8 +26,8 @@ func binaryFloat(bits int) binaryOf {
 	}
 }
 
-// floatOf parses the output of float4out and float8out. Go's parser accepts more: other words,
-// hexadecimal digits, underscores.
+// floatOf parses a float in the form that PostgreSQL's float4out and float8out write. Go's parser accepts more: other
+// words, hexadecimal digits, underscores.
 func floatOf(text string, bits int) (float64, bool) {
 	switch text {
 	case "NaN": // PostgreSQL's NaN, which differs from Go's
@@ -48,8 +48,8 @@ func floatOf(text string, bits int) (float64, bool) {
 	return n, err == nil
 }
 
-// Values of numeric_send for the signs, and for values that are not numbers. An infinity has its
-// own bits in the place of a scale.
+// These are the signs of a numeric in the binary format (numeric_send), and the marks of values that are not numbers.
+// An infinity has bits of its own where other values have a scale.
 const (
 	negativeNumeric = 0x4000
 	nanNumeric      = 0xC000
@@ -59,20 +59,20 @@ const (
 	mostScale       = 0x3FFF
 )
 
-// specialNumerics are the values that are not numbers.
+// specialNumerics maps the texts of numerics that are not numbers to their binary form.
 var specialNumerics = map[string][]byte{
 	"NaN": numericHead(0, 0, nanNumeric, 0), "Infinity": numericHead(0, 0, infNumeric, infScale), "-Infinity": numericHead(0, 0, minusInfNumeric, infScale),
 }
 
-// numericHead returns the header before the digits, which have base 10,000: their number, the
-// weight of the first, the sign, and the number of decimal digits after the point.
+// numericHead returns the header of a binary numeric, before the digits, which have base 10,000. The arguments are the
+// number of digits, the weight of the first digit, the sign, and the number of decimal digits after the point.
 func numericHead(digits, weight int, sign uint16, scale int) []byte {
 	b := binary.BigEndian.AppendUint16(make([]byte, 0, 8+2*digits), uint16(digits))
 	b = binary.BigEndian.AppendUint16(b, uint16(int16(weight)))
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, sign), uint16(scale))
 }
 
-// binaryNumeric converts a numeric, whose text never has an exponent.
+// binaryNumeric converts a numeric from text, which never has an exponent, to the binary format.
 func binaryNumeric(text []byte) ([]byte, bool) {
 	if special := specialNumerics[string(text)]; special != nil {
 		return bytes.Clone(special), true
@@ -82,7 +82,7 @@ func binaryNumeric(text []byte) ([]byte, bool) {
 	if !decimal(whole) || pointed && !decimal(fraction) || len(fraction) > mostScale {
 		return nil, false
 	}
-	// Groups of four digits, from the point in both directions, without zero groups at either end.
+	// The digits are divided into groups of four, from the point in both directions, without zero groups at either end.
 	padded := append(bytes.Repeat([]byte("0"), -len(whole)&3), whole...)
 	weight := len(padded)/4 - 1
 	padded = append(append(padded, fraction...), bytes.Repeat([]byte("0"), -len(fraction)&3)...)

@@ -7,30 +7,29 @@ import (
 	"strconv"
 )
 
-// This file converts dates, times and intervals from text to the binary format. A text's form
-// depends on settings of the session that has read it. Accepted are DateStyle ISO, whose order of
-// year, month and day is unique, and IntervalStyle postgres, in which each number has its unit.
-// Other forms are not converted. A time with a time zone contains its offset, so its value does not
-// depend on TimeZone.
+// This file converts dates, times and intervals from text to the binary format. The form of a text depends on settings
+// of the session that read it. Only DateStyle ISO, whose order of year, month and day is unique, and IntervalStyle
+// postgres, in which each number has its unit, are converted. A time with a time zone contains its offset, so its value
+// does not depend on TimeZone.
 
-// Bounds of PostgreSQL's types, in days and microseconds since 2000-01-01.
+// These are bounds of PostgreSQL's types, in days and microseconds since 2000-01-01.
 const (
 	second = 1_000_000
 	day    = 86_400 * second
-	// epoch is that day in the Julian count, which starts at the first possible date.
+	// epoch is the day 2000-01-01 in the Julian count, which starts at the first possible date.
 	epoch        = 2451545
 	mostDays     = 2145031949                 // 5874898-01-01, the first day that is too late
 	firstInstant = int64(-epoch) * day        // 4714-11-24 BC
 	endInstant   = int64(9223371331200000000) // 294277-01-01
 )
 
-// reader parses a text from its start. bad is set on a mismatch.
+// reader parses a text from its start. reader.bad is set on a mismatch.
 type reader struct {
 	rest []byte
 	bad  bool
 }
 
-// takes consumes c if it is the next byte.
+// takes consumes c if it is the next byte, and reports whether it is.
 func (r *reader) takes(c byte) bool {
 	if len(r.rest) == 0 || r.rest[0] != c {
 		return false
@@ -39,10 +38,10 @@ func (r *reader) takes(c byte) bool {
 	return true
 }
 
-// wants consumes c, which must be the next byte.
+// wants consumes c. If c is not the next byte, wants sets bad.
 func (r *reader) wants(c byte) { r.bad = !r.takes(c) || r.bad }
 
-// number consumes at least least and at most most digits.
+// number consumes a decimal number of at least least and at most most digits, and returns it.
 func (r *reader) number(least, most int) (n int64) {
 	i := 0
 	for ; i < len(r.rest) && i < most && r.rest[i] >= '0' && r.rest[i] <= '9'; i++ {
@@ -53,7 +52,7 @@ func (r *reader) number(least, most int) (n int64) {
 	return n
 }
 
-// upTo consumes a number of two digits that is at most most.
+// upTo consumes a number of two digits, which must be at most most.
 func (r *reader) upTo(most int64) int64 {
 	n := r.number(2, 2)
 	r.bad = r.bad || n > most
@@ -63,11 +62,11 @@ func (r *reader) upTo(most int64) int64 {
 // ended reports whether the whole text was consumed without a mismatch.
 func (r *reader) ended() bool { return !r.bad && len(r.rest) == 0 }
 
-// daysOf are the days of each month in a leap year.
+// daysOf has the number of days of each month in a leap year.
 var daysOf = [...]int64{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// date consumes year, month and day. of returns the day once the era is known, which is at the end
-// of the text. Years are as written: 1 BC precedes 1.
+// date consumes year, month and day. of returns the day once the era is known, which follows at the end of the text.
+// Years are as written: 1 BC precedes 1.
 func (r *reader) date() (of func(beforeChrist bool) (days int64, ok bool)) {
 	year := r.number(4, 7)
 	r.wants('-')
@@ -86,13 +85,14 @@ func (r *reader) date() (of func(beforeChrist bool) (days int64, ok bool)) {
 		if leap := y%4 == 0 && (y%100 != 0 || y%400 == 0); month == 2 && d == 29 && !leap {
 			return 0, false
 		}
-		// By its offset, an instant of the first day may be on the day before.
+		// The day before the first one is accepted here. By its offset, an instant of the first day may be on the day before.
 		days := julian(y, month, d) - epoch
 		return days, days >= -epoch-1 && days < mostDays
 	}
 }
 
-// julian returns the day's number, as PostgreSQL's date2j does. Years before 1 are 0 and below.
+// julian returns the Julian number of a day, as PostgreSQL's date2j does. 1 BC is the year 0, and earlier years are
+// negative.
 func julian(year, month, d int64) int64 {
 	if month > 2 {
 		month, year = month+1, year+4800
@@ -103,7 +103,7 @@ func julian(year, month, d int64) int64 {
 	return year*365 - 32167 + year/4 - century + century/4 + 7834*month/256 + d
 }
 
-// era consumes the end of a date.
+// era consumes " BC" at the end of a date, and reports whether it is there.
 func (r *reader) era() (beforeChrist bool) {
 	if r.takes(' ') {
 		r.wants('B')
@@ -113,7 +113,8 @@ func (r *reader) era() (beforeChrist bool) {
 	return false
 }
 
-// clock consumes hours of two to digits digits, minutes and seconds. rest is in microseconds.
+// clock consumes a time: hours of two to digits digits, minutes and seconds. rest is minutes and seconds in
+// microseconds.
 func (r *reader) clock(digits int) (hours, rest int64) {
 	hours = r.number(2, digits)
 	r.wants(':')
@@ -131,7 +132,7 @@ func (r *reader) clock(digits int) (hours, rest int64) {
 	return hours, rest
 }
 
-// ofDay consumes a time of day. mayEnd allows 24:00:00.
+// ofDay consumes a time of day and returns it in microseconds. mayEnd allows 24:00:00.
 func (r *reader) ofDay(mayEnd bool) int64 {
 	hours, rest := r.clock(2)
 	n := hours*3600*second + rest
@@ -139,7 +140,7 @@ func (r *reader) ofDay(mayEnd bool) int64 {
 	return n
 }
 
-// zone consumes an offset, in seconds east of Greenwich.
+// zone consumes the offset of a time zone and returns it, in seconds east of Greenwich.
 func (r *reader) zone() int64 {
 	west := r.takes('-')
 	if !west {
@@ -158,7 +159,7 @@ func (r *reader) zone() int64 {
 	return n
 }
 
-// infinite returns the binary value of an infinity, with so many bits.
+// infinite returns the binary value of an infinite date or timestamp of so many bits. ok is false for other texts.
 func infinite(text []byte, bits int) (value []byte, ok bool) {
 	var n int64
 	switch string(text) {
@@ -188,7 +189,7 @@ func binaryTime(text []byte) ([]byte, bool) {
 	return binary.BigEndian.AppendUint64(nil, uint64(n)), r.ended()
 }
 
-// binaryTimeTZ converts a time with time zone; the binary offset is in seconds west of Greenwich.
+// binaryTimeTZ converts a time with time zone to the binary format, whose offset is in seconds west of Greenwich.
 func binaryTimeTZ(text []byte) ([]byte, bool) {
 	r := reader{rest: text}
 	n := r.ofDay(true)
@@ -197,7 +198,7 @@ func binaryTimeTZ(text []byte) ([]byte, bool) {
 	return b, r.ended()
 }
 
-// binaryTimestamp returns the conversion of a timestamp, with a time zone if zoned.
+// binaryTimestamp returns the function that converts a timestamp to the binary format, with a time zone if zoned.
 func binaryTimestamp(zoned bool) binaryOf {
 	return func(text []byte) ([]byte, bool) {
 		if value, ok := infinite(text, 64); ok {
@@ -219,13 +220,14 @@ func binaryTimestamp(zoned bool) binaryOf {
 	}
 }
 
-// units are the units before the time of an interval, in order, in months or days.
+// units are the units that precede the time in an interval, in their order. A unit with 0 months counts days.
 var units = [...]struct {
 	name   string
 	months int64
 }{{"year", 12}, {"mon", 1}, {"day", 0}}
 
-// binaryInterval converts to microseconds, days and months. Each number has its own sign.
+// binaryInterval converts an interval to the binary format: microseconds, days and months. Each number in the text has
+// a sign of its own.
 func binaryInterval(text []byte) ([]byte, bool) {
 	var months, days, micros int64
 	next := 0
@@ -259,14 +261,14 @@ func binaryInterval(text []byte) ([]byte, bool) {
 	return binary.BigEndian.AppendUint32(b, uint32(int32(months))), true
 }
 
-// mostHours and restMicros are the longest time of an interval: hours, and the microseconds beside
-// them. The longest negative one is a microsecond longer.
+// mostHours and restMicros are the longest time of an interval: its hours, and the microseconds above the hours. The
+// longest negative time is a microsecond longer.
 const (
 	mostHours  = math.MaxInt64 / (3600 * second)
 	restMicros = math.MaxInt64 % (3600 * second)
 )
 
-// span parses the time of an interval, with its sign.
+// span parses the time in an interval's text, with its sign. micros is its length.
 func span(text []byte) (micros int64, ok bool) {
 	r := reader{rest: text}
 	negative := r.takes('-')

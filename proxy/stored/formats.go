@@ -9,32 +9,32 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file has the formats of rows. Rows are stored as they arrived: mostly as text, because
-// DECLARE does not give a format, or in the format of an earlier FETCH. A FETCH in the binary
-// format converts types whose text is complete under the settings that applied (binarynumbers.go,
-// binarytimes.go). It fails for others.
+// This file has the formats of a cursor's rows. Rows are stored as they arrived: mostly as text, because DECLARE does
+// not give a format, or in the format of an earlier FETCH. For a FETCH in the binary format, values are converted if
+// their type's text is complete under the settings that applied (binarynumbers.go, binarytimes.go). The FETCH fails for
+// other types.
 
-// binaryOf converts a value from text to the binary format.
+// binaryOf is a function that converts a value from text to the binary format. It returns false if it cannot.
 type binaryOf func(text []byte) ([]byte, bool)
 
-// binaries maps the OIDs of convertible types.
+// binaries maps the OIDs of types to the functions that convert their values to the binary format.
 var binaries = map[uint32]binaryOf{
 	16: binaryBool, 17: binaryBytea, 2950: binaryUUID,
 	20: binaryInt(64), 21: binaryInt(16), 23: binaryInt(32), 26: binaryOID,
 	18: binaryChar,
-	// name, text, json, unknown, character(n), character varying
+	// These are the types name, text, json, unknown, character(n) and character varying.
 	19: binaryText, 25: binaryText, 114: binaryText, 705: binaryText, 1042: binaryText, 1043: binaryText,
 	3802: binaryJSONB, 2278: binaryText, // void
 	float4: binaryFloat(32), float8: binaryFloat(64), 1700: binaryNumeric,
 	1082: binaryDate, 1083: binaryTime, 1266: binaryTimeTZ, 1114: binaryTimestamp(false), 1184: binaryTimestamp(true), 1186: binaryInterval,
 }
 
-// float4 and float8 are the types whose text may be inexact.
+// float4 and float8 are the OIDs of the types whose text may be inexact.
 const float4, float8 = 700, 701
 
 func binaryText(text []byte) ([]byte, bool) { return text, true }
 
-// binaryChar converts the type "char". Its text escapes non-ASCII values, which are refused.
+// binaryChar converts a value of the type "char". Its text escapes values above ASCII, which binaryChar refuses.
 func binaryChar(text []byte) ([]byte, bool) { return text, len(text) == 1 && text[0] < 0x80 }
 
 func binaryBool(text []byte) ([]byte, bool) {
@@ -59,7 +59,7 @@ func binaryOID(text []byte) ([]byte, bool) {
 	return binary.BigEndian.AppendUint32(nil, uint32(n)), err == nil
 }
 
-// binaryBytea accepts hexadecimal digits only (bytea_output).
+// binaryBytea converts a bytea from hexadecimal text. It refuses other forms (bytea_output).
 func binaryBytea(text []byte) ([]byte, bool) {
 	digits, ok := bytes.CutPrefix(text, []byte(`\x`))
 	if !ok {
@@ -77,7 +77,7 @@ func binaryUUID(text []byte) ([]byte, bool) {
 
 func binaryJSONB(text []byte) ([]byte, bool) { return append([]byte{1}, text...), true }
 
-// column is a column of a RowDescription: the offset of its format in the frame, and its type.
+// column is a column of a RowDescription: the offset of its format code in the frame, and its type's OID.
 type column struct {
 	format int
 	oid    uint32
@@ -86,7 +86,7 @@ type column struct {
 // Columns are the columns of a RowDescription.
 type Columns []column
 
-// ColumnsOf parses a RowDescription; it returns nil if that is malformed.
+// ColumnsOf parses a RowDescription. It returns nil if the frame is malformed.
 func ColumnsOf(frame []byte) Columns {
 	if len(frame) < wire.HeaderLen+2 {
 		return nil
@@ -105,11 +105,11 @@ func ColumnsOf(frame []byte) Columns {
 	return columns
 }
 
-// Formats are the result formats of a Bind, two bytes each: one for all columns, or one for each.
-// nil means text for all.
+// Formats are the result formats of a Bind, two bytes each: one format for all columns, or one for each. nil means text
+// for all columns.
 type Formats []byte
 
-// of returns the format of a column.
+// of returns the format of the i-th column.
 func (f Formats) of(i int) uint16 {
 	switch {
 	case len(f) == 0:
@@ -120,8 +120,8 @@ func (f Formats) of(i int) uint16 {
 	return binary.BigEndian.Uint16(f)
 }
 
-// Gives reports whether rows that arrived in some formats can be returned in others. A value in the
-// binary format cannot be converted.
+// Gives reports whether rows that arrived in the formats came can be returned in other formats. A value in the binary
+// format cannot be converted.
 func (c Columns) Gives(came, formats Formats) bool {
 	for i := range c {
 		if from, to := came.of(i), formats.of(i); from != to && (from != 0 || binaries[c[i].oid] == nil) {
@@ -131,7 +131,7 @@ func (c Columns) Gives(came, formats Formats) bool {
 	return true
 }
 
-// rounded reports whether a float arrived as text and is requested in the binary format.
+// rounded reports whether a float that arrived as text is requested in the binary format.
 func (c Columns) rounded(came, formats Formats) bool {
 	for i := range c {
 		if (c[i].oid == float4 || c[i].oid == float8) && came.of(i) == 0 && formats.of(i) != 0 {
@@ -141,7 +141,7 @@ func (c Columns) rounded(came, formats Formats) bool {
 	return false
 }
 
-// Describe returns the columns' RowDescription with these formats.
+// Describe returns a copy of the RowDescription desc with the given formats.
 func (c Columns) Describe(desc []byte, formats Formats) []byte {
 	desc = bytes.Clone(desc)
 	for i := range c {
@@ -150,7 +150,7 @@ func (c Columns) Describe(desc []byte, formats Formats) []byte {
 	return desc
 }
 
-// In returns the passed rows, in order, converted from one list of formats to another. ok is false
+// In returns the rows that a FETCH has passed, in order, converted from the formats came to other formats. ok is false
 // if a value has no binary form, because its text is not in its type's default form.
 func (r *Rows) In(f Passed, columns Columns, came, formats Formats) (all []byte, ok bool) {
 	same := bytes.Equal(came, formats)
@@ -172,7 +172,7 @@ func (r *Rows) In(f Passed, columns Columns, came, formats Formats) (all []byte,
 	return all, true
 }
 
-// convert appends a row in these formats; ok is false if a value cannot be converted.
+// convert appends a row, converted from the formats came to other formats. ok is false if a value cannot be converted.
 func (c Columns) convert(dst, row []byte, came, formats Formats) (out []byte, ok bool) {
 	start := len(dst)
 	dst = append(dst, row[:wire.HeaderLen+2]...)

@@ -6,34 +6,34 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the rows and the position among them.
+// This file has the rows of a cursor and the cursor's position among them.
 
 // Rows are the rows of a cursor, each a DataRow as sent by the server, with the cursor's position.
 // A copy has the same rows and position.
 type Rows struct {
 	frames []byte
 	ends   []int // end of each row in frames
-	// pos counts the rows up to the current one, or all rows if the cursor is behind the last.
-	// atStart means before the first row, atEnd behind the last.
+	// pos is the number of rows up to the current one, or of all rows if the cursor is after the last row. atStart means
+	// that the cursor is before the first row, atEnd that it is after the last.
 	pos            int
 	atStart, atEnd bool
-	// forwardOnly: moving back is an error.
+	// forwardOnly means that moving the cursor back is an error.
 	forwardOnly bool
 }
 
-// New returns no rows, with the cursor before them. forwardOnly makes moving back an error.
+// New returns Rows without a row. forwardOnly makes moving the cursor back an error.
 func New(forwardOnly bool) Rows { return Rows{atStart: true, forwardOnly: forwardOnly} }
 
-// Emptied returns the cursor without rows, because its query runs again.
+// Emptied returns Rows without a row, with the same forwardOnly, because the cursor's query runs again.
 func (r *Rows) Emptied() Rows { return New(r.forwardOnly) }
 
-// Add adds a row, or the first part of its frame; whole is the frame's length.
+// Add adds a row, or the first part of its DataRow. whole is the frame's length.
 func (r *Rows) Add(part []byte, whole int) {
 	r.frames = append(slices.Grow(r.frames, whole), part...)
 	r.ends = append(r.ends, len(r.frames))
 }
 
-// More adds the next part of the last row.
+// More adds the next part of the DataRow that Add has begun.
 func (r *Rows) More(part []byte) {
 	if n := len(r.ends); n > 0 {
 		r.frames = append(r.frames, part...)
@@ -41,16 +41,16 @@ func (r *Rows) More(part []byte) {
 	}
 }
 
-// wordBytes is the memory of a row's position.
+// wordBytes is the memory that a row needs for its end in Rows.ends.
 const wordBytes = 8
 
 // Cost returns the memory of the rows in bytes.
 func (r *Rows) Cost() int { return cap(r.frames) + wordBytes*cap(r.ends) }
 
-// AtEnd reports whether the cursor is behind the last row.
+// AtEnd reports whether the cursor is after the last row.
 func (r *Rows) AtEnd() bool { return r.atEnd }
 
-// span returns the rows from number from up to, but without, number to.
+// span returns the frames of the rows with numbers from from up to, but without, to.
 func (r *Rows) span(from, to int) []byte {
 	begin := 0
 	if from > 0 {
@@ -63,18 +63,18 @@ func (r *Rows) span(from, to int) []byte {
 	return r.frames[begin:end]
 }
 
-// Passed are the rows that a FETCH or MOVE has passed, from one number up to, but without, another.
-// With backward the last came first.
+// Passed are the rows that a FETCH or MOVE has passed: from one number up to, but without, another. backward means that
+// the last row came first.
 type Passed struct {
 	from, to int
 	backward bool
 }
 
-// Len returns the number of rows.
+// Len returns the number of rows that were passed.
 func (f Passed) Len() int { return f.to - f.from }
 
-// Fetch moves the cursor for a FETCH or MOVE, and returns the rows of the answer. ok is false if a
-// forward-only cursor would move back; it then stays where that was detected.
+// Fetch moves the cursor as a FETCH or MOVE does, and returns the rows that were passed. ok is false if a forward-only
+// cursor would move back. The cursor then stays where that was detected.
 func (r *Rows) Fetch(direction rewrite.CursorDirection, count int64, move bool) (f Passed, ok bool) {
 	switch direction {
 	case rewrite.CursorAbsolute:
@@ -87,7 +87,7 @@ func (r *Rows) Fetch(direction rewrite.CursorDirection, count int64, move bool) 
 	return r.along(true, count, move)
 }
 
-// along moves forward or back by a number of rows; a negative count reverses the direction.
+// along moves the cursor forward or back by count rows. A negative count reverses the direction.
 func (r *Rows) along(forward bool, count int64, move bool) (Passed, bool) {
 	if count < 0 {
 		forward, count = !forward, -count
@@ -108,14 +108,14 @@ func (r *Rows) along(forward bool, count int64, move bool) (Passed, bool) {
 	case move:
 		return Passed{from: r.pos - 1, to: r.pos}, true
 	}
-	// The current row again.
+	// The cursor returns the current row again, by a move back and forward.
 	if _, ok := r.back(1); !ok {
 		return Passed{}, false
 	}
 	return r.Forward(1), true
 }
 
-// absolute moves to the row with a number; negative numbers count from the end.
+// absolute moves the cursor to the row with a number. Negative numbers count from the end.
 func (r *Rows) absolute(count int64) (Passed, bool) {
 	switch {
 	case count == 0:
@@ -151,7 +151,7 @@ func (r *Rows) absolute(count int64) (Passed, bool) {
 	return r.Forward(1), true
 }
 
-// relative moves to the row that many rows behind the current one, or before it.
+// relative moves the cursor to the row that is count rows after the current one, or before it if count is negative.
 func (r *Rows) relative(count int64, move bool) (Passed, bool) {
 	switch {
 	case count == 0:
@@ -169,7 +169,7 @@ func (r *Rows) relative(count int64, move bool) (Passed, bool) {
 	return r.back(1)
 }
 
-// Forward passes count rows, or all remaining ones.
+// Forward moves the cursor forward over count rows, or over all remaining rows.
 func (r *Rows) Forward(count int64) Passed {
 	f := Passed{from: r.pos, to: r.pos}
 	if r.atEnd {
@@ -184,7 +184,7 @@ func (r *Rows) Forward(count int64) Passed {
 	return f
 }
 
-// back passes count rows backward, or all preceding ones.
+// back moves the cursor backward over count rows, or over all preceding rows. ok is false for a forward-only cursor.
 func (r *Rows) back(count int64) (f Passed, ok bool) {
 	if r.forwardOnly {
 		return f, false
@@ -211,7 +211,7 @@ func (r *Rows) back(count int64) (f Passed, ok bool) {
 	return f, true
 }
 
-// rewind moves before the first row.
+// rewind moves the cursor before the first row. It returns false if a forward-only cursor would move back.
 func (r *Rows) rewind() bool {
 	if r.atStart && !r.atEnd {
 		return true

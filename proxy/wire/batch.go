@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Batch collects bytes for one flush, in pooled buffers; a query uses one of them. Long bytes that
-// do not change until then may be referenced instead of copied (Refer).
+// Batch collects bytes for one write, in pooled buffers. The answer of a usual query fits one buffer. Long bytes that
+// do not change before the write may be referenced instead of copied (Refer).
 type Batch struct {
 	buf   []byte  // the last buffer, nil while empty
 	n     int     // used bytes of buf
@@ -14,13 +14,13 @@ type Batch struct {
 	size  int     // bytes of front
 }
 
-// piece is a part of a Batch: bytes of a pooled buffer, or others.
+// piece is a part of a Batch: the bytes of a pooled buffer, or bytes of the caller.
 type piece struct {
 	bytes  []byte
 	pooled bool
 }
 
-// Room returns the free bytes of the last buffer.
+// Room returns the number of free bytes in the batch's last buffer.
 func (k *Batch) Room() int {
 	if k.buf == nil {
 		return BufferSize
@@ -28,7 +28,7 @@ func (k *Batch) Room() int {
 	return len(k.buf) - k.n
 }
 
-// Add copies b, of any length. The caller bounds the bytes between two flushes.
+// Add copies b, of any length, into the batch. The caller bounds the bytes between two flushes.
 func (k *Batch) Add(b []byte) {
 	for {
 		if k.buf == nil {
@@ -43,8 +43,8 @@ func (k *Batch) Add(b []byte) {
 	}
 }
 
-// Refer adds b, and copies only the part that fills a buffer. The rest must not change until the
-// batch is empty again, or its detached part is.
+// Refer adds b to the batch, and copies only the part that fills a buffer. The rest of b must not change until the
+// batch is empty again, or the batch that Detach returned is.
 func (k *Batch) Refer(b []byte) {
 	n := min(len(b), k.Room())
 	k.Add(b[:n])
@@ -56,18 +56,18 @@ func (k *Batch) Refer(b []byte) {
 	k.front, k.size = append(k.front, piece{bytes: b}), k.size+len(b)
 }
 
-// ReferText performs Refer for a text, which never changes.
+// ReferText adds a text to the batch like Refer. A text never changes.
 func (k *Batch) ReferText(text string) {
 	k.Refer(unsafe.Slice(unsafe.StringData(text), len(text))) // no user of a batch writes to its bytes
 }
 
-// next moves the last buffer to front; another one is made on demand.
+// next moves the last buffer to front. Another buffer is made on demand.
 func (k *Batch) next() {
 	k.front, k.size = append(k.front, piece{k.buf[:k.n], true}), k.size+k.n
 	k.buf, k.n = nil, 0
 }
 
-// Len returns the number of bytes.
+// Len returns the number of bytes in the batch.
 func (k *Batch) Len() int { return k.size + k.n }
 
 // Full reports whether the batch has as many bytes as a pooled buffer.
@@ -76,10 +76,10 @@ func (k *Batch) Full() bool { return k.Len() >= BufferSize }
 // Empty reports whether the batch has no bytes.
 func (k *Batch) Empty() bool { return k.Len() == 0 }
 
-// Bytes returns the bytes, if they never exceeded Room.
+// Bytes returns the bytes of a batch that has one buffer only.
 func (k *Batch) Bytes() []byte { return k.buf[:k.n] }
 
-// Flush writes the bytes to w and empties the batch, even after an error.
+// Flush writes the batch's bytes to w and empties the batch, even after an error.
 func (k *Batch) Flush(w io.Writer) (err error) {
 	for _, p := range k.front {
 		if _, err = w.Write(p.bytes); err != nil {
@@ -93,14 +93,14 @@ func (k *Batch) Flush(w io.Writer) (err error) {
 	return err
 }
 
-// Detach returns the content as a new batch of the caller's, and empties the batch.
+// Detach returns a new batch with the bytes, which the caller owns, and empties the batch.
 func (k *Batch) Detach() Batch {
 	detached := *k
 	*k = Batch{}
 	return detached
 }
 
-// Reset empties the batch and returns its buffers.
+// Reset empties the batch and returns its buffers to the pool.
 func (k *Batch) Reset() {
 	for _, p := range k.front {
 		if p.pooled {

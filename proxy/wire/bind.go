@@ -5,9 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// SplitBind splits the part of a Bind after the names into parameters and result formats, two bytes
-// each. formats is nil if all are text. ok is false if the part is malformed. Both results share
-// the memory of rest.
+// SplitBind splits the part of a Bind after its two names into parameters and result formats. The formats have two
+// bytes each, and are nil if all are text. ok is false if the part is malformed. Both results share the memory of rest.
 func SplitBind(rest []byte) (values, formats []byte, ok bool) {
 	at := 0
 	count := func() int {

@@ -5,27 +5,27 @@ import (
 	"sync"
 )
 
-// BufferSize is the size of a pooled buffer: two TLS records. PgBouncer's 4 KiB cost it 1.6 times
-// the CPU on bulk results; Go also loses below 16 KiB.
+// BufferSize is the size of a pooled buffer: two TLS records. PgBouncer's 4 KiB cost it 1.6 times the CPU on bulk
+// results. Go also loses below 16 KiB.
 const BufferSize = 32 << 10
 
 var bufPool = sync.Pool{New: func() any { return new([BufferSize]byte) }}
 
-// largestShift is the logarithm of the largest pooled buffer. It exceeds the longest text that is
-// read whole (rewrite.max_bytes).
+// largestShift is the logarithm of the largest pooled buffer. The buffer exceeds the longest text that is read whole
+// (rewrite.max_bytes).
 const largestShift = 24
 
-// largePools hold buffers above BufferSize, by the logarithm of their size. Without them a
-// statement of a megabyte needs pages that the kernel must clear, and frequent collections. The
-// collector empties the pools.
+// largePools hold buffers above BufferSize, by the logarithm of their size. Without these pools, a statement of a
+// megabyte would need pages that the kernel must clear, and frequent garbage collections. The garbage collector empties
+// the pools.
 var largePools [largestShift + 1]sync.Pool
 
-// GetBuffer returns a pooled buffer of BufferSize bytes with arbitrary content. The caller owns it
-// until PutBuffer.
+// GetBuffer returns a pooled buffer of BufferSize bytes with arbitrary content. The caller owns the buffer until
+// PutBuffer.
 func GetBuffer() []byte { return bufPool.Get().(*[BufferSize]byte)[:] }
 
-// getLarge returns a buffer of n bytes or up to twice as many, with arbitrary content. The caller
-// owns it until PutBuffer.
+// getLarge returns a buffer of n bytes or up to twice as many, with arbitrary content. The caller owns the buffer until
+// PutBuffer.
 func getLarge(n int) []byte {
 	shift := bits.Len(uint(n - 1))
 	if shift > largestShift {
@@ -37,7 +37,7 @@ func getLarge(n int) []byte {
 	return make([]byte, 1<<shift)
 }
 
-// PutBuffer returns a pooled buffer; one of another size goes to the collector.
+// PutBuffer returns a pooled buffer to its pool. A buffer of another size is left to the garbage collector.
 func PutBuffer(b []byte) {
 	n := cap(b)
 	if n == BufferSize {

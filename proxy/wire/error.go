@@ -2,8 +2,8 @@ package wire
 
 import "fmt"
 
-// Error is an error that Sluice itself sends to a client: FATAL if the connection ends with it,
-// otherwise ERROR.
+// Error is an error that Sluice itself sends to a client. It is a FATAL if the connection ends with it, otherwise an
+// ERROR.
 type Error struct {
 	Fatal   bool
 	Code    string // SQLSTATE
@@ -11,20 +11,20 @@ type Error struct {
 	Detail  string
 	Hint    string
 	Context string // position in the client's data, or in a called function
-	// Schema, Table, Column and Constraint locate an error about rows; "" for others.
+	// Schema, Table, Column and Constraint say what an error about rows concerns. They are "" for other errors.
 	Schema, Table, Column, Constraint string
-	// Origin is the source location of PostgreSQL's error. Drivers learn from the routine that
-	// preparing the statement again helps.
+	// Origin is the place in PostgreSQL's source that reports this error. Some drivers recognise by the routine that they
+	// should prepare the statement again.
 	Origin Origin
 }
 
-// Origin is a place in the source of PostgreSQL 15.
+// Origin is a place in the source code of PostgreSQL 15.
 type Origin struct{ File, Line, Routine string }
 
-// Error returns the message with its SQLSTATE.
+// Error returns the error's message with its SQLSTATE.
 func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")" }
 
-// Append encodes the error as an ErrorResponse.
+// Append appends the error to dst as an ErrorResponse.
 func (e *Error) Append(dst []byte) []byte {
 	severity := "ERROR"
 	if e.Fatal {
@@ -33,7 +33,7 @@ func (e *Error) Append(dst []byte) []byte {
 	return e.encode(dst, ErrorResponse, severity)
 }
 
-// AppendNotice encodes the error as a NoticeResponse of a severity.
+// AppendNotice appends the error to dst as a NoticeResponse of a severity.
 func (e *Error) AppendNotice(dst []byte, severity string) []byte {
 	return e.encode(dst, NoticeResponse, severity)
 }

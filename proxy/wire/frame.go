@@ -17,7 +17,7 @@ import (
 	"encoding/binary"
 )
 
-// Types of frames from client to server, with the protocol's names.
+// These are the types of frames from client to server, with the protocol's names.
 const (
 	Query        = 'Q'
 	Parse        = 'P'
@@ -34,7 +34,7 @@ const (
 	Terminate    = 'X'
 )
 
-// Types of frames from server to client, where they differ.
+// These are the types of frames from server to client, as far as they differ from those of the other direction.
 const (
 	ParseComplete        = '1'
 	BindComplete         = '2'
@@ -62,14 +62,13 @@ const (
 const (
 	// HeaderLen is the length of a frame's type and length fields.
 	HeaderLen = 5
-	// maxFrame is PostgreSQL's bound on a message (MaxAllocSize, 1 GiB - 1).
+	// maxFrame is PostgreSQL's bound on the length of a message (MaxAllocSize, 1 GiB - 1).
 	maxFrame = 1<<30 - 1
-	// smallFrame bounds messages that carry names only (PQ_SMALL_MESSAGE_LIMIT
-	// of PostgreSQL's libpq.h).
+	// smallFrame bounds the length of messages that carry names only (PQ_SMALL_MESSAGE_LIMIT of PostgreSQL's libpq.h).
 	smallFrame = 10000
 )
 
-// ClientFrameLimit returns the largest length field of a client's frame of a type, or 0 for a type
+// ClientFrameLimit returns the largest length field that a client's frame of a type may have. It returns 0 for a type
 // that no client sends.
 func ClientFrameLimit(typ byte) int {
 	switch typ {
@@ -81,8 +80,8 @@ func ClientFrameLimit(typ byte) int {
 	return 0
 }
 
-// Sound reports whether a backend's frame has at least the payload of its type. whole says that b
-// is the whole frame, otherwise its beginning. Rows are not checked.
+// Sound reports whether a backend's frame has at least the payload that its type requires. whole says that b is the
+// whole frame, otherwise b is its beginning. Rows are not checked.
 func Sound(b []byte, whole bool) bool {
 	n := len(b) - HeaderLen
 	switch b[0] {
@@ -106,7 +105,7 @@ func Sound(b []byte, whole bool) bool {
 	return true
 }
 
-// CString splits b at its first NUL. ok is false when there is none.
+// CString splits b at its first NUL. ok is false when b has no NUL.
 func CString(b []byte) (s, rest []byte, ok bool) {
 	i := bytes.IndexByte(b, 0)
 	if i < 0 {
@@ -115,13 +114,13 @@ func CString(b []byte) (s, rest []byte, ok bool) {
 	return b[:i], b[i+1:], true
 }
 
-// AppendHeader starts a frame whose payload has n bytes.
+// AppendHeader appends the header of a frame whose payload has n bytes.
 func AppendHeader(dst []byte, typ byte, n int) []byte {
 	dst = append(dst, typ)
 	return binary.BigEndian.AppendUint32(dst, uint32(n+4))
 }
 
-// AppendStrings appends a frame whose payload is the given NUL-terminated strings.
+// AppendStrings appends a frame whose payload is the given strings, each with a NUL.
 func AppendStrings(dst []byte, typ byte, ss ...string) []byte {
 	n := 0
 	for _, s := range ss {
@@ -135,18 +134,18 @@ func AppendStrings(dst []byte, typ byte, ss ...string) []byte {
 	return dst
 }
 
-// AppendCommand appends CommandComplete.
+// AppendCommand appends a CommandComplete with a tag.
 func AppendCommand(dst []byte, tag string) []byte {
 	return AppendStrings(dst, CommandComplete, tag)
 }
 
-// AppendReady appends ReadyForQuery.
+// AppendReady appends a ReadyForQuery with a transaction status.
 func AppendReady(dst []byte, status byte) []byte {
 	return append(dst, ReadyForQuery, 0, 0, 0, 5, status)
 }
 
-// AppendParse appends a Parse of sql under name. oids is the parameter-type part of a Parse in wire
-// format, with its count.
+// AppendParse appends a Parse of sql for the statement name. oids are the parameter types in wire format, with their
+// count.
 func AppendParse(dst []byte, name, sql string, oids []byte) []byte {
 	dst = AppendParseHead(dst, name, len(sql), len(oids))
 	dst = append(dst, sql...)
@@ -154,8 +153,8 @@ func AppendParse(dst []byte, name, sql string, oids []byte) []byte {
 	return append(dst, oids...)
 }
 
-// AppendParseHead appends the part of a Parse before its text. sql and oids are the lengths of the
-// other parts.
+// AppendParseHead appends a Parse up to its text. sql and oids are the lengths of the text and of the parameter types,
+// which the caller appends.
 func AppendParseHead(dst []byte, name string, sql, oids int) []byte {
 	dst = AppendHeader(dst, Parse, len(name)+1+sql+1+oids)
 	dst = append(dst, name...)
@@ -179,7 +178,7 @@ func AppendNamed(dst []byte, typ, what byte, name string) []byte {
 	return append(dst, 0)
 }
 
-// Frames without content, in both directions.
+// These are frames without content, of both directions.
 var (
 	FrameParseComplete   = []byte{ParseComplete, 0, 0, 0, 4}
 	FrameBindComplete    = []byte{BindComplete, 0, 0, 0, 4}

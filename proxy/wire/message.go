@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Errors of a malformed message body, with PostgreSQL's texts. The session continues after them.
+// These are errors of a malformed message body, with PostgreSQL's texts. The session continues after them.
 var (
 	ErrFormat  = &Error{Code: "08P01", Message: "invalid message format"}
 	ErrString  = &Error{Code: "08P01", Message: "invalid string in message"}
@@ -10,18 +10,18 @@ var (
 	errNothing = &Error{Code: "08P01", Message: "no data left in message"}
 )
 
-// Message reads the body of a message part by part, as PostgreSQL does. After the first missing
-// part it returns zero values, and sets Err.
+// Message reads the body of a message part by part, as PostgreSQL does. After the first missing part Message returns
+// zero values, and sets Err.
 type Message struct {
 	rest []byte
-	// Err is the error of the first missing part, nil for none.
+	// Err is the error of the first missing part, or nil.
 	Err *Error
 }
 
-// NewMessage returns a Message for a body. Its results share the body's memory.
+// NewMessage returns a Message that reads body. Its results share the body's memory.
 func NewMessage(body []byte) Message { return Message{rest: body} }
 
-// Bytes returns the next n bytes. A negative n is an error.
+// Bytes returns the next n bytes of the body. A negative n is an error.
 func (m *Message) Bytes(n int) []byte {
 	if m.Err == nil && (n < 0 || n > len(m.rest)) {
 		m.Err = errTooFew
@@ -34,7 +34,7 @@ func (m *Message) Bytes(n int) []byte {
 	return b
 }
 
-// Byte returns the next byte.
+// Byte returns the next byte of the body.
 func (m *Message) Byte() byte {
 	if m.Err == nil && len(m.rest) == 0 {
 		m.Err = errNothing
@@ -45,7 +45,7 @@ func (m *Message) Byte() byte {
 	return 0
 }
 
-// Uint16 returns the next number of two bytes.
+// Uint16 returns the next number of two bytes in the body.
 func (m *Message) Uint16() int {
 	if b := m.Bytes(2); b != nil {
 		return int(binary.BigEndian.Uint16(b))
@@ -53,7 +53,7 @@ func (m *Message) Uint16() int {
 	return 0
 }
 
-// Int32 returns the next number of four bytes.
+// Int32 returns the next number of four bytes in the body.
 func (m *Message) Int32() int {
 	if b := m.Bytes(4); b != nil {
 		return int(int32(binary.BigEndian.Uint32(b)))
@@ -61,7 +61,7 @@ func (m *Message) Int32() int {
 	return 0
 }
 
-// String returns the next text, which ends with NUL.
+// String returns the next text in the body, which ends with NUL.
 func (m *Message) String() []byte {
 	if m.Err != nil {
 		return nil
@@ -75,10 +75,10 @@ func (m *Message) String() []byte {
 	return s
 }
 
-// Rest returns the unread bytes.
+// Rest returns the bytes of the body that were not read.
 func (m *Message) Rest() []byte { return m.rest }
 
-// End returns the error of the message: Err, or an error for unread bytes, or nil.
+// End returns the error of the message body: Err, or an error if unread bytes remain, or nil.
 func (m *Message) End() error {
 	if m.Err == nil && len(m.rest) > 0 {
 		m.Err = ErrFormat

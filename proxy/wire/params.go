@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 )
 
-// MaxParams bounds the parameters of a Bind.
+// MaxParams is the greatest number of parameters of a Bind.
 const MaxParams = 65535
 
-// Params is the part of a Bind after the names.
+// Params is the part of a Bind after its two names: parameters and result formats.
 type Params struct {
 	n       int
 	formats []uint16 // of each parameter
@@ -17,8 +17,7 @@ type Params struct {
 	of      []uint16 // formats of the results
 }
 
-// ParseParams parses the part of a Bind after the names, and copies it. ok is false if it is
-// malformed.
+// ParseParams parses the part of a Bind after its two names, and copies it. ok is false if the part is malformed.
 func ParseParams(rest []byte) (p Params, ok bool) {
 	codes, rest, ok := TakeCodes(rest)
 	if !ok || len(rest) < 2 {
@@ -55,7 +54,7 @@ func ParseParams(rest []byte) (p Params, ok bool) {
 	return p, ok && len(rest) == 0
 }
 
-// TakeCodes parses a list of format codes, of which a Bind has two, and returns the rest.
+// TakeCodes parses a list of format codes, and returns the rest of b. A Bind has two such lists.
 func TakeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
 	if len(b) < 2 {
 		return nil, nil, false
@@ -73,7 +72,7 @@ func TakeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
 // Len returns the number of parameters.
 func (p *Params) Len() int { return p.n }
 
-// Format returns the format of a result column.
+// Format returns the format of a result column, by the Bind's result formats.
 func (p *Params) Format(column int) uint16 {
 	switch {
 	case len(p.of) == 1:
@@ -84,11 +83,11 @@ func (p *Params) Format(column int) uint16 {
 	return 0
 }
 
-// Add appends the value of a result column, nil for NULL, in that column's format, and returns the
-// parameter's number. There are at most MaxParams.
+// Add appends a parameter: the value of a result column, nil for NULL, in the column's format. Add returns the
+// parameter's number. There are at most MaxParams parameters.
 func (p *Params) Add(column int, value []byte) int { return p.AddIn(p.Format(column), value) }
 
-// AddIn performs Add for a value in a given format.
+// AddIn appends a parameter like Add, for a value in a given format.
 func (p *Params) AddIn(format uint16, value []byte) int {
 	p.n++
 	p.formats = append(p.formats, format)
@@ -100,7 +99,7 @@ func (p *Params) AddIn(format uint16, value []byte) int {
 	return p.n
 }
 
-// Bytes returns the part of the Bind after the names.
+// Bytes returns the parameters and result formats in wire format, as they follow the names in a Bind.
 func (p *Params) Bytes() []byte {
 	b := binary.BigEndian.AppendUint16(nil, uint16(len(p.formats)))
 	for _, f := range p.formats {

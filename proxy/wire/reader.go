@@ -8,22 +8,22 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
-// ErrMalformed is the error for an impossible frame: the connection has lost its framing.
+// ErrMalformed is the error for a frame that cannot exist. The boundaries of further frames are then unknown.
 var ErrMalformed = errors.New("malformed frame")
 
-// Reader reads frames from a connection, for the goroutine that owns it. It holds a buffer only
-// while bytes are unread. Returned slices of the buffer are valid until the next read.
+// Reader reads frames from a connection, for the goroutine that owns the Reader. It holds a buffer only while bytes are
+// unread. Slices of the buffer that methods return are valid until the next read.
 type Reader struct {
-	// Conn is the connection to read: the socket, or TLS over it.
+	// Conn is the connection that is read: the socket, or TLS over it.
 	Conn net.Conn
-	// Raw is the socket under Conn.
+	// Raw is the socket on which Conn is based.
 	Raw  rawconn.Conn
 	buf  []byte // nil without unread bytes
 	r, w int
 	one  [1]byte // first byte of an idle read through TLS
 }
 
-// NewReader returns a Reader of conn, whose socket is raw. It reads a bare socket by raw.
+// NewReader returns a Reader of conn, whose socket is raw. If conn has no TLS, it is read by raw.
 func NewReader(conn net.Conn, raw rawconn.Conn) Reader {
 	if _, ok := conn.(interface{ NetConn() net.Conn }); !ok {
 		conn = raw // a bare socket
@@ -31,17 +31,17 @@ func NewReader(conn net.Conn, raw rawconn.Conn) Reader {
 	return Reader{Conn: conn, Raw: raw}
 }
 
-// Plain reports whether reads go directly to the socket.
+// Plain reports whether the Reader reads the socket directly, without TLS.
 func (s *Reader) Plain() bool { return s.Conn == net.Conn(s.Raw) }
 
-// Buffered returns the number of unread bytes.
+// Buffered returns the number of bytes that were read from the connection and not consumed.
 func (s *Reader) Buffered() int { return s.w - s.r }
 
-// Header returns the next frame's type and total length, 0 if its header is incomplete. A length
-// field below 4 is ErrMalformed.
+// Header returns the next frame's type and total length. The length is 0 if the header is incomplete. A length field
+// below 4 is ErrMalformed.
 func (s *Reader) Header() (typ byte, total int, err error) { return FrameAt(s.buf[s.r:s.w]) }
 
-// FrameAt performs Header for the frame at the start of buf.
+// FrameAt returns the type and total length of the frame at the start of buf, like Header.
 func FrameAt(buf []byte) (typ byte, total int, err error) {
 	if len(buf) < HeaderLen {
 		return 0, 0, nil
@@ -53,31 +53,31 @@ func FrameAt(buf []byte) (typ byte, total int, err error) {
 	return buf[0], int(n) + 1, nil
 }
 
-// Peek returns the first n unread bytes, which must be buffered.
+// Peek returns the next n bytes without consuming them. They must be buffered.
 func (s *Reader) Peek(n int) []byte { return s.buf[s.r : s.r+n] }
 
-// Advance marks n unread bytes as read, which must be buffered.
+// Advance consumes n bytes, which must be buffered.
 func (s *Reader) Advance(n int) { s.r += n }
 
-// Pos returns the position of the first unread byte, valid until the next read.
+// Pos returns the buffer's position of the first unread byte. The position is valid until the next read.
 func (s *Reader) Pos() int { return s.r }
 
-// Since returns the bytes from a position to the first unread one.
+// Since returns the bytes from a position in the buffer to the first unread byte.
 func (s *Reader) Since(pos int) []byte { return s.buf[pos:s.r] }
 
-// Between returns the bytes between two positions.
+// Between returns the bytes between two positions in the buffer.
 func (s *Reader) Between(from, to int) []byte { return s.buf[from:to] }
 
-// Detach removes the buffer from a Reader without unread bytes. Earlier results of Since stay valid
-// until the caller passes it to PutBuffer.
+// Detach removes the buffer from a Reader without unread bytes, and returns it. Earlier results of Since stay valid
+// until the caller passes the buffer to PutBuffer.
 func (s *Reader) Detach() []byte {
 	buf := s.buf
 	s.buf, s.r, s.w = nil, 0, 0
 	return buf
 }
 
-// Yield removes the buffer from a Reader without unread bytes, whose last frame was frame. It
-// returns nil and changes nothing if frame is elsewhere, or if more was read after it.
+// Yield removes the buffer from a Reader without unread bytes, and returns it. frame is the last frame that was read.
+// If frame is elsewhere, or more was read after it, Yield changes nothing and returns nil.
 func (s *Reader) Yield(frame []byte) []byte {
 	n := len(frame)
 	if s.r != s.w || n == 0 || s.r < n || &s.buf[s.r-n] != &frame[0] {
@@ -86,13 +86,13 @@ func (s *Reader) Yield(frame []byte) []byte {
 	return s.Detach()
 }
 
-// PutBack makes b, which must fit a buffer, the next unread bytes.
+// PutBack makes b the next unread bytes. b must fit a buffer.
 func (s *Reader) PutBack(b []byte) {
 	s.buf = GetBuffer()
 	s.r, s.w = 0, copy(s.buf, b)
 }
 
-// Terminates reports whether Terminate is the first unread frame, and whether any is.
+// Terminates reports whether the first unread frame is a Terminate, and whether any unread frame is.
 func (s *Reader) Terminates() (first, some bool) {
 	for at := s.r; s.w-at >= HeaderLen; {
 		n := binary.BigEndian.Uint32(s.buf[at+1:])
@@ -110,7 +110,7 @@ func (s *Reader) Terminates() (first, some bool) {
 // Full reports whether the unread bytes reach the buffer's end.
 func (s *Reader) Full() bool { return s.w == len(s.buf) }
 
-// MayExtend provides a buffer for Extend. It returns false if there is no room after the unread
+// MayExtend ensures that the Reader has a buffer, for Extend. It returns false if there is no room after the unread
 // bytes.
 func (s *Reader) MayExtend() bool {
 	if s.buf == nil || s.r == len(s.buf) { // a full one may still be in use for its frame
@@ -119,15 +119,15 @@ func (s *Reader) MayExtend() bool {
 	return !s.Full()
 }
 
-// Extend reads once after the unread bytes, which do not move.
+// Extend reads once, and adds the bytes after the unread bytes, which do not move.
 func (s *Reader) Extend() (n int, err error) {
 	n, err = s.Conn.Read(s.buf[s.w:])
 	s.w += n
 	return n, err
 }
 
-// MakeRoom moves the unread bytes to the start of the buffer unless a frame of total bytes fits
-// after them. total is at most a buffer.
+// MakeRoom moves the unread bytes to the start of the buffer, unless a frame of total bytes fits where they are. total
+// must not exceed a buffer.
 func (s *Reader) MakeRoom(total int) {
 	if len(s.buf)-s.r < total {
 		s.w = copy(s.buf, s.buf[s.r:s.w])
@@ -135,7 +135,7 @@ func (s *Reader) MakeRoom(total int) {
 	}
 }
 
-// Fill reads once, and moves unread bytes if necessary. Earlier slices of the buffer become
+// Fill reads once, and moves the unread bytes if necessary. Slices of the buffer that were returned earlier become
 // invalid.
 func (s *Reader) Fill() error {
 	switch {
@@ -158,7 +158,7 @@ func (s *Reader) Fill() error {
 	return err
 }
 
-// Grow makes room for a frame of total bytes that starts at the first unread one.
+// Grow makes room for a frame of total bytes that starts at the first unread byte.
 func (s *Reader) Grow(total int) {
 	if total <= len(s.buf)-s.r {
 		return
@@ -175,7 +175,7 @@ func (s *Reader) Grow(total int) {
 	s.buf = big
 }
 
-// Idle waits for the next bytes without holding a buffer.
+// Idle waits until there are unread bytes. Meanwhile the Reader holds no buffer.
 func (s *Reader) Idle() error {
 	if s.Buffered() > 0 {
 		return nil
@@ -199,7 +199,7 @@ func (s *Reader) Idle() error {
 	return nil
 }
 
-// Release returns the buffer if no bytes are unread.
+// Release returns the buffer to its pool if no bytes are unread.
 func (s *Reader) Release() {
 	if s.buf != nil && s.r == s.w {
 		PutBuffer(s.buf)
@@ -207,7 +207,7 @@ func (s *Reader) Release() {
 	}
 }
 
-// Drop returns the buffer with its unread bytes.
+// Drop returns the buffer to its pool, and drops unread bytes.
 func (s *Reader) Drop() {
 	s.r = s.w
 	s.Release()

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// CountRows returns the number of DataRows, or -1 if there are other bytes.
+// CountRows returns the number of DataRows in rows, or -1 if rows has other bytes.
 func CountRows(rows []byte) (n int) {
 	for ; len(rows) > 0; n++ {
 		if len(rows) < HeaderLen || rows[0] != DataRow {
@@ -17,7 +17,7 @@ func CountRows(rows []byte) (n int) {
 	return n
 }
 
-// First returns the first DataRow of rows, or nil if it is incomplete.
+// First returns the first DataRow in rows, or nil if the DataRow is incomplete.
 func First(rows []byte) []byte {
 	if len(rows) < HeaderLen || rows[0] != DataRow {
 		return nil
@@ -28,7 +28,7 @@ func First(rows []byte) []byte {
 	return nil
 }
 
-// Columns returns the number of columns of a whole DataRow.
+// Columns returns the number of columns of a DataRow, which must be complete.
 func Columns(row []byte) int {
 	if len(row) < HeaderLen+2 {
 		return 0
@@ -36,8 +36,8 @@ func Columns(row []byte) int {
 	return int(binary.BigEndian.Uint16(row[HeaderLen:]))
 }
 
-// Rows returns the columns of each DataRow that CountRows counts; nil is NULL. It returns nil if a
-// row has another number of columns than width. The values share the memory of rows.
+// Rows returns the values of each DataRow in rows, nil for NULL. It returns nil if a row does not have width columns.
+// The values share the memory of rows.
 func Rows(rows []byte, width int) (all [][][]byte) {
 	for len(rows) > 0 {
 		size := 1 + int(binary.BigEndian.Uint32(rows[1:]))
