@@ -12,14 +12,14 @@ import (
 // Client is a session in one of the two databases.
 type Client struct {
 	Conn *pgconn.PgConn
-	// Plan says what goes to the server in the place of a text, or the error that the
-	// client gets; nil: the text goes as it is.
+	// Plan returns the text that the server gets instead of a client's text, or the error that the client gets. Without
+	// Plan the server gets the client's text.
 	Plan func(sql string) (string, error)
-	// Mapped is set where Conn looks at a database that maps, past what maps.
+	// Mapped reports that Conn reaches a mapped database directly, without the proxy that maps its columns.
 	Mapped bool
 }
 
-// field is a column of an answer, as its client is told.
+// field is the description of a column in an answer to the client.
 type field struct {
 	name string
 	typ  uint32
@@ -27,7 +27,7 @@ type field struct {
 	mod  int32
 }
 
-// outcome is what a client is told about a statement.
+// outcome is the answer that a client got to a statement.
 type outcome struct {
 	sent   string
 	code   string // the SQLSTATE of its error
@@ -39,13 +39,13 @@ type outcome struct {
 	tag    string
 }
 
-// firstOwn is the least number that a type or a table which somebody made can have.
+// firstOwn is the least oid of a type or table that a user has made.
 const firstOwn = 16384
 
-// record is the type of a row of no table.
+// record is the oid of the type of an anonymous row.
 const record = 2249
 
-// run runs a statement and tells what came back. An error is one of the connection.
+// run runs a statement and returns its outcome. An error is one of the connection.
 func (c *Client) run(ctx context.Context, s statement) (outcome, error) {
 	o := outcome{sent: s.text}
 	err := c.ask(ctx, s, &o)
@@ -111,7 +111,7 @@ func (o *outcome) describe(fields []pgconn.FieldDescription) {
 	}
 }
 
-// take notes what came back.
+// take adds the result of a statement to the outcome.
 func (o *outcome) take(r *pgconn.Result) {
 	o.tag = r.CommandTag.String()
 	o.describe(r.FieldDescriptions)
@@ -122,7 +122,7 @@ func (o *outcome) take(r *pgconn.Result) {
 			case v == nil:
 				values = append(values, "NULL")
 			case r.FieldDescriptions[i].Format == 1 && o.fields[i].typ == record:
-				// Types of the values stand in it.
+				// The binary format of a record contains the types of its values, which differ.
 				values = append(values, fmt.Sprintf("a row of %d values", v[3]))
 			default:
 				values = append(values, fmt.Sprintf("%q", v))
@@ -133,7 +133,7 @@ func (o *outcome) take(r *pgconn.Result) {
 	}
 }
 
-// contents are the rows of a table, in no order.
+// contents returns the rows of a table, in no particular order.
 func (c *Client) contents(ctx context.Context, t *Table) ([]string, error) {
 	text := "SELECT * FROM public." + Ident(t.Name) // a call can have hidden the search path
 	if c.Mapped && t.Of == nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// verdict is what a comparison finds.
+// verdict is the result of a comparison.
 type verdict struct {
 	kind verdictKind
 	text string
@@ -22,7 +22,7 @@ const (
 	mismatch
 )
 
-// compare holds the mapped database's outcome against stock's.
+// compare compares the outcome in the mapped database with that in the stock database.
 func compare(s statement, stock, mapped outcome) verdict {
 	if mapped.code == "55000" && s.table != nil && s.table.Of != nil {
 		mapped.code = "0A000" // all columns of the view are mapped
@@ -51,21 +51,21 @@ func compare(s statement, stock, mapped outcome) verdict {
 	return verdict{same, ""}
 }
 
-// cardinality is a query of several rows in the place of a value. PostgreSQL evaluates what
-// an AND or a CASE decides in the order that it finds cheapest, and conversions cost: one
-// database may meet such a query where the other has decided without. Excess bounds how often.
+// cardinality is the SQLSTATE for a subquery that returns several rows as one value. PostgreSQL evaluates the parts of
+// an AND or a CASE in the order of their costs, and conversions add costs. Only one database may therefore run the
+// subquery. Excess bounds the number of these cases.
 const (
 	cardinality  = "21000"
 	oneEvaluates = "21000 in one of both"
 )
 
-// branches reports whether a part of a text may decide that another is not evaluated.
+// branches reports whether a part of a text may prevent the evaluation of a subquery in it.
 func branches(text string) bool {
 	return strings.Contains(text, "(SELECT") && (strings.Contains(text, " AND ") || strings.Contains(text, " OR ") || strings.Contains(text, "CASE "))
 }
 
-// mayDiffer tells whether a text can have both errors: those of its analysis, of which each
-// database finds another one first, and 0A000 for a text that is wrong anyway.
+// mayDiffer reports whether a text may have both SQLSTATEs. A text may have several errors of analysis, and each
+// database may find another one first. A wrong text may also be refused with 0A000.
 func mayDiffer(stock, mapped string) bool {
 	return strings.HasPrefix(stock, "42") && (strings.HasPrefix(mapped, "42") || mapped == "0A000") ||
 		mapped == "0A000" && strings.HasPrefix(stock, "2")
@@ -78,7 +78,7 @@ func (o outcome) result() string {
 	return fmt.Sprintf("%s, %d rows", o.tag, len(o.rows))
 }
 
-// different says what two answers differ in.
+// different returns in what two answers differ, "" if they are equal.
 func different(s statement, stock, mapped outcome) string {
 	switch {
 	case !slices.Equal(stock.params, mapped.params):
@@ -101,7 +101,7 @@ func different(s statement, stock, mapped outcome) string {
 	return ""
 }
 
-// differentRows compares rows in no order.
+// differentRows returns in what two sets of rows differ, in any order, "" if they are equal.
 func differentRows(stock, mapped []string) string {
 	stock, mapped = slices.Sorted(slices.Values(stock)), slices.Sorted(slices.Values(mapped))
 	if slices.Equal(stock, mapped) {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// comparable types, bytea most of all.
+// comparable draws a type that can be compared, bytea most often.
 func (g *generator) comparable() Type { return one(g.draw, Bytea, Bytea, Bytea, Bytea, Int, Text) }
 
 func (g *generator) operator() string {
 	return one(g.draw, "=", "=", "=", "<>", "<", "<=", ">", ">=", "!=")
 }
 
-// condition is an expression of type boolean.
+// condition returns an expression of type boolean.
 func (g *generator) condition(s *scope, depth int) string {
 	if depth >= deepest {
 		return g.comparison(s, depth)
@@ -36,7 +36,7 @@ func (g *generator) condition(s *scope, depth int) string {
 	}
 }
 
-// comparison compares a column, mostly, with a value.
+// comparison returns the comparison of a column, in most cases, with a value.
 func (g *generator) comparison(s *scope, depth int) string {
 	t := g.comparable()
 	left := g.ref(s, t)
@@ -76,7 +76,7 @@ func (g *generator) list(s *scope, t Type, depth int) string {
 	return strings.Join(all, ", ")
 }
 
-// rows compares rows.
+// rows returns a comparison of two rows.
 func (g *generator) rows(s *scope, depth int) string {
 	var types []Type
 	var left []string
@@ -114,7 +114,7 @@ func (g *generator) rows(s *scope, depth int) string {
 	}
 }
 
-// quantified compares with ANY or ALL of several values.
+// quantified returns a comparison with ANY or ALL of several values.
 func (g *generator) quantified(s *scope, depth int) string {
 	t := one(g.draw, Bytea, Bytea, Int)
 	left := g.ref(s, t)
@@ -141,7 +141,7 @@ func (g *generator) quantified(s *scope, depth int) string {
 	}
 }
 
-// oddCondition is one that is seldom written.
+// oddCondition returns a condition of a rare form.
 func (g *generator) oddCondition(s *scope, depth int) string {
 	switch g.below(6) {
 	case 1:

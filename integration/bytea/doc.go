@@ -1,27 +1,26 @@
-// Package bytea holds a database in which the bytea columns of keys are mapped
-// (rewrite.bytea) against one in which they are what the client says.
+// Package bytea compares a database in which bytea columns of keys are mapped (rewrite.bytea) with a database that
+// stores them as bytea.
 //
-// A world is a random schema with rows in it, made twice: stock, as the client writes it,
-// in a plain PostgreSQL, and mapped. Random statements run in both, in the text that a
-// client writes. Everything that the client is told must be the same: types of parameters,
-// names and types of columns, rows and, where ORDER BY decides it, their order, command
-// tags, SQLSTATEs; and the tables that are written to.
+// A world is a random schema with rows, created twice: as the client writes it in a plain PostgreSQL (stock), and
+// mapped. Random statements run in both databases, in the text that a client writes. All answers to the client must be
+// equal: types of parameters, names and types of columns, rows, command tags and SQLSTATEs. The order of rows must be
+// equal where ORDER BY determines it. The tables that the statements write must be equal too.
 //
-// The generator draws from a list of numbers, of which zero is always the simplest choice
-// (draw.go). A statement that differs is made smaller by making its numbers fewer and
-// smaller, each trial in a transaction that is rolled back.
+// The generator draws from a list of numbers, in which zero is always the simplest choice (draw.go). A differing
+// statement is shrunk by making its list shorter and its numbers smaller. Each trial runs in a transaction that is
+// rolled back.
 //
-// What may differ is counted: a statement that is refused (0A000), which a client can write
-// in another way, in one of a hundred at most; and which of several errors is found first.
+// Two differences are allowed and counted. At most one of a hundred statements may be refused (0A000), which a client
+// can write in another way. If a statement has several errors, the databases may report different ones.
 //
-// Beside them stand texts by hand (traps.go): what a simple rewriting gets wrong, by why it
-// does (trapcases.go), and SQL of all forms (trapforms.go).
+// In addition there are texts by hand (traps.go): texts that a simple rewriting gets wrong, grouped by the reason
+// (trapcases.go), and SQL of all forms (trapforms.go).
 //
-// Package rewrite runs it without a proxy, with the texts that it plans; here it runs
-// through the built daemon on the stand-in for DSQL:
+// Package rewrite runs the comparison without a proxy, with the texts that it plans. Package bytea runs the comparison
+// through the built program on the stand-in for DSQL:
 //
 //	go test ./rewrite -run TestByteaOracle -v -bytea.count 20000 -bytea.seed 7
 //	go test ./integration/bytea -run TestOracle -v -bytea.count 5000
 //
-// World n of a seed is the same in every run; "-bytea.only n" runs it alone.
+// World n of a seed is the same in every run; "-bytea.only n" runs that world alone.
 package bytea

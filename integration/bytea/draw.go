@@ -2,15 +2,15 @@ package bytea
 
 import "math/rand/v2"
 
-// draw is a list of numbers that decides what is generated. It is either made as it goes,
-// and remembered, or given; behind the end of a given one there are zeros.
+// draw is a list of numbers that decides what the generator makes. The list is either drawn at random and recorded, or
+// given. After the end of a given list every number is zero.
 type draw struct {
 	random *rand.Rand // nil for one that is given
 	given  []int
 	made   []int
 }
 
-// newDraw is a list of its own for each pair of numbers.
+// newDraw returns a draw that depends only on the pair of numbers.
 func newDraw(seed, n uint64) *draw { return &draw{random: rand.New(rand.NewPCG(seed, n))} }
 
 // below draws a number below n.
@@ -26,14 +26,13 @@ func (d *draw) below(n int) int {
 	return k
 }
 
-// chance is true so many times in a hundred; never for a zero.
+// chance returns true in so many of a hundred draws; for the number zero it returns false.
 func (d *draw) chance(percent int) bool { return d.below(100) >= 100-percent }
 
-// one draws one of several; the first is the simplest.
+// one draws one of several values; the first value is the simplest.
 func one[T any](d *draw, of ...T) T { return of[d.below(len(of))] }
 
-// smaller makes a list of numbers smaller, as long as wanted says that it still is what is
-// looked for, and tries are left.
+// smaller returns a smaller list of numbers for which wanted returns true. It makes at most tries calls of wanted.
 func smaller(list []int, tries int, wanted func([]int) bool) []int {
 	try := func(l []int) bool {
 		if tries--; tries < 0 || !wanted(l) {

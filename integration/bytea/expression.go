@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// deepest is how deep expressions and queries stand in each other.
+// deepest is the maximum nesting of expressions and queries.
 const deepest = 3
 
-// expr is an expression of a type: of another one now and then, by mistake.
+// expr returns an expression of type t. In one of 300 cases it has another type, to provoke errors.
 func (g *generator) expr(s *scope, t Type, depth int) string {
 	if g.below(300) == 299 {
 		t = Type(g.below(int(typeCount)))
@@ -27,7 +27,7 @@ func (g *generator) expr(s *scope, t Type, depth int) string {
 	return g.leaf(s, t)
 }
 
-// leaf is a column, a parameter or a constant.
+// leaf returns a column, a parameter or a constant.
 func (g *generator) leaf(s *scope, t Type) string {
 	if g.again != "" && g.chance(15) {
 		return g.mention(t)
@@ -46,7 +46,7 @@ func (g *generator) leaf(s *scope, t Type) string {
 	return g.world.constant(g.draw, t)
 }
 
-// anyForm is an expression of a type in a form that all types have.
+// anyForm returns an expression of a type, in a form that all types have.
 func (g *generator) anyForm(s *scope, t Type, depth int) string {
 	e := func() string { return g.expr(s, t, depth) }
 	switch g.below(11) {
@@ -78,7 +78,7 @@ func (g *generator) anyForm(s *scope, t Type, depth int) string {
 	}
 }
 
-// field selects a column of a whole row.
+// field returns an expression that selects a column of a whole row.
 func (g *generator) field(s *scope, t Type) string {
 	for ; s != nil; s = s.up {
 		for _, it := range s.items {
@@ -92,7 +92,7 @@ func (g *generator) field(s *scope, t Type) string {
 	return g.world.constant(g.draw, t)
 }
 
-// scalar is a subquery that gives one value.
+// scalar returns a subquery that yields one value.
 func (g *generator) scalar(s *scope, t Type, depth int) string {
 	q := g.query(s, depth+1, []Type{t}, form{total: true, limit: "1"})
 	return "(" + q.text + ")"
@@ -152,7 +152,7 @@ func (g *generator) textExpr(s *scope, depth int) string {
 	}
 }
 
-// wholeRow is a text made of a whole row.
+// wholeRow returns an expression that makes a text of a whole row.
 func (g *generator) wholeRow(s *scope) string {
 	if s != nil && len(s.items) > 0 {
 		if it := s.items[g.below(len(s.items))]; it.alias != "" && !strings.Contains(it.alias, ".") {

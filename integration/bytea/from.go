@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// from fills a scope with items, and gives the text behind FROM.
+// from adds items to a scope, and returns the text after FROM.
 func (g *generator) from(s *scope, depth int) string {
 	var parts []string
 	for range one(g.draw, 1, 1, 1, 1, 2) {
@@ -16,7 +16,7 @@ func (g *generator) from(s *scope, depth int) string {
 	return strings.Join(parts, ", ")
 }
 
-// joined is an item, or a join of two or three.
+// joined returns an item of FROM, or a join of several items.
 func (g *generator) joined(s *scope, depth int) string {
 	text, it := g.primary(s, depth)
 	g.see(s, it)
@@ -28,13 +28,13 @@ func (g *generator) joined(s *scope, depth int) string {
 	return text
 }
 
-// see puts an item into a scope.
+// see adds an item to a scope.
 func (g *generator) see(s *scope, it *item) {
 	s.items = append(s.items, it)
 	s.star = append(s.star, it.columns...)
 }
 
-// common are the names of columns that two items both have, of equal type.
+// common returns the names of columns that two items both have, with the same type.
 func common(a, b *item) []string {
 	var all []string
 	for _, c := range a.columns {
@@ -45,7 +45,7 @@ func common(a, b *item) []string {
 	return all
 }
 
-// join joins an item to those that a scope has.
+// join returns the text of a join between an item and the items of a scope.
 func (g *generator) join(s *scope, last *item, text, more string, it *item, depth int) string {
 	kind := one(g.draw, " JOIN ", " LEFT JOIN ", " RIGHT OUTER JOIN ", " FULL JOIN ", " INNER JOIN ")
 	shared := common(last, it)
@@ -77,7 +77,7 @@ func (g *generator) join(s *scope, last *item, text, more string, it *item, dept
 	return text + kind + more + " ON " + g.condition(on, depth+1)
 }
 
-// merged are the columns that * gives for a join with USING.
+// merged returns the columns of * for a join with USING.
 func merged(a, b *item, using []string) []name {
 	var all []name
 	for _, u := range using {
@@ -92,7 +92,7 @@ func merged(a, b *item, using []string) []name {
 	return all
 }
 
-// equality compares a column of the one item with one of the other.
+// equality returns a condition that compares a column of the first item with a column of the others.
 func (g *generator) equality(s *scope) string {
 	for range 4 {
 		t := g.comparable()
@@ -105,7 +105,7 @@ func (g *generator) equality(s *scope) string {
 	return "true"
 }
 
-// primary is one item of FROM.
+// primary returns one item of FROM: a table, a subquery, a function or VALUES.
 func (g *generator) primary(s *scope, depth int) (string, *item) {
 	if depth < deepest {
 		switch g.below(14) {
@@ -126,7 +126,7 @@ func (g *generator) primary(s *scope, depth int) (string, *item) {
 	return g.tableItem(t, true)
 }
 
-// tableItem is a table in FROM, with an alias or without.
+// tableItem returns a table in FROM, with or without an alias.
 func (g *generator) tableItem(t *Table, lists bool) (string, *item) {
 	it := &item{alias: Ident(t.Name), table: t}
 	for _, c := range t.Columns {
@@ -152,7 +152,7 @@ func (g *generator) tableItem(t *Table, lists bool) (string, *item) {
 	return text + one(g.draw, " AS ", " ") + it.alias, it
 }
 
-// rename gives the first columns of an item other names.
+// rename gives new names to the first n columns of an item, and returns the list of these names.
 func (g *generator) rename(it *item, n int) string {
 	it.columns = slices.Clone(it.columns)
 	var names []string
@@ -166,7 +166,7 @@ func (g *generator) rename(it *item, n int) string {
 	return idents(names)
 }
 
-// derived is a subquery in FROM.
+// derived returns a subquery in FROM.
 func (g *generator) derived(s *scope, depth int) (string, *item) {
 	inner, lateral := &scope{up: s.up, ctes: s.ctes}, ""
 	if len(s.items) > 0 && g.chance(40) {
@@ -181,7 +181,7 @@ func (g *generator) derived(s *scope, depth int) (string, *item) {
 	return text, it
 }
 
-// function is a function in FROM.
+// function returns a function call in FROM.
 func (g *generator) function() (string, *item) {
 	it := &item{alias: g.alias()}
 	if g.chance(50) {
@@ -202,7 +202,7 @@ func (g *generator) function() (string, *item) {
 	return "unnest(" + of + ")" + ordinality + " AS " + it.alias + " (" + names + ")", it
 }
 
-// values are constant rows in FROM.
+// values returns constant rows in FROM.
 func (g *generator) values() (string, *item) {
 	it := &item{alias: g.alias(), columns: []name{{"k", Bytea}, {"n", Int}}}
 	var rows []string

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// statement is one that is tried.
+// statement is a statement that the oracle runs in both databases.
 type statement struct {
 	text    string
 	params  []param
@@ -16,7 +16,7 @@ type statement struct {
 	simple  bool   // sent as a Query
 }
 
-// statement makes one.
+// statement generates a random statement.
 func (w *World) statement(d *draw) statement {
 	g := &generator{draw: d, world: w, casts: 80}
 	var q query
@@ -34,7 +34,8 @@ func (w *World) statement(d *draw) statement {
 		q, table = g.modifyingWith()
 	}
 	for i, p := range g.params {
-		// What was drawn first can have been left out; such a one has a type only if it is said.
+		// A parameter may be missing in the text, because its expression was dropped. The client must declare the type of
+		// that parameter.
 		if !p.array && !strings.Contains(q.text, fmt.Sprintf("$%d", i+1)) {
 			g.params[i].oid = oids[p.typ]
 		}
@@ -44,7 +45,7 @@ func (w *World) statement(d *draw) statement {
 	return s
 }
 
-// writable is a table that is no view; a view, seldom.
+// writable returns a table that is not a view, and in rare cases a view.
 func (g *generator) writable() *Table {
 	for range 8 {
 		if t := g.world.Tables[g.below(len(g.world.Tables))]; t.Of == nil || g.chance(2) {
@@ -54,7 +55,7 @@ func (g *generator) writable() *Table {
 	return g.world.Tables[0]
 }
 
-// target is the table that a statement writes to.
+// written returns the table that a statement writes to, with the scope of its columns.
 func (g *generator) written(t *Table) (string, *scope) {
 	text, it := g.tableItem(t, false)
 	if strings.HasPrefix(text, "public.") || text == it.alias {
@@ -64,14 +65,14 @@ func (g *generator) written(t *Table) (string, *scope) {
 	return strings.Replace(text, " AS AS ", " AS ", 1), &scope{items: []*item{it}, star: it.columns}
 }
 
-// returning is a RETURNING clause, or none.
+// returning adds a RETURNING clause to a query, or none.
 func (g *generator) returning(s *scope, q *query) {
 	if g.chance(45) {
 		q.text += " RETURNING " + g.targets(s, deepest-1, nil, q)
 	}
 }
 
-// listed are columns of a table that a statement names: all, mostly.
+// listed returns the columns that a statement lists for a table, all in most cases.
 func (g *generator) listed(t *Table) []string {
 	names := t.names()
 	if g.chance(30) {
@@ -117,7 +118,7 @@ func (g *generator) insert() (query, *Table) {
 	return q, t
 }
 
-// rowsFor are rows of values for columns of a table.
+// rowsFor returns rows of values for columns of a table.
 func (g *generator) rowsFor(t *Table, names []string) string {
 	var rows []string
 	for range one(g.draw, 1, 1, 1, 2, 3) {
@@ -130,7 +131,7 @@ func (g *generator) rowsFor(t *Table, names []string) string {
 	return strings.Join(rows, ", ")
 }
 
-// valueFor is what a column is set to.
+// valueFor returns the value to which a statement sets a column.
 func (g *generator) valueFor(s *scope, c *Column) string {
 	if c.Type == Bytea && g.again == "" && g.chance(4) {
 		return g.entangled()
@@ -146,7 +147,7 @@ func (g *generator) valueFor(s *scope, c *Column) string {
 	return g.expr(s, c.Type, 1)
 }
 
-// conflict is an ON CONFLICT clause.
+// conflict returns an ON CONFLICT clause.
 func (g *generator) conflict(t *Table, s *scope) string {
 	excluded := &item{alias: "excluded", columns: s.items[0].columns}
 	text := " ON CONFLICT"
@@ -170,7 +171,7 @@ func (g *generator) conflict(t *Table, s *scope) string {
 	return text
 }
 
-// assignments are what stands behind SET.
+// assignments returns the assignments after SET.
 func (g *generator) assignments(t *Table, s *scope) string {
 	names := shuffled(g.draw, t.names(), 1+g.below(3))
 	if len(names) > 1 && g.chance(35) {
@@ -197,8 +198,8 @@ func (g *generator) assignments(t *Table, s *scope) string {
 	return strings.Join(all, ", ")
 }
 
-// matched is another table of which one row at most belongs to each row of the first, and
-// the condition that says so.
+// matched returns another table and a condition. By the condition at most one of that table's rows belongs to each row
+// of the first table.
 func (g *generator) matched(s *scope) (string, string) {
 	other := g.world.Tables[g.below(len(g.world.Tables))]
 	if len(other.Keys) == 0 {
@@ -247,7 +248,8 @@ func (g *generator) delete() (query, *Table) {
 	return q, t
 }
 
-// whereOf is the WHERE of a statement that changes rows: few, so that some are left.
+// whereOf returns the WHERE clause of a statement that changes rows. It selects few rows, so that some remain
+// unchanged.
 func (g *generator) whereOf(s *scope, on string) string {
 	conditions := []string{}
 	if on != "" {
@@ -265,7 +267,7 @@ func (g *generator) whereOf(s *scope, on string) string {
 	return " WHERE " + strings.Join(conditions, " AND ")
 }
 
-// modifyingWith is a query over what a statement in WITH returns.
+// modifyingWith returns a query over the result of a modifying statement in WITH.
 func (g *generator) modifyingWith() (query, *Table) {
 	inner, t := one(g.draw, g.insert, g.update, g.delete)()
 	q := query{text: "WITH w AS (" + inner.text + ") SELECT count(*) FROM " + Ident(t.Name)}

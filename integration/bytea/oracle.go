@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Oracle plays worlds in two databases.
+// Oracle plays worlds in two databases. A world is a random schema with statements.
 type Oracle struct {
-	// Begin makes a world in two empty databases, and gives a client of each.
+	// Begin creates a world in two empty databases, and returns a client of each.
 	Begin func(ctx context.Context, w *World) (stock, mapped *Client, err error)
-	// Statements is how many there are in a world.
+	// Statements is the number of statements in a world.
 	Statements int
-	// Shrink bounds how often a statement that differs is tried with less in it.
+	// Shrink bounds the attempts to make a differing statement smaller.
 	Shrink int
-	// Most is how many differences are looked for before the oracle ends; 0: one.
+	// Most is the number of differences after which the oracle ends; 0 means one.
 	Most int
-	// Autocommit runs what writes in no transaction, because the mapped database finds some
-	// errors at its end only. A world ends where a statement that writes differs or is refused.
+	// Autocommit runs writing statements outside of a transaction, because the mapped database finds some errors only at a
+	// commit. A world ends at a writing statement that differs or is refused.
 	Autocommit bool
 
-	// Apart leaves out the statements and worlds of which it holds: those that one side cannot answer.
+	// Apart reports whether to skip a statement or a world, because one of the databases cannot answer it.
 	Apart func(text string) bool
 	Tally Tally
 }
 
-// Tally counts what came of the statements.
+// Tally counts the outcomes of the statements.
 type Tally struct {
 	Worlds, Statements, Rewritten, Answered, Rows, Writes int
 	BothFail                                              map[string]int // by SQLSTATE
@@ -37,7 +37,7 @@ type Tally struct {
 	Refusals                                              []string // one text for each reason
 }
 
-// Play plays a world of a seed.
+// Play plays world n of a seed.
 func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
 	w := NewWorld(seed, n)
 	apart := func(text string) bool { return o.Apart != nil && o.Apart(text) }
@@ -78,7 +78,7 @@ func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
 	return nil
 }
 
-// filling are the first rows of each table.
+// filling returns the statements that insert the first rows of each table.
 func (w *World) filling(d *draw) []statement {
 	var all []statement
 	for _, t := range w.Tables {
@@ -109,7 +109,7 @@ func (w *World) String() string {
 	return strings.Join(all, "\n")
 }
 
-// play is one world that is played.
+// play is the run of one world.
 type play struct {
 	oracle        *Oracle
 	world         *World
@@ -118,8 +118,8 @@ type play struct {
 	diverged      bool // the tables are no longer equal
 }
 
-// both runs a statement in both databases and counts what came of it. One that writes is
-// taken back where it differs or is refused, so that the tables stay equal: see Autocommit.
+// both runs a statement in both databases and counts the outcome. If a writing statement differs or is refused, both
+// rolls it back, so that the tables remain equal. With Oracle.Autocommit it cannot roll back.
 func (p *play) both(ctx context.Context, s statement, made []int) error {
 	stock, mapped, v, err := p.try(ctx, s)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *play) both(ctx context.Context, s statement, made []int) error {
 	return nil
 }
 
-// end ends the transaction of a statement that writes.
+// end ends the transaction of a writing statement.
 func (p *play) end(ctx context.Context, s statement, keep bool) error {
 	how := "ROLLBACK"
 	if keep {
@@ -190,7 +190,7 @@ func add(counts *map[string]int, what string) {
 	(*counts)[what]++
 }
 
-// try runs a statement in both databases: one that writes in a transaction that is left open.
+// try runs a statement in both databases. It leaves the transaction of a writing statement open.
 func (p *play) try(ctx context.Context, s statement) (stock, mapped outcome, v verdict, err error) {
 	if s.table != nil && !p.oracle.Autocommit {
 		if err = p.say(ctx, "BEGIN"); err != nil {
@@ -206,7 +206,7 @@ func (p *play) try(ctx context.Context, s statement) (stock, mapped outcome, v v
 	return stock, mapped, compare(s, stock, mapped), nil
 }
 
-// tables compares all tables after a statement that both have done.
+// tables compares all tables after a statement that has succeeded in both databases.
 func (p *play) tables(ctx context.Context, s statement) (verdict, error) {
 	for _, t := range p.world.Tables {
 		if t.Of != nil {
@@ -227,7 +227,7 @@ func (p *play) tables(ctx context.Context, s statement) (verdict, error) {
 	return verdict{same, ""}, nil
 }
 
-// explain makes a statement that differs smaller, and shows it.
+// explain shrinks a differing statement and returns its description.
 func (p *play) explain(ctx context.Context, s statement, made []int, v verdict, mapped outcome) string {
 	smaller(made, p.oracle.Shrink, func(list []int) bool {
 		t := p.world.statement(&draw{given: list})
@@ -264,8 +264,8 @@ func (s statement) String() string {
 	return text
 }
 
-// Excess says what there is too much of: statements that are refused, or that one database
-// evaluates further than the other. "": all is within its bounds.
+// Excess returns which count of the tally exceeds its bound, "" if none does. The bounds are on refused statements, and
+// on statements that only one database evaluates fully.
 func (t *Tally) Excess() string {
 	if refused := sum(t.Refused); refused*100 > t.Statements {
 		return fmt.Sprintf("%d of %d statements are refused", refused, t.Statements)
@@ -284,7 +284,7 @@ func sum(counts map[string]int) int {
 	return n
 }
 
-// String is the report.
+// String returns the report of the tally.
 func (t *Tally) String() string {
 	text := fmt.Sprintf("%d worlds, %d statements, %d of them rewritten here: %d answered (%d rows, %d writes, all tables compared behind each), %d fail in both, %d with another SQLSTATE, %d refused, %d mismatches",
 		t.Worlds, t.Statements, t.Rewritten, t.Answered, t.Rows, t.Writes, sum(t.BothFail), sum(t.Differ), sum(t.Refused), len(t.Mismatches))

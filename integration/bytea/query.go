@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// form says what a query must be.
+// form holds requirements on a generated query.
 type form struct {
 	total bool   // what LIMIT leaves does not depend on the plan
 	limit string // "" for any or none
 }
 
-// query is the text of one, and what comes out.
+// query is the text of a query with its output columns.
 type query struct {
 	text    string
 	columns []name
 	order   []int // the columns that ORDER BY sorts by, in its order, as far as they are known
 }
 
-// query makes a query; want are the types of its columns, nil for any.
+// query generates a query. want are the types of its columns, nil for any.
 func (g *generator) query(up *scope, depth int, want []Type, f form) query {
 	s := under(up)
 	with := ""
@@ -39,7 +39,7 @@ func (g *generator) query(up *scope, depth int, want []Type, f form) query {
 	return q
 }
 
-// with puts names of queries before a query.
+// with returns a WITH clause and adds its names to the scope.
 func (g *generator) with(s *scope, depth int) string {
 	var all []string
 	for range 1 + g.below(2) {
@@ -56,7 +56,7 @@ func (g *generator) with(s *scope, depth int) string {
 	return "WITH " + strings.Join(all, ", ") + " "
 }
 
-// types are those that a query has where nothing is wanted.
+// types draws the column types of a query without required types.
 func (g *generator) types() []Type {
 	var all []Type
 	for range 1 + g.below(4) {
@@ -77,7 +77,7 @@ func (g *generator) setOperation(s *scope, depth int, want []Type, f form) query
 	return q
 }
 
-// operand is one side of a set operation.
+// operand returns one side of a set operation.
 func (g *generator) operand(s *scope, depth int, want []Type) query {
 	q := g.selectQuery(under(s), depth+1, want, form{total: true})
 	if strings.Contains(q.text, " ORDER BY ") || strings.Contains(q.text, " LIMIT ") || g.chance(20) {
@@ -135,7 +135,7 @@ func (g *generator) selectQuery(s *scope, depth int, want []Type, f form) query 
 	return q
 }
 
-// targets is what stands between SELECT and FROM, or behind RETURNING.
+// targets returns the output list of a SELECT or RETURNING.
 func (g *generator) targets(s *scope, depth int, want []Type, q *query) string {
 	if want == nil && len(s.items) > 0 && g.chance(25) {
 		return g.stars(s, depth, q)
@@ -150,7 +150,7 @@ func (g *generator) targets(s *scope, depth int, want []Type, q *query) string {
 	return strings.Join(all, ", ")
 }
 
-// target is one column of a query.
+// target returns one output column of a query.
 func (g *generator) target(s *scope, t Type, depth int, q *query) string {
 	text, as := g.ref(s, t), name{typ: t}
 	if text == "" || g.chance(45) {
@@ -172,7 +172,7 @@ func (g *generator) target(s *scope, t Type, depth int, q *query) string {
 	return text
 }
 
-// lastName is the name of a column as it was written.
+// lastName returns the name of a column in a reference, "" for any other expression.
 func lastName(ref string) string {
 	for _, c := range columnNames {
 		if w := Ident(c); ref == w || strings.HasSuffix(ref, "."+w) {
@@ -182,7 +182,7 @@ func lastName(ref string) string {
 	return ""
 }
 
-// stars are columns that are not named one by one.
+// stars returns an output list with a star, and other forms that do not list columns one by one.
 func (g *generator) stars(s *scope, depth int, q *query) string {
 	it := s.items[g.below(len(s.items))]
 	switch g.below(8) {
@@ -210,7 +210,7 @@ func (g *generator) stars(s *scope, depth int, q *query) string {
 	return "*"
 }
 
-// window is a call with OVER whose value does not depend on how ties are ordered.
+// window returns a call with OVER whose value does not depend on the order of equal rows.
 func (g *generator) window(s *scope, t Type) string {
 	by := g.leaf(s, Bytea)
 	over := " OVER (" + one(g.draw, "", "PARTITION BY "+g.leaf(s, Bytea)+" ", "PARTITION BY "+g.leaf(s, Int)+" ") + "ORDER BY " + by + one(g.draw, "", " DESC", " NULLS FIRST") + ")"
@@ -223,7 +223,8 @@ func (g *generator) window(s *scope, t Type) string {
 	return g.expr(s, t, deepest)
 }
 
-// distinctOn leaves the first of the rows that are alike: which one, all columns decide.
+// distinctOn returns a query with DISTINCT ON. Its ORDER BY has all columns, so that the row which remains is
+// determined.
 func (g *generator) distinctOn(s *scope, depth int, want []Type, rest string) query {
 	q := query{}
 	targets := g.targets(s, depth, want, &q)
@@ -241,7 +242,7 @@ func (g *generator) distinctOn(s *scope, depth int, want []Type, rest string) qu
 	return q
 }
 
-// order is ORDER BY and LIMIT. s is nil where only what comes out can be sorted by.
+// order returns ORDER BY and LIMIT. s is nil where a query can only sort by output columns.
 func (g *generator) order(q *query, s *scope, f form, union bool) string {
 	limit := f.limit
 	if limit == "" && g.chance(15) {
@@ -278,7 +279,7 @@ func (g *generator) order(q *query, s *scope, f form, union bool) string {
 	return text
 }
 
-// sortItem is what is sorted by, and which column of the query it is; -1 for none.
+// sortItem returns an item of ORDER BY, with the index of its output column; -1 for none.
 func (g *generator) sortItem(q *query, s *scope, union bool) (string, int) {
 	if n := len(q.columns); n > 0 {
 		i := g.below(n)
@@ -298,7 +299,7 @@ func (g *generator) sortItem(q *query, s *scope, union bool) (string, int) {
 	return one(g.draw, "length("+g.expr(s, Bytea, deepest)+")", "("+g.expr(s, Bytea, deepest)+" || '\\x'::bytea)"), -1
 }
 
-// grouped is a query with GROUP BY, or an aggregate without.
+// grouped returns a query with GROUP BY, or an aggregate without GROUP BY.
 func (g *generator) grouped(s *scope, depth int, want []Type, f form, rest string) query {
 	if want == nil {
 		want = g.types()
@@ -333,7 +334,7 @@ func (g *generator) grouped(s *scope, depth int, want []Type, f form, rest strin
 	return q
 }
 
-// aggregated is a column of a query with groups.
+// aggregated returns an output column of a query with groups.
 func (g *generator) aggregated(s *scope, t Type, by []string, sets bool) string {
 	if len(by) > 0 && g.chance(40) {
 		return by[g.below(len(by))]
@@ -356,7 +357,7 @@ func (g *generator) aggregated(s *scope, t Type, by []string, sets bool) string 
 	return one(g.draw, "count(*)", "count("+b+")", "count(DISTINCT "+b+")", "sum(length("+b+"))", "count(*) FILTER (WHERE "+b+" IS NOT NULL)")
 }
 
-// noMax is an aggregate that bytea does not have, seldom.
+// noMax returns, in rare cases, max of a bytea, an aggregate that bytea does not have.
 func (g *generator) noMax(e string) string {
 	if g.chance(10) {
 		return "max(" + e + ")"

@@ -12,7 +12,7 @@ type Column struct {
 	Type    Type
 	NotNull bool
 	Default string // an expression, or ""
-	// Mapped says that the column is in a key and of type bytea.
+	// Mapped reports that the column is in a key and of type bytea.
 	Mapped bool
 }
 
@@ -23,7 +23,7 @@ type Key struct {
 	Columns []string
 }
 
-// Table is a table of a world, or a view.
+// Table is a table or a view of a world.
 type Table struct {
 	Name    string
 	Columns []Column
@@ -34,7 +34,7 @@ type Table struct {
 	Where   string   // and the condition, with %s where its first column stands
 }
 
-// World is a schema, and the values that its statements use.
+// World is a random schema, with the values that its statements use.
 type World struct {
 	Tables []*Table // the views are behind the tables
 	values [][]byte
@@ -45,7 +45,7 @@ var (
 	columnNames = []string{"k", "id", "n", "v", "ID", "user", "K k", "data", "value", "group", "é", "decode", "t", "c.d", `q"c`, "x", "a_name_of_fifty_three_bytes_which_is_all_there_can_be"}
 )
 
-// Ident writes a name as a client must.
+// Ident returns a name as SQL, quoted if necessary.
 func Ident(name string) string {
 	plain := name != "" && !slices.Contains([]string{"select", "user", "group"}, name)
 	for i, c := range name {
@@ -67,7 +67,7 @@ func idents(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// shuffled are n of some names, in any order.
+// shuffled returns n of the names, in random order.
 func shuffled(d *draw, names []string, n int) []string {
 	names = slices.Clone(names)
 	for i := range min(n, len(names)) {
@@ -77,7 +77,7 @@ func shuffled(d *draw, names []string, n int) []string {
 	return names[:min(n, len(names))]
 }
 
-// NewWorld draws a world.
+// NewWorld generates world n of a seed.
 func NewWorld(seed, n uint64) *World {
 	d := newDraw(seed, n<<32)
 	w := &World{}
@@ -100,7 +100,7 @@ func NewWorld(seed, n uint64) *World {
 
 func (w *World) newTable(d *draw, name string) *Table {
 	t := &Table{Name: name}
-	// The first names are likelier, so that tables have them in common.
+	// The first names are more likely, so that tables share column names.
 	for _, name := range shuffled(d, columnNames[:one(d, 6, 8, len(columnNames))], 2+d.below(5)) {
 		t.Columns = append(t.Columns, Column{Name: name, Type: one(d, Bytea, Bytea, Bytea, Int, Text, Bool, Bigint), NotNull: d.chance(20)})
 	}
@@ -117,7 +117,7 @@ func (w *World) newTable(d *draw, name string) *Table {
 	return t
 }
 
-// newKey draws a key, with a bytea column in it where there is one, mostly.
+// newKey generates a key, in most cases with a bytea column if the table has one.
 func (t *Table) newKey(d *draw, primary bool) Key {
 	var names []string
 	for _, c := range shuffled(d, t.names(), len(t.Columns)) {
@@ -141,7 +141,7 @@ func (t *Table) newKey(d *draw, primary bool) Key {
 	return Key{Name: t.Name + suffix, Primary: primary, Columns: names}
 }
 
-// constrain gives a column a DEFAULT and a CHECK, perhaps.
+// constrain may give a column a DEFAULT and a CHECK.
 func (w *World) constrain(d *draw, t *Table, c *Column) {
 	if d.chance(30) {
 		c.Default = w.constant(d, c.Type)
@@ -180,10 +180,10 @@ func (t *Table) column(name string) *Column {
 	return nil
 }
 
-// DDL is the statement that makes a table or a view, as a client writes it.
+// DDL returns the statement that creates the table or view, as a client writes it.
 func (t *Table) DDL() string { return t.ddl(false) }
 
-// MappedDDL is how a database that maps it has it.
+// MappedDDL returns the statement that creates the table or view in a mapped database.
 func (t *Table) MappedDDL() string { return t.ddl(true) }
 
 const suffix = "__byteahex"
@@ -229,7 +229,7 @@ func (t *Table) viewDDL(mapped bool) string {
 	return "CREATE VIEW " + Ident(t.Name) + " AS SELECT " + columns + " FROM " + Ident(t.Of.Name) + where
 }
 
-// physical is a column's name in a database.
+// physical returns a column's name in a stock or a mapped database.
 func (c *Column) physical(mapped bool) string {
 	if mapped && c.Mapped {
 		return Ident(c.Name + suffix)
@@ -237,7 +237,7 @@ func (c *Column) physical(mapped bool) string {
 	return Ident(c.Name)
 }
 
-// read is the expression that reads it.
+// read returns the expression that reads the column in a stock or a mapped database.
 func (c *Column) read(mapped bool) string {
 	if mapped && c.Mapped {
 		return "decode(" + c.physical(true) + ", 'hex')"
@@ -245,7 +245,7 @@ func (c *Column) read(mapped bool) string {
 	return Ident(c.Name)
 }
 
-// line defines a column.
+// line returns the definition of a column.
 func (c *Column) line(name string, mapped bool) string {
 	typ, value := c.Type.String(), c.Default
 	if mapped && c.Mapped {

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// name is a column that a text can name.
+// name is a column that an expression can reference.
 type name struct {
 	name string // "" for one whose name nobody knows
 	typ  Type
 }
 
-// item is what stands in FROM.
+// item is a table, subquery or function in FROM.
 type item struct {
 	alias   string // as it is written before a dot; "" for a join's
 	columns []name
 	table   *Table // nil for what is none
 }
 
-// scope is what the names of a query can mean.
+// scope is the set of columns that a query can reference.
 type scope struct {
 	items []*item
 	star  []name // what * gives
@@ -27,7 +27,7 @@ type scope struct {
 	near  []*item // what a name without table can mean beside items; see join
 }
 
-// under is a scope inside of another.
+// under returns a new scope within the scope up.
 func under(up *scope) *scope {
 	s := &scope{up: up}
 	if up != nil {
@@ -36,15 +36,15 @@ func under(up *scope) *scope {
 	return s
 }
 
-// generator makes the text of one statement.
+// generator generates the text of one statement.
 type generator struct {
 	*draw
 	world   *World
 	params  []param
 	aliases int
-	// again is a parameter without a type that is written in many places; "" for none.
+	// again is an untyped parameter that the statement uses in many places; "" for none.
 	again string
-	// casts says how many of a hundred constants have a type where they come out of a query.
+	// casts is the percentage of constants in an output list that have a cast.
 	casts int
 }
 
@@ -57,7 +57,7 @@ type param struct {
 	binary bool
 }
 
-// alias is a name that no other item has, mostly.
+// alias returns an alias for an item, in most cases one that no other item has.
 func (g *generator) alias() string {
 	g.aliases++
 	switch {
@@ -69,7 +69,7 @@ func (g *generator) alias() string {
 	return fmt.Sprintf("a%d", g.aliases)
 }
 
-// ref names a column of a type, and "" where none can be.
+// ref returns a reference to a column of a type, "" if there is none.
 func (g *generator) ref(s *scope, t Type) string {
 	for ; s != nil; s = s.up {
 		type found struct {
@@ -93,7 +93,7 @@ func (g *generator) ref(s *scope, t Type) string {
 	return ""
 }
 
-// write writes a column's name, qualified where it must be, and where it need not.
+// write returns a column's name, qualified where the name is ambiguous and sometimes in other cases.
 func (g *generator) write(s *scope, it *item, column string) string {
 	times := 0
 	for _, other := range slices.Concat(s.items, s.near) {
@@ -113,7 +113,7 @@ func (g *generator) write(s *scope, it *item, column string) string {
 	return it.alias + "." + Ident(column)
 }
 
-// parameter is one of a type: a new one, or one that is there already.
+// parameter returns a parameter of a type: a new one, or one that the statement already has.
 func (g *generator) parameter(t Type) string {
 	for i, p := range g.params {
 		if p.typ == t && !p.array && g.chance(30) {
@@ -129,8 +129,7 @@ func (g *generator) parameter(t Type) string {
 	return g.add(p, t.String())
 }
 
-// entangled is a parameter without a type that stands for bytea here; it is written again
-// in what follows.
+// entangled returns an untyped parameter in the place of a bytea. Later expressions use the parameter again.
 func (g *generator) entangled() string {
 	p := param{typ: Bytea}
 	p.value, p.binary = g.world.input(g.draw, Bytea)
@@ -139,7 +138,7 @@ func (g *generator) entangled() string {
 	return g.again
 }
 
-// mention is an expression of a type in which the entangled parameter stands.
+// mention returns an expression of a type that contains the entangled parameter.
 func (g *generator) mention(t Type) string {
 	p := g.again
 	switch t {
@@ -153,7 +152,7 @@ func (g *generator) mention(t Type) string {
 	return one(g.draw, "length("+p+")", "octet_length("+p+"::bytea)", "length("+p+"::text)", p)
 }
 
-// array is a parameter that is an array of bytea.
+// array returns a parameter of type bytea[].
 func (g *generator) array() string {
 	return g.add(param{array: true, value: g.world.inputArray(g.draw), oid: one[uint32](g.draw, 0, 0, 1001)}, "bytea[]")
 }

@@ -16,12 +16,11 @@ import (
 	"strings"
 )
 
-// named is a text of Temporal, by the name that its source gives it.
+// named is a statement of Temporal, with its name in Temporal's source.
 type named struct{ name, text string }
 
-// temporalModule is the folder of Temporal's source: the module that integration/temporal
-// runs, which is downloaded where no build has done so. Its texts are constants that nobody
-// can import.
+// temporalModule returns the directory of Temporal's source: the module of integration/temporal, which it downloads if
+// necessary. The statements are unexported constants, so the test reads the source.
 func temporalModule(moduleOf string) (string, error) {
 	download := exec.Command("go", "mod", "download", "-json", "go.temporal.io/server")
 	download.Dir = moduleOf
@@ -33,7 +32,7 @@ func temporalModule(moduleOf string) (string, error) {
 	return module.Dir, nil
 }
 
-// temporalSchema are the statements of the schema that a new installation runs.
+// temporalSchema returns the statements of the schema that a new installation of Temporal runs.
 func temporalSchema(module string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(module, "schema/postgresql/v12/temporal/schema.sql"))
 	if err != nil {
@@ -48,7 +47,7 @@ func temporalSchema(module string) ([]string, error) {
 	return all, nil
 }
 
-// temporalTexts are the statements of Temporal's plugin for PostgreSQL, as they are sent.
+// temporalTexts returns the statements that Temporal's plugin for PostgreSQL sends.
 func temporalTexts(module string) ([]named, error) {
 	e := evaluator{declared: map[string]ast.Expr{}, known: map[string]any{}}
 	folder := filepath.Join(module, "common/persistence/sql/sqlplugin/postgresql")
@@ -88,7 +87,7 @@ func keysOf[V any](m map[string]V) func(func(string) bool) {
 
 var statementStart = regexp.MustCompile(`(?is)^\s*(SELECT|INSERT|UPDATE|DELETE)\s`)
 
-// evaluator evaluates the declarations of a package that make texts.
+// evaluator evaluates the declarations of a Go package that define statements.
 type evaluator struct {
 	declared map[string]ast.Expr
 	known    map[string]any
@@ -110,7 +109,7 @@ func (e evaluator) declare(file *ast.File) {
 	}
 }
 
-// value is what a name stands for: a string, a []string, or nil.
+// value returns the value of a declared name: a string, a []string, or nil.
 func (e evaluator) value(name string) any {
 	if _, ok := e.known[name]; !ok {
 		e.known[name] = nil
@@ -149,7 +148,7 @@ func (e evaluator) eval(x ast.Expr) any {
 	return nil
 }
 
-// call is what the functions of the plugin make of their templates.
+// call evaluates a call of one of the plugin's functions, which build statements from templates.
 func (e evaluator) call(x *ast.CallExpr) any {
 	f, ok := x.Fun.(*ast.Ident)
 	if !ok {
@@ -190,8 +189,8 @@ func (e evaluator) call(x *ast.CallExpr) any {
 	return nil
 }
 
-// variants are the forms in which a text is sent: its names bound, with one and with three
-// rows or items, over each version of its table, with what is put behind it.
+// variants returns the forms in which the plugin sends a statement. Names are bound, with one and with three rows or
+// items, for each version of its table and each suffix.
 func variants(n named, e evaluator) []named {
 	switch {
 	case strings.HasSuffix(n.text, "$"):
@@ -220,7 +219,7 @@ var (
 	valuesList  = regexp.MustCompile(`(?is)(VALUES\s*)(\([^()]*:[^()]*\))`)
 )
 
-// numbered gives parameters the numbers that they have on the wire.
+// numbered replaces placeholders by the numbered parameters of the wire protocol.
 func numbered(text string) string {
 	n := 0
 	return placeholder.ReplaceAllStringFunc(text, func(string) string {
@@ -234,7 +233,7 @@ func threeRows(text string) string {
 	return valuesList.ReplaceAllString(text, "$1$2, $2, $2")
 }
 
-// membership are the queries of cluster members: with each condition, and with all.
+// membership returns the queries of cluster members: with each condition alone, and with all.
 func membership(n named, e evaluator) []named {
 	suffix := func(name string) string { t, _ := e.value(name).(string); return t }
 	conditions := []string{"templateWithHostIDSuffix", "templateWithRPCAddressSuffix", "templateWithRoleSuffix", "templateWithHeartbeatSinceSuffix",

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Trap is what a simple rewriting gets wrong, and texts that show it: their answers must be
-// stock's. Behind a | stand parameters in text.
+// Trap is a mistake that a simple rewriting makes, with texts that show it. The mapped database must answer these texts
+// as the stock database does. Parameters in text format follow a text after a |.
 type Trap struct {
-	// Number is the trap's, of those that were met while the mapping was designed; 0: a later one.
+	// Number is the number of the trap in the design of the mapping; 0 for a trap found later.
 	Number int
 	Name   string
 	Texts  []string
-	// Undone has each text in a transaction that is rolled back.
+	// Undone makes each text run in a transaction that is rolled back.
 	Undone bool
-	// Refused has texts that are to be refused: their answers would not be stock's.
+	// Refused reports that the mapped database must refuse the texts, because it would answer them differently.
 	Refused bool
-	// Plain has texts that DSQL refuses or answers in its own way.
+	// Plain reports that DSQL refuses the texts or answers them differently from PostgreSQL.
 	Plain bool
 }
 
-// Differ runs the texts of a trap in both databases, and tells which are answered in
-// another way, or refused.
+// Differ runs the texts of a trap in both databases, and returns those that the mapped database answers differently or
+// refuses.
 func (t Trap) Differ(ctx context.Context, stock, mapped *Client) (all []string, err error) {
 	p := &play{stock: stock, mapped: mapped}
 	for _, text := range t.Texts {
@@ -48,7 +48,7 @@ func (t Trap) Differ(ctx context.Context, stock, mapped *Client) (all []string, 
 	return all, nil
 }
 
-// trap tells what differs of the answers to a text.
+// trap returns how the answers to a text differ, "" if they are equal.
 func (p *play) trap(ctx context.Context, both string, refuse bool) (string, error) {
 	text, value, has := strings.Cut(both, "|")
 	if strings.HasPrefix(value, "|") { // the operator
@@ -71,7 +71,7 @@ func (p *play) trap(ctx context.Context, both string, refuse bool) (string, erro
 	return "", nil
 }
 
-// TrapTables are what the traps are set in; d and the columns of p are in no key.
+// TrapTables are the statements that create the tables of the traps. Column d and the columns of table p are in no key.
 const TrapTables = `CREATE TABLE t (k bytea PRIMARY KEY, n int, d bytea, u bytea UNIQUE);
 CREATE TABLE p (k bytea, n int);
 CREATE TABLE s (a int, k bytea DEFAULT '\x7a', PRIMARY KEY (a, k), CHECK (length(k) < 5));
@@ -81,7 +81,7 @@ INSERT INTO p VALUES ('\x61', 1), ('\x62', 2), (NULL, 3), ('\x63', 4);
 INSERT INTO s (a) VALUES (1);
 INSERT INTO s VALUES (1, '\x61'), (2, '\x61'), (3, '\x6262')`
 
-// Traps are all of them.
+// Traps returns all traps.
 var Traps = append(trapCases, trapForms)
 
 func (t Trap) String() string {

@@ -21,12 +21,12 @@ const (
 
 func (t Type) String() string { return [...]string{"bytea", "int", "text", "boolean", "bigint"}[t] }
 
-// fixed are values that a conversion could treat in a special way.
+// fixed are values that a conversion might treat in a special way.
 var fixed = [][]byte{
 	{}, {0}, {'a'}, bytes.Repeat([]byte{0}, 16), bytes.Repeat([]byte{0xff}, 16), []byte("0123456789abcdef"), {0xc3, 0x28},
 	[]byte(`it's "x" \ \x61`), []byte("deadbeef"), {0xff}, []byte("a,b)(")}
 
-// bytesOf draws a value: of the world's few ones mostly, so that values meet.
+// bytesOf draws a value, in most cases one of the world's few values, so that values occur several times.
 func (w *World) bytesOf(d *draw) []byte {
 	if len(w.values) > 0 && !d.chance(15) {
 		return one(d, w.values...)
@@ -42,10 +42,10 @@ func (w *World) bytesOf(d *draw) []byte {
 	return b
 }
 
-// quoted is a string constant.
+// quoted returns a string constant.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// escaped is bytea's other input format.
+// escaped returns a value in the escape format of bytea.
 func escaped(b []byte) string {
 	var s strings.Builder
 	for _, c := range b {
@@ -61,7 +61,7 @@ func escaped(b []byte) string {
 	return s.String()
 }
 
-// literal writes a value as a client can.
+// literal returns a value as one of the constants that a client may write.
 func literal(d *draw, b []byte) string {
 	x := hex.EncodeToString(b)
 	switch d.below(16) {
@@ -86,7 +86,7 @@ func literal(d *draw, b []byte) string {
 	}
 }
 
-// constant is a constant of a type.
+// constant returns a constant of a type.
 func (w *World) constant(d *draw, t Type) string {
 	switch t {
 	case Bytea:
@@ -101,7 +101,7 @@ func (w *World) constant(d *draw, t Type) string {
 
 var texts = []string{"a", "b", "", "é", `\x61`, "61", "it's", "A b"}
 
-// input is what a client sends for a parameter of a type, in its text or binary format.
+// input returns the value of a parameter of a type, in text or binary format.
 func (w *World) input(d *draw, t Type) (value []byte, binary bool) {
 	if d.chance(8) {
 		return nil, false
@@ -126,7 +126,7 @@ func (w *World) input(d *draw, t Type) (value []byte, binary bool) {
 	return []byte(fmt.Sprint(d.below(4))), false
 }
 
-// inputArray is what a client sends for a bytea[].
+// inputArray returns the value of a parameter of type bytea[].
 func (w *World) inputArray(d *draw) []byte {
 	if d.chance(10) {
 		return nil

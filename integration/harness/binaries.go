@@ -12,22 +12,20 @@ import (
 	"syscall"
 )
 
-// programs are what Binaries builds, as packages below cmd.
+// programs are the programs that Binaries builds, as packages below cmd.
 var programs = []string{"sluice", "dsqlsim"}
 
-// Bin is a directory that holds the built programs.
+// Bin is a directory with the built programs.
 type Bin string
 
 func (b Bin) path(program string) string { return filepath.Join(string(b), program) }
 
-// OverlayVariable names the environment variable that has Binaries build the programs with the
-// go command's flag -overlay, whose file it holds. The programs lie beside that file.
+// OverlayVariable is the name of an environment variable with the file for the go command's flag -overlay. If it is
+// set, Binaries builds the programs with that overlay, into the file's directory.
 const OverlayVariable = "SLUICE_TEST_OVERLAY"
 
-// build makes the programs, once for this process and from the source as it is
-// now: a test must never meet yesterday's binary. When nothing has changed the
-// go command finds that the programs of the last time are those of today, and
-// links nothing.
+// build builds the programs from the current source, once in this process, so that a test never runs an outdated
+// binary. If the source is unchanged, the go command's cache avoids the work.
 var build = sync.OnceValues(func() (Bin, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -45,9 +43,8 @@ var build = sync.OnceValues(func() (Bin, error) {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", err
 	}
-	// Test binaries of several packages do this, one after the other, so that only
-	// the first links. Each program is moved into place whole, and a running one
-	// keeps its own file.
+	// Test binaries of several packages build one after the other, so that only the first one links. Each program is moved
+	// into place as a whole, and a running program keeps the old file.
 	staging, err := os.MkdirTemp(bin, "staging-")
 	if err != nil {
 		return "", err
@@ -59,7 +56,7 @@ var build = sync.OnceValues(func() (Bin, error) {
 	}
 	defer lock.Close()
 	for _, program := range programs {
-		// The go command replaces a program by a new file: it does not write into this one.
+		// The go command replaces a program by a new file, so the link's target remains unchanged.
 		if err := os.Link(filepath.Join(bin, program), filepath.Join(staging, program)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -75,8 +72,8 @@ var build = sync.OnceValues(func() (Bin, error) {
 	return Bin(bin), nil
 })
 
-// lockFile waits until nobody else has the file locked. Its lock ends with the
-// file that is returned, or with this process.
+// lockFile waits until it holds an exclusive lock on the file. The lock ends when the caller closes the returned file,
+// or with this process.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -89,7 +86,7 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// goBuild builds programs into a directory that exists, with further flags.
+// goBuild builds programs into an existing directory, with additional flags.
 func goBuild(root, dir string, programs []string, flags ...string) error {
 	args := append([]string{"build", "-o", dir + string(filepath.Separator)}, flags...)
 	for _, program := range programs {
@@ -103,11 +100,11 @@ func goBuild(root, dir string, programs []string, flags ...string) error {
 	return nil
 }
 
-// module is the one that the programs belong to.
+// module is the Go module of the programs.
 const module = "github.com/sluice-proxy/sluice"
 
-// moduleRoot is the nearest directory upwards whose go.mod is the module's: a
-// test may be in a module of its own below it.
+// moduleRoot returns the nearest parent directory whose go.mod is that of the programs' module. A test may run in
+// another module below that directory.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package harness runs the built programs as an operator would: each in a
-// process of its own with an environment of its own, ready before it is used,
-// its log kept, ended with the test that started it or with the process that
-// did, whichever is first.
+// Package harness runs the built programs as an operator would. Each program runs in a separate process with its own
+// environment. The harness waits until the program is ready, and stores its log. A program ends with the test or with
+// the process that started it, whichever ends first.
 //
-// A test reads:
+// A test looks like this:
 //
 //	bin := harness.Binaries(t)
 //	pg := pgtest.Shared(t)
@@ -11,9 +10,8 @@
 //	sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env()})
 //	conn, err := pgx.Connect(ctx, sluice.DSN("postgres"))
 //
-// The Launch functions are the same for programs without a testing.TB: devrun
-// is built on them.
+// The Launch functions do the same for programs without a testing.TB, such as devrun.
 //
-// This package knows the programs by their command lines, variables and admin
-// endpoints only, and imports none of the packages under test.
+// Package harness uses only the programs' command lines, variables and admin endpoints, and imports none of the
+// packages under test.
 package harness

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// A made-up cluster and a made-up key: of the real form, and of no use anywhere.
+// The endpoint and the key are made up: they have the real form, and are valid nowhere.
 const (
 	region    = "us-east-1"
 	endpoint  = "standinstandinstandinstand.dsql." + region + ".on.aws"
@@ -24,13 +24,13 @@ type DSQLSimConfig struct {
 	Dir      string // for its log and certificates; must exist
 	Upstream *pgtest.Server
 
-	// Port and AdminPort are chosen when 0.
+	// Port and AdminPort are free ports if they are 0.
 	Port, AdminPort int
-	// Args are further flags: faults, limits.
+	// Args are further flags of dsqlsim, for faults or limits.
 	Args []string
 }
 
-// DSQLSim is a running stand-in that was ready once.
+// DSQLSim is a running stand-in for DSQL that was ready once.
 type DSQLSim struct {
 	*Program
 	Endpoint string
@@ -40,8 +40,7 @@ type DSQLSim struct {
 	AdminURL string
 }
 
-// LaunchDSQLSim starts the stand-in and waits until it is ready.
-// The caller ends it with Stop.
+// LaunchDSQLSim starts the stand-in for DSQL and waits until it is ready. The caller ends it with Stop.
 func LaunchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
 	var s *DSQLSim
 	err := onFreePorts(2, func(free []int) (err error) {
@@ -85,14 +84,14 @@ func launchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
 	return s, nil
 }
 
-// Ask makes a request of the stand-in's admin interface (faults, the ledger) and
-// returns the answer; any status but 2xx is an error.
+// Ask sends a request to the stand-in's admin interface (faults, the ledger) and returns the answer. Any status but 2xx
+// is an error.
 func (s *DSQLSim) Ask(ctx context.Context, method, path, body string) (string, error) {
 	return ask(ctx, method, s.AdminURL+path, body)
 }
 
-// Env makes the stand-in Sluice's backend, found as a real cluster would be but
-// for the address that is dialled.
+// Env returns the variables that make the stand-in Sluice's backend. Sluice finds the stand-in like a real cluster,
+// except for the dialled address.
 func (s *DSQLSim) Env() Env {
 	return Env{
 		"DSQL_BACKEND_ENDPOINT": s.Endpoint,

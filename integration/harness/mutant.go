@@ -9,12 +9,10 @@ import (
 	"testing"
 )
 
-// Change replaces a text of a source file, named from the module's root, which must
-// be in it exactly once.
+// Change replaces a text of a source file. File is a path from the module's root; Old must be in the file exactly once.
 type Change struct{ File, Old, New string }
 
-// Overlay writes the changed files into dir, and returns the file that the go
-// command's flag -overlay takes.
+// Overlay writes the changed files into dir, and returns the file for the go command's flag -overlay.
 func Overlay(dir string, changes ...Change) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -52,7 +50,7 @@ func Overlay(dir string, changes ...Change) (string, error) {
 	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
-// BuildOverlay builds a daemon with an overlay into dir.
+// BuildOverlay builds the program sluice with an overlay into dir.
 func BuildOverlay(dir, overlay string) (Bin, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -61,10 +59,9 @@ func BuildOverlay(dir, overlay string) (Bin, error) {
 	return Bin(dir), goBuild(root, dir, []string{"sluice"}, "-overlay", overlay)
 }
 
-// Mutant builds a daemon that differs from the source in one file, named from the
-// module's root: each text of changes, which must be in it exactly once, is replaced
-// by the one behind it. For tests that must notice what a mistake would do; the
-// source needs no hooks for them.
+// Mutant builds a sluice that differs from the source in one file, a path from the module's root. changes are pairs of
+// an old text, which must be in the file exactly once, and a new text. Tests use a mutant to show that they notice a
+// mistake, without hooks in the source.
 func Mutant(tb testing.TB, file string, changes ...string) Bin {
 	tb.Helper()
 	var list []Change

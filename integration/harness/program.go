@@ -22,29 +22,30 @@ import (
 )
 
 const (
-	// pollEvery is how often a starting program is asked whether it is ready.
+	// pollEvery is the interval at which the harness asks whether a starting program is ready.
 	pollEvery = 20 * time.Millisecond
-	// readyLimit is generous for programs that start in milliseconds: several
-	// test binaries may compete for two cores.
+	// readyLimit bounds the start of a program. Programs start in milliseconds, but several test binaries may compete for
+	// two cores.
 	readyLimit = 60 * time.Second
-	// askLimit bounds one question: whoever else holds the port may never answer.
+	// askLimit bounds one request, because another program may hold the port and never answer.
 	askLimit = 5 * time.Second
-	// portTries bounds how often a free port may be snatched before its bind.
+	// portTries bounds the attempts to start a program whose free port another program takes first.
 	portTries = 5
-	// tailLines of a log are shown with an error, and tailErrors of those before.
+	// tailLines is the number of last log lines in an error message. tailErrors is the number of earlier error lines in
+	// that message.
 	tailLines, tailErrors = 30, 5
 )
 
-// portTaken is how a program says that somebody listens on its port: the system's words, or Sluice's.
+// portTaken matches a program's message that its port is in use, in the words of the system or of Sluice.
 var portTaken = regexp.MustCompile(`address already in use|` + regexp.QuoteMeta(loopback) + `:\d+ is taken`)
 
-// errPortTaken marks a start that failed for a port that looked free.
+// errPortTaken reports that a program did not start because its port, which was free before, is taken.
 var errPortTaken = errors.New("port taken")
 
-// Env holds variables for a program, by name.
+// Env holds environment variables for a program, by name.
 type Env map[string]string
 
-// With returns a copy with other's variables added; other's win.
+// With returns a copy of e with the variables of other. A variable of other replaces one of e.
 func (e Env) With(other Env) Env {
 	sum := make(Env, len(e)+len(other))
 	for _, vars := range []Env{e, other} {
@@ -55,8 +56,8 @@ func (e Env) With(other Env) Env {
 	return sum
 }
 
-// environ is the caller's environment without what would configure the program
-// or lead it to the caller's own AWS account, and with the given variables.
+// environ returns the caller's environment with the variables of e. It leaves out variables that would configure the
+// program, or lead it to the caller's AWS account.
 func (e Env) environ() []string {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		for _, prefix := range []string{"DSQL_", "AWS_", "PG"} {
@@ -73,7 +74,7 @@ func (e Env) environ() []string {
 	return env
 }
 
-// Program is a running child whose output goes to a file.
+// Program is a running child process whose output goes to a file.
 type Program struct {
 	*child.Process
 	Name    string
@@ -99,7 +100,7 @@ func launch(file, dir string, env Env, args ...string) (*Program, error) {
 	return &Program{Process: process, Name: name, LogFile: logFile}, nil
 }
 
-// Log is what the program has printed so far.
+// Log returns the program's output so far.
 func (p *Program) Log() string {
 	text, err := os.ReadFile(p.LogFile)
 	if err != nil {
@@ -108,8 +109,8 @@ func (p *Program) Log() string {
 	return string(text)
 }
 
-// Tail is the end of Log, for error messages. In front of it stand the last errors that the
-// program has logged before: a panic may be long ago when its consequence shows.
+// Tail returns the end of Log, for error messages. Before the last lines it puts the last errors that the program has
+// logged earlier, because a panic may precede its effect by many lines.
 func (p *Program) Tail() string {
 	lines := strings.Split(strings.TrimRight(p.Log(), "\n"), "\n")
 	at := max(0, len(lines)-tailLines)
@@ -117,8 +118,8 @@ func (p *Program) Tail() string {
 	return strings.Join(slices.Concat(errs[max(0, len(errs)-tailErrors):], lines[at:]), "\n")
 }
 
-// waitReady polls url until it answers 200. It gives up when the program ends,
-// when ctx does, or after readyLimit, and shows the end of the log then.
+// waitReady polls url until the answer is 200. It fails when the program or ctx ends, or after readyLimit, with the end
+// of the log.
 func (p *Program) waitReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
@@ -144,13 +145,13 @@ func answersOK(ctx context.Context, url string) bool {
 	return err == nil
 }
 
-// ask makes one request of an admin endpoint; any status but 2xx is an error.
+// ask sends one request to an admin endpoint. Any status but 2xx is an error.
 func ask(ctx context.Context, method, url, body string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
-	// Of its own: a shared transport would keep connections and goroutines.
+	// A shared transport would keep connections and goroutines, so each request has a new one.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: askLimit}
 	response, err := client.Do(request)
 	if err != nil {
@@ -167,8 +168,7 @@ func ask(ctx context.Context, method, url, body string) (string, error) {
 	return string(answer), nil
 }
 
-// onFreePorts calls start with n free ports, and again with others should one
-// of them be taken after all.
+// onFreePorts calls start with n free ports. If one of them is taken after all, it calls start again with other ports.
 func onFreePorts(n int, start func(ports []int) error) error {
 	var err error
 	for range portTries {
@@ -183,7 +183,7 @@ func onFreePorts(n int, start func(ports []int) error) error {
 	return err
 }
 
-// address is a TCP address on the loopback, the only place programs listen.
+// address returns a TCP address on the loopback, where all programs listen.
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
 
 const loopback = "127.0.0.1"

@@ -11,25 +11,24 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// stopGrace is how long a program may take to end when its test does. Tests of
-// the drain itself signal and wait on their own.
+// stopGrace is how long a program may take to end at the end of its test. Tests of the drain have their own limits.
 const stopGrace = 10 * time.Second
 
-// SluiceConfig says how to run the daemon.
+// SluiceConfig says how to run sluice.
 type SluiceConfig struct {
 	Bin Bin
 	Dir string // for its log; must exist
 
-	// Port and AdminPort are chosen when 0.
+	// Port and AdminPort are free ports if they are 0.
 	Port, AdminPort int
-	// Env names the backend (DSQLSim.Env, PostgresEnv) and whatever else a test
-	// sets, as DSQL_* variables. It wins over what the harness sets.
+	// Env names the backend (DSQLSim.Env, PostgresEnv) and other settings of a test, as DSQL_* variables. It has
+	// precedence over the variables of the harness.
 	Env Env
-	// Args follow `serve`.
+	// Args are the arguments after `serve`.
 	Args []string
 }
 
-// Sluice is a running daemon that was ready once.
+// Sluice is a running sluice that was ready once.
 type Sluice struct {
 	*Program
 	Host     string
@@ -37,14 +36,13 @@ type Sluice struct {
 	AdminURL string // http://127.0.0.1:port, without a path
 }
 
-// Ready is nil when /readyz says yes, else what it says.
+// Ready returns nil if /readyz answers 200, otherwise an error with the answer.
 func (s *Sluice) Ready(ctx context.Context) error {
 	_, err := ask(ctx, http.MethodGet, s.AdminURL+"/readyz", "")
 	return err
 }
 
-// LaunchSluice starts the daemon and waits until /readyz says yes. The caller
-// ends it with Stop.
+// LaunchSluice starts sluice and waits until /readyz answers 200. The caller ends it with Stop.
 func LaunchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {
 	var s *Sluice
 	err := onFreePorts(2, func(free []int) (err error) {
@@ -65,9 +63,10 @@ func launchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {
 	env := Env{
 		"DSQL_LISTEN_ADDRESS": address(c.Port),
 		"DSQL_ADMIN_ADDRESS":  address(c.AdminPort),
-		// Shorter than stopGrace: a client that a test forgot must not look like a hang.
+		// The drain timeout is shorter than stopGrace, so that a client which a test has left open is not mistaken for a
+		// hang.
 		"DSQL_DRAIN_TIMEOUT": "5s",
-		// The first backend is enough for most tests.
+		// Most tests need only the first backend.
 		"DSQL_RESERVOIR_INITIAL_FILL_TIMEOUT": "0s",
 	}.With(c.Env)
 	program, err := launch(c.Bin.path("sluice"), c.Dir, env, append([]string{"serve"}, c.Args...)...)
@@ -82,20 +81,19 @@ func launchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {
 	return s, nil
 }
 
-// DSN is a URL for a client without TLS; user and database as Sluice's defaults
-// have them.
+// DSN returns a URL for a client without TLS. User and database are Sluice's defaults.
 func (s *Sluice) DSN(database string) string {
 	u := url.URL{Scheme: "postgres", User: url.User("admin"), Host: address(s.Port), Path: "/" + database, RawQuery: "sslmode=disable"}
 	return u.String()
 }
 
-// Metrics is the text that Prometheus would scrape.
+// Metrics returns the text that Prometheus would scrape.
 func (s *Sluice) Metrics(ctx context.Context) (string, error) {
 	return ask(ctx, http.MethodGet, s.AdminURL+"/metrics", "")
 }
 
-// PostgresEnv makes pg itself the backend: kind postgres, TLS verified where
-// the server has it.
+// PostgresEnv returns the variables that make the server pg the backend, with kind postgres. TLS is verified if the
+// server has TLS.
 func PostgresEnv(pg *pgtest.Server) Env {
 	env := Env{
 		"DSQL_BACKEND_KIND":     "postgres",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Binaries builds the programs on first use in this test binary.
+// Binaries builds the programs on the first call in a test binary, and returns their directory.
 func Binaries(tb testing.TB) Bin {
 	tb.Helper()
 	bin, err := build()
@@ -17,8 +17,8 @@ func Binaries(tb testing.TB) Bin {
 	return bin
 }
 
-// StartSluice runs a daemon for the length of one test and shows the end of its
-// log if the test fails. Bin and Dir may be left empty.
+// StartSluice runs sluice for the length of one test. It shows the end of the log if the test fails. Bin and Dir may be
+// empty.
 func StartSluice(tb testing.TB, c SluiceConfig) *Sluice {
 	tb.Helper()
 	if c.Bin == "" {
@@ -35,8 +35,8 @@ func StartSluice(tb testing.TB, c SluiceConfig) *Sluice {
 	return s
 }
 
-// StartDSQLSim runs a stand-in for the length of one test and shows the end of
-// its log if the test fails. Bin and Dir may be left empty.
+// StartDSQLSim runs a stand-in for DSQL for the length of one test. It shows the end of the log if the test fails. Bin
+// and Dir may be empty.
 func StartDSQLSim(tb testing.TB, c DSQLSimConfig) *DSQLSim {
 	tb.Helper()
 	if c.Bin == "" {
@@ -53,8 +53,8 @@ func StartDSQLSim(tb testing.TB, c DSQLSimConfig) *DSQLSim {
 	return s
 }
 
-// Start runs any other program for the length of one test, with its output in
-// dir, and shows the end of its log if the test fails.
+// Start runs any other program for the length of one test, with its output in dir. It shows the end of the log if the
+// test fails.
 func Start(tb testing.TB, file, dir string, env Env, args ...string) *Program {
 	tb.Helper()
 	p, err := launch(file, dir, env, args...)
@@ -65,7 +65,7 @@ func Start(tb testing.TB, file, dir string, env Env, args ...string) *Program {
 	return p
 }
 
-// Admin is Ask; an error fails the test.
+// Admin sends a request to the stand-in's admin interface, as Ask does. An error fails the test.
 func (s *DSQLSim) Admin(tb testing.TB, method, path, body string) string {
 	tb.Helper()
 	answer, err := s.Ask(tb.Context(), method, path, body)
@@ -75,9 +75,8 @@ func (s *DSQLSim) Admin(tb testing.TB, method, path, body string) string {
 	return answer
 }
 
-// Metric sums up the series of a metric in a text that was scraped, those with the
-// text label among their labels if one is given. A name with all its labels is the name
-// of one series. found says that there was any.
+// Metric returns the sum of the series of a metric in a scraped text. With a label it adds only the series whose labels
+// contain that text. A name with all its labels is the name of one series. found reports whether there was any series.
 func Metric(tb testing.TB, text, name, label string) (sum float64, found bool) {
 	tb.Helper()
 	for line := range strings.Lines(text) {
@@ -99,15 +98,15 @@ func Metric(tb testing.TB, text, name, label string) (sum float64, found bool) {
 	return sum, found
 }
 
-// endWith stops p when tb ends. A program that must be killed has hung, and
-// one that crashed says so on its log: both fail the test.
+// endWith stops p when the test ends. A program that must be killed has hung, and a program that crashed has logged so;
+// both fail the test.
 func endWith(tb testing.TB, p *Program) {
 	tb.Cleanup(func() {
 		ended := p.Stop(syscall.SIGTERM, stopGrace)
 		if !ended {
 			tb.Errorf("%s did not end within %v of SIGTERM", p.Name, stopGrace)
 		}
-		// A program built with -race, as GOFLAGS can have it, goes on after a race.
+		// A program built with -race (GOFLAGS may contain it) goes on after a data race.
 		if log := p.Log(); strings.Contains(log, "WARNING: DATA RACE") {
 			tb.Errorf("%s: %s", p.Name, log[strings.Index(log, "WARNING: DATA RACE"):])
 		}

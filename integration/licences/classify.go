@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// accepted are the licences that Sluice may contain, each with a phrase that
-// only texts of its family have. They ask for their text to be passed on and,
-// MPL-2.0, for the source of changed files: nothing of Sluice's own source.
+// accepted are the licences that Sluice may contain, each with a phrase that only texts of its family have. They
+// require that their text is passed on, and MPL-2.0 requires the source of changed files. None requires Sluice's own
+// source.
 var accepted = []struct{ kind, phrase string }{
 	{"Apache-2.0", "apache license version 2.0"},
 	{"Apache-2.0", "licensed under the apache license, version 2.0"},
@@ -16,16 +16,16 @@ var accepted = []struct{ kind, phrase string }{
 	{"ISC", "distribute this software for any purpose with or without fee is hereby granted"},
 	{"PostgreSQL", "without fee, and without a written agreement is hereby granted"},
 	{"MPL-2.0", "mozilla public license version 2.0"},
-	// Parsers made by Bison: its skeleton is GPL, with leave to use it in these.
+	// Parsers made by Bison contain its skeleton, which is GPL with an exception for them.
 	{"GPL with Bison exception", "as a special exception, you may create a larger work that contains part or all of the bison parser skeleton"},
-	// Parts of libgcc, which the compiler brings along: GPL, with leave to contain them.
+	// The compiler adds parts of libgcc, which is GPL with an exception for programs that contain them.
 	{"GPL with GCC Runtime Library Exception", "you have permission to propagate a work of target code formed by combining the runtime library with independent modules"},
 }
 
-// refusedPhrase is in every licence of the GPL family.
+// refusedPhrase is a phrase in every licence of the GPL family.
 const refusedPhrase = "general public license"
 
-// classify names the licences in a text.
+// classify returns the kinds of the licences in a text.
 func classify(text string) ([]string, error) {
 	words := normalize(text)
 	var kinds []string
@@ -45,7 +45,7 @@ func classify(text string) ([]string, error) {
 	return kinds, nil
 }
 
-// normalize leaves the words: lower case, single spaces, no comment marks.
+// normalize returns the words of a text in lower case, with single spaces and without comment marks.
 func normalize(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
 		return r == '*' || r == '/' || r == ' ' || r == '\t' || r == '\n' || r == '\r'

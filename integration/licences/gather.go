@@ -17,19 +17,19 @@ import (
 	"strings"
 )
 
-// text is a licence or a notice, once, with all that it covers.
+// text is a licence or a notice, with the parts of the binary that it covers.
 type text struct {
 	body   string
 	kinds  []string // empty for notices
 	covers []string
 }
 
-// findings are what the binary's parts say about themselves.
+// findings are the licences and notices of the binary's parts.
 type findings struct {
 	licences, notices []*text
 }
 
-// goPackage is what go list tells of a package.
+// goPackage is the description of a package by go list.
 type goPackage struct {
 	Dir, ImportPath string
 	Standard        bool
@@ -47,7 +47,7 @@ var (
 	licensing   = regexp.MustCompile(`(?i)redistribution and use|permission to use|permission is hereby granted|general public license|special exception`)
 )
 
-// gather reads the licences of everything in the binary, those C libraries included.
+// gather reads the licences of all packages in the binary, and of the given C libraries.
 func gather(root string, libraries []string) (*findings, error) {
 	packages, err := list(root)
 	if err != nil {
@@ -80,7 +80,7 @@ func gather(root string, libraries []string) (*findings, error) {
 			errs = append(errs, f.addComments(p))
 		}
 	}
-	// In a fixed order: of texts that differ in spacing only, the first is kept.
+	// The order is fixed, because of texts that differ only in spacing the first one remains.
 	byName := func(a, b string) int { return strings.Compare(dirs[a]+a, dirs[b]+b) }
 	for _, dir := range slices.SortedFunc(maps.Keys(dirs), byName) {
 		name := dirs[dir]
@@ -91,7 +91,7 @@ func gather(root string, libraries []string) (*findings, error) {
 	return &f, errors.Join(errs...)
 }
 
-// list asks the Go tool what the binary contains.
+// list returns the packages that the binary contains, from go list.
 func list(root string) ([]goPackage, error) {
 	cmd := exec.Command("go", "list", "-deps", "-json=Dir,ImportPath,Standard,CgoFiles,Module", "./cmd/sluice")
 	cmd.Dir = root
@@ -114,7 +114,7 @@ func list(root string) ([]goPackage, error) {
 	}
 }
 
-// addDir takes the licence and notice files of one directory.
+// addDir adds the licence and notice files of one directory.
 func (f *findings) addDir(dir, name string) error {
 	licences, err := matching(dir, licenceFile)
 	if err != nil {
@@ -143,8 +143,7 @@ func (f *findings) addDir(dir, name string) error {
 	return nil
 }
 
-// addComments takes the licences in the comments of a package's C sources, those
-// of its include directories among them.
+// addComments adds the licences in the comments of a package's C sources, including those in its include directories.
 func (f *findings) addComments(p goPackage) error {
 	return filepath.WalkDir(p.Dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !slices.Contains([]string{".c", ".h"}, filepath.Ext(file)) {
@@ -180,7 +179,7 @@ func (f *findings) addLicence(body, name string) error {
 	return nil
 }
 
-// add appends a text, or what it covers where the same words are there already.
+// add appends a text. If texts has the same words already, add only adds what the text covers.
 func add(texts []*text, body string, kinds []string, name string) []*text {
 	for _, t := range texts {
 		if normalize(t.body) == normalize(body) {
@@ -194,7 +193,7 @@ func add(texts []*text, body string, kinds []string, name string) []*text {
 	return append(texts, &text{body: body, kinds: kinds, covers: []string{name}})
 }
 
-// sort puts everything in an order that depends on names alone.
+// sort sorts all texts in an order that depends on names alone.
 func (f *findings) sort() {
 	for _, texts := range [][]*text{f.licences, f.notices} {
 		for _, t := range texts {
@@ -206,7 +205,7 @@ func (f *findings) sort() {
 	}
 }
 
-// matching lists the regular files of a directory whose names match.
+// matching returns the regular files of a directory whose names match.
 func matching(dir string, name *regexp.Regexp) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

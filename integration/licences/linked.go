@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// libraries are the C libraries that may be in the binary, by what the linker calls
-// their parts; texts has the licence of each. glibc is none of them: LGPL-2.1 would
-// ask whoever passes the binary on for sources and for means to link anew.
+// libraries are the C libraries that the binary may contain, with a pattern of the linker's names for their parts. The
+// directory texts has the licence of each. glibc is not allowed: its LGPL-2.1 obliges a distributor of the binary to
+// supply sources and means to relink.
 var libraries = []struct {
 	part *regexp.Regexp
 	name string
@@ -29,7 +29,7 @@ var (
 	ofGo          = regexp.MustCompile(`/go-link-\d+/[^/]+\.o$`) // compiled from what go list tells
 )
 
-// linkedNow links the program as it is shipped, and reads what went in.
+// linkedNow links the program as it is shipped, and returns the C libraries in it.
 func linkedNow(root string) ([]string, error) {
 	dir, err := os.MkdirTemp("", "licences-")
 	if err != nil {
@@ -44,8 +44,8 @@ func linkedNow(root string) ([]string, error) {
 	return linked(filepath.Join(dir, "sluice.map"))
 }
 
-// linked names the C libraries of which the linker took parts, by its map. A part of
-// anything else is an error.
+// linked returns the C libraries whose parts the linker has used, from the linker's map. A part of any other library is
+// an error.
 func linked(file string) ([]string, error) {
 	in, err := os.Open(file)
 	if err != nil {
@@ -92,7 +92,7 @@ func library(part string) string {
 	return ""
 }
 
-// addLibraries takes the licences of C libraries.
+// addLibraries adds the licences of C libraries.
 func (f *findings) addLibraries(root string, names []string) error {
 	for _, name := range names {
 		body, err := os.ReadFile(filepath.Join(root, "integration", "licences", "texts", name+".txt"))

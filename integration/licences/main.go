@@ -36,7 +36,7 @@ func run() error {
 	return nil
 }
 
-// moduleRoot is the directory of go.mod.
+// moduleRoot returns the directory of go.mod.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -45,7 +45,7 @@ func moduleRoot() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// generate returns the content of each file, by name.
+// generate returns the contents of the files to write, by name.
 func generate(root string) (map[string][]byte, error) {
 	names, err := linkedNow(root)
 	if err != nil {
@@ -63,8 +63,7 @@ func generate(root string) (map[string][]byte, error) {
 
 const rule = "--------------------------------------------------------------------------------\n"
 
-// notice is Sluice's own notice with those that Apache-2.0, section 4(d), asks
-// to be passed on.
+// notice returns Sluice's notice, followed by the notices that must be passed on under Apache-2.0, section 4(d).
 func notice(texts []*text) []byte {
 	var b bytes.Buffer
 	b.WriteString("Sluice\nCopyright 2026 The Sluice authors\n\n" +

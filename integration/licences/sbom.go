@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// spdx is a document of SPDX 2.3, as far as it is used here.
+// spdx is a document of SPDX 2.3, with the fields in use.
 type spdx struct {
 	Version       string         `json:"spdxVersion"`
 	DataLicense   string         `json:"dataLicense"`
@@ -68,15 +68,15 @@ type relationship struct {
 
 const none = "NOASSERTION"
 
-// identifiers are SPDX's names for the kinds of classify; a BSD licence has two or
-// three clauses, and bsd looks.
+// identifiers maps the kinds of classify to SPDX identifiers. A BSD licence has two or three clauses, so function bsd
+// returns its identifier.
 var identifiers = map[string]string{
 	"Apache-2.0": "Apache-2.0", "MIT": "MIT", "ISC": "ISC", "PostgreSQL": "PostgreSQL", "MPL-2.0": "MPL-2.0",
 	"GPL with Bison exception":               "GPL-3.0-or-later WITH Bison-exception-2.2",
 	"GPL with GCC Runtime Library Exception": "GPL-3.0-or-later WITH GCC-exception-3.1",
 }
 
-// writeBOM writes the list of what a program contains beside it.
+// writeBOM writes the list of a program's parts beside the program.
 func writeBOM(root, program, version string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -128,7 +128,7 @@ func writeBOM(root, program, version string) error {
 
 type libraryVersion struct{ pkg, version string }
 
-// libraryVersions reads what .ci/build knows of the packages: name, package, version.
+// libraryVersions reads the versions of the C libraries that .ci/build has recorded: name, package, version.
 func libraryVersions(file string) (map[string]libraryVersion, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -145,7 +145,7 @@ func libraryVersions(file string) (map[string]libraryVersion, error) {
 	return versions, nil
 }
 
-// commitTime is when the commit was made that is checked out: the same at each build.
+// commitTime returns the time of the checked-out commit, which is the same at each build.
 func commitTime(root string) (string, error) {
 	cmd := exec.Command("git", "log", "-1", "--format=%ct")
 	cmd.Dir = root
@@ -166,7 +166,7 @@ func setting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// bom is a document that grows.
+// bom builds an SPDX document.
 type bom struct {
 	doc       spdx
 	found     *findings
@@ -187,7 +187,7 @@ func (b *bom) program(name, version, made string) {
 		Relationships: []relationship{{"SPDXRef-DOCUMENT", "DESCRIBES", p.ID}}}
 }
 
-// contain adds what the program was linked with; covers is its name in the findings.
+// contain adds a part that the program was linked with. covers is the part's name in the findings.
 func (b *bom) contain(name, version, covers, purl string) {
 	licence := b.licence(covers)
 	p := spdxPackage{ID: "SPDXRef-" + notInID.ReplaceAllString(name, "-"), Name: name, Version: version, Supplier: none, Download: none,
@@ -196,7 +196,7 @@ func (b *bom) contain(name, version, covers, purl string) {
 	b.doc.Relationships = append(b.doc.Relationships, relationship{"SPDXRef-program", "STATIC_LINK", p.ID})
 }
 
-// licence is what all texts within a module, or of a library, ask for together.
+// licence returns the SPDX expression for all licence texts of a module or a library.
 func (b *bom) licence(covers string) string {
 	var ids []string
 	for _, t := range b.found.licences {

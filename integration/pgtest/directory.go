@@ -13,23 +13,22 @@ import (
 	"time"
 )
 
-// directory is a server's home. Its life is tied to ours by an flock on the
-// directory itself, which the kernel drops when this process ends. (The same
-// lock keeps systemd-tmpfiles from ageing the files of a long run.)
+// directory is the home of a server. An flock on the directory ties it to this process: the kernel releases the lock
+// when the process ends. (The same lock keeps systemd-tmpfiles from ageing the files of a long run.)
 type directory struct {
 	path string
 	lock *os.File
 }
 
-// homePrefix begins the name of every home; users do not share prefixes, so
-// that nobody meets a directory that he may not open.
+// homePrefix returns the prefix of the names of homes. Each user has another prefix, so that no user finds directories
+// which he may not open.
 func homePrefix() string { return "sluice-pg-" + strconv.Itoa(os.Getuid()) + "-" }
 
-// memoryDir is Linux's file system in memory. A cluster is a thousand files, and to copy one there costs a tenth.
+// memoryDir is Linux's file system in memory. A cluster is a thousand files, and copying it there costs a tenth.
 const memoryDir = "/dev/shm"
 
-// roomy reports whether a directory is such a file system, and has room for a dozen servers of tests: a cluster
-// takes 40 MB, and 128 MB of its log.
+// roomy reports whether a directory is in memory and has room for a dozen test servers. A cluster takes 40 MB, and its
+// WAL 128 MB.
 func roomy(dir string) bool {
 	const magic, needed = 0x01021994, 2 << 30 // TMPFS_MAGIC of linux/magic.h
 	var fs syscall.Statfs_t
@@ -49,7 +48,7 @@ func roomy(dir string) bool {
 	return false
 }
 
-// newDirectory makes a locked home that the account owns.
+// newDirectory makes a locked home that the server's account owns.
 func newDirectory(base string, acc account) (*directory, error) {
 	for {
 		path, err := os.MkdirTemp(base, homePrefix())
@@ -71,13 +70,13 @@ func newDirectory(base string, acc account) (*directory, error) {
 	}
 }
 
-// remove deletes the home and everything in it, and lets the lock go last.
+// remove deletes the home with its content, and then releases the lock.
 func (d *directory) remove() error {
 	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
 }
 
-// lockDirectory opens and locks path. fs.ErrNotExist says that somebody removed
-// it meanwhile, EWOULDBLOCK that it has a living owner.
+// lockDirectory opens and locks path. fs.ErrNotExist means that another process has removed the directory meanwhile,
+// EWOULDBLOCK that it has a living owner.
 func lockDirectory(path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -100,8 +99,8 @@ func lockDirectory(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes the homes under base whose owners have died, and what may still
-// run in them. Homes with a living owner are left alone.
+// sweep removes the homes under base whose owners have died, and ends servers that still run in them. It leaves homes
+// of living owners alone.
 func sweep(base string, acc account) error {
 	homes, err := filepath.Glob(filepath.Join(base, homePrefix()+"*"))
 	if err != nil {
@@ -117,7 +116,7 @@ func sweep(base string, acc account) error {
 			errs = append(errs, err)
 			continue
 		}
-		// The temporary directory is everybody's: believe the owner, not the name.
+		// Every user can write to the temporary directory, so sweep trusts the owner of a directory and not its name.
 		if info, err := lock.Stat(); err == nil && ownedBy(info, os.Getuid(), acc.uid) {
 			endLeftover(path)
 			errs = append(errs, os.RemoveAll(path))
@@ -140,14 +139,14 @@ func ownedBy(info fs.FileInfo, uids ...int) bool {
 	return false
 }
 
-// endLeftover ends a postmaster that outlived its owner: it was told by the
-// kernel, so this is for one that is still at it, or stuck.
+// endLeftover ends a postmaster that outlived its owner. The kernel has sent the postmaster a signal, so it is still
+// ending, or stuck.
 func endLeftover(home string) {
 	pid := postmasterPID(home)
 	if pid <= 0 || !runsIn(pid, home) {
 		return
 	}
-	// SIGQUIT lets it release its shared memory, which SIGKILL would leak.
+	// SIGQUIT lets the postmaster release its shared memory, which SIGKILL would leak.
 	_ = syscall.Kill(pid, syscall.SIGQUIT)
 	for end := time.Now().Add(stopGrace); time.Now().Before(end) && runsIn(pid, home); {
 		time.Sleep(pollEvery)
@@ -157,7 +156,7 @@ func endLeftover(home string) {
 	}
 }
 
-// postmasterPID is 0 when there is none on record.
+// postmasterPID returns the process id in the pid file, 0 if there is none.
 func postmasterPID(home string) int {
 	text, err := os.ReadFile(filepath.Join(home, dataName, "postmaster.pid"))
 	if err != nil {
@@ -168,8 +167,8 @@ func postmasterPID(home string) int {
 	return pid
 }
 
-// runsIn reports whether pid is a server started in home; pids are reused, its
-// command line (-D home/data) is not.
+// runsIn reports whether pid is a server started in home. It compares the command line (-D home/data), because the
+// system may reuse the pid.
 func runsIn(pid int, home string) bool {
 	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err == nil && bytes.Contains(cmdline, []byte(filepath.Join(home, dataName)))

@@ -11,17 +11,17 @@ import (
 	"syscall"
 )
 
-// debianBin is where Debian keeps each major version's programs.
+// debianBin is the pattern of the directories with the programs of each major version, on Debian.
 const debianBin = "/usr/lib/postgresql/*/bin"
 
-// oldestMajor is Debian 12's version, the oldest that the tests are run with.
+// oldestMajor is Debian 12's version of PostgreSQL, the oldest that the tests run with.
 const oldestMajor = 15
 
-// ErrNotInstalled says that no PostgreSQL server was found on this machine.
+// ErrNotInstalled reports that no PostgreSQL server was found on this machine.
 var ErrNotInstalled = errors.New("PostgreSQL 15 or newer is not installed (Debian's package is called postgresql)")
 
-// BinDir finds the directory of initdb, postgres, psql and pgbench: Debian's
-// newest version, else the one on PATH, else ErrNotInstalled.
+// BinDir returns the directory of initdb, postgres, psql and pgbench: Debian's newest version, or the one on PATH.
+// Without either it returns ErrNotInstalled.
 func BinDir() (string, error) { return binDir(debianBin) }
 
 func binDir(pattern string) (string, error) {
@@ -32,7 +32,7 @@ func binDir(pattern string) (string, error) {
 	best, bestMajor := "", oldestMajor-1
 	for _, path := range found {
 		bin := filepath.Dir(path)
-		// A directory that is no number (9.6, or not Debian's) counts as version 0.
+		// A directory without a number as name counts as version 0.
 		major, _ := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
 		if _, err := os.Stat(filepath.Join(bin, "postgres")); err == nil && major > bestMajor {
 			best, bestMajor = bin, major
@@ -45,14 +45,14 @@ func binDir(pattern string) (string, error) {
 	if err != nil {
 		return "", ErrNotInstalled
 	}
-	// The server's siblings lie beside the real file, not beside a link to it.
+	// The other programs are beside the real file, not beside a link.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return "", fmt.Errorf("look for PostgreSQL: %w", err)
 	}
 	return filepath.Dir(path), nil
 }
 
-// account is who runs the server.
+// account is the system account that runs the server.
 type account struct {
 	uid, gid int
 	switched bool // it is not the caller: files must be given to it
@@ -77,7 +77,7 @@ func serverAccount() (account, error) {
 	return account{uid: uid, gid: gid, switched: true}, nil
 }
 
-// sysProcAttr makes a child run under the account.
+// sysProcAttr returns the attributes that make a child run under the account.
 func (a account) sysProcAttr() *syscall.SysProcAttr {
 	if !a.switched {
 		return &syscall.SysProcAttr{}
@@ -85,7 +85,7 @@ func (a account) sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}}
 }
 
-// give hands a file that we made over to the account.
+// give makes the account the owner of a file that this process has made.
 func (a account) give(path string) error {
 	if !a.switched {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Schema returns the schema of a database as lines that can be compared: one for each column of a
-// table, and one for each other statement of pg_dump.
+// Schema returns the schema of a database as comparable lines. There is one line for each column of a table, and one
+// for each other statement of pg_dump.
 func (s *Server) Schema(t testing.TB, database string) []string {
 	t.Helper()
 	out, err := s.Program("pg_dump", "--schema-only", "--no-owner", "--no-privileges", "--exclude-schema=sys", database).Output()
@@ -28,7 +28,7 @@ var (
 	dumpSpaces = regexp.MustCompile(`\s+`)
 )
 
-// schemaLines cuts a dump into lines.
+// schemaLines splits a dump into comparable lines.
 func schemaLines(dump string) (lines []string) {
 	for statement := range strings.SplitSeq(dumpNoise.ReplaceAllString(dump, ""), ";\n") {
 		statement = strings.TrimSpace(statement)
@@ -44,8 +44,8 @@ func schemaLines(dump string) (lines []string) {
 	return lines
 }
 
-// SchemaDifferences returns the lines that only one of two schemas has (Server.Schema), in order. A line begins
-// with "-" for PostgreSQL alone, and with "+" for what was made through Sluice alone.
+// SchemaDifferences returns the lines that only one of two schemas (see Server.Schema) has, in order. A line begins
+// with "-" if only the plain PostgreSQL has it, and with "+" if only the schema made through Sluice has it.
 func SchemaDifferences(plain, through []string) (differences []string) {
 	for _, line := range plain {
 		if !slices.Contains(through, line) {
@@ -63,8 +63,8 @@ func SchemaDifferences(plain, through []string) (differences []string) {
 	return differences
 }
 
-// HoldSchema compares the differences of two schemas with those that a file lists: any other one fails
-// the test, and so does one that is listed and not there. write: it writes the file instead.
+// HoldSchema compares the differences of two schemas with those that a file lists. A new difference fails the test, and
+// so does a listed one that no longer exists. With write it writes the file instead.
 func HoldSchema(t testing.TB, differences []string, file string, write bool) {
 	t.Helper()
 	if write {

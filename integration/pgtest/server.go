@@ -26,21 +26,20 @@ const (
 	dataName = "data"       // the cluster, in a server's home
 	logName  = "server.log" // what initdb and the postmaster print
 
-	// startLimit is generous: initdb takes a second on an idle machine, but
-	// several test binaries may start servers at once on two cores.
+	// startLimit bounds the start of a server. initdb takes a second on an idle machine, but several test binaries may
+	// start servers at once on two cores.
 	startLimit = 90 * time.Second
-	// stopGrace is twice the 5 s that a postmaster gives its own children on an
-	// immediate shutdown before it kills them.
+	// stopGrace is twice the 5 s that a postmaster gives its child processes on an immediate shutdown before it kills
+	// them.
 	stopGrace = 10 * time.Second
 	pollEvery = 10 * time.Millisecond
-	// portTries bounds how often a port may be snatched between its choice and
-	// the server's bind.
+	// portTries bounds the attempts to start a server whose free port another program takes first.
 	portTries = 5
-	// maxSocketPath is what sockaddr_un holds on Linux, without the final NUL.
+	// maxSocketPath is the longest path in a sockaddr_un on Linux, without the final NUL.
 	maxSocketPath = 107
 )
 
-// Server is a running PostgreSQL. Its fields do not change, but for Restart.
+// Server is a running PostgreSQL server. Its fields do not change, except by Restart.
 type Server struct {
 	Host      string // 127.0.0.1
 	Port      int
@@ -57,8 +56,8 @@ type Server struct {
 	sessions *sessions
 }
 
-// Launch starts a server and returns when it accepts connections. The caller
-// must end it with Close; tests use Start or Shared instead.
+// Launch starts a server and returns when it accepts connections. The caller must end the server with Close. Tests use
+// Start or Shared instead.
 func Launch(opts ...Option) (*Server, error) {
 	bin, err := BinDir()
 	if err != nil {
@@ -97,11 +96,11 @@ func Launch(opts ...Option) (*Server, error) {
 	return s, nil
 }
 
-// Address is host:port.
+// Address returns the server's TCP address as host:port.
 func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
-// DSN is a URL for the superuser over TCP, with TLS verified where the server
-// has it. libpq, pgx, lib/pq, psycopg and node-postgres all read this form.
+// DSN returns a URL for the superuser over TCP, with verified TLS if the server has TLS. libpq, pgx, lib/pq, psycopg
+// and node-postgres all accept this form.
 func (s *Server) DSN(database string) string {
 	u := url.URL{Scheme: "postgres", User: url.User(s.User), Host: s.Address(), Path: "/" + database}
 	if s.Password != "" {
@@ -115,15 +114,15 @@ func (s *Server) DSN(database string) string {
 	return u.String()
 }
 
-// Program prepares one of the server's client programs (psql, pgbench, ...) as
-// the superuser over the Unix socket; further arguments may override that.
+// Program returns a command for one of the server's client programs (psql, pgbench, ...). It connects as the superuser
+// over the Unix socket; further arguments may override that.
 func (s *Server) Program(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.BinDir, name), args...)
 	cmd.Env = append(cleanEnviron(), "PGHOST="+s.SocketDir, "PGPORT="+strconv.Itoa(s.Port), "PGUSER="+s.User)
 	return cmd
 }
 
-// Log is what the server has printed so far.
+// Log returns the server's output so far.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.path(logName))
 	if err != nil {
@@ -132,8 +131,8 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// Restart ends every connection as a crash would (or, gracefully, with FATAL
-// 57P01 first) and starts the server again on the same port and data.
+// Restart ends every connection and starts the server again on the same port and data. Gracefully, clients first get
+// FATAL 57P01; otherwise the connections end as in a crash.
 func (s *Server) Restart(graceful bool) error {
 	sig := syscall.SIGQUIT
 	if graceful {
@@ -150,13 +149,13 @@ func (s *Server) Close() error {
 	return s.home.remove()
 }
 
-// Exited is closed when the server has ended, asked to or not. A restarted
-// server has another one.
+// Exited returns a channel that is closed when the server has ended, for any reason. After a Restart it returns a new
+// channel.
 func (s *Server) Exited() <-chan struct{} { return s.process.Exited() }
 
 func (s *Server) path(name string) string { return filepath.Join(s.home.path, name) }
 
-// create makes the cluster and its configuration.
+// create makes the database cluster and its configuration.
 func (s *Server) create(o options) error {
 	if err := s.newCluster(o); err != nil {
 		return err
@@ -227,7 +226,7 @@ func (s *Server) writeConfig(settings []string, scram bool) error {
 	}
 	hba := "local all,replication all trust\nhost all,replication all " + host + "/32 " + method + "\n"
 	for name, text := range map[string]string{
-		// Read after postgresql.conf, whose defaults it overrides.
+		// PostgreSQL reads this file after postgresql.conf, and its settings override the defaults there.
 		"postgresql.auto.conf": strings.Join(settings, "\n") + "\n",
 		"pg_hba.conf":          hba,
 	} {
@@ -257,7 +256,7 @@ func (s *Server) run() error {
 
 // postmaster starts the server process and waits until it is ready.
 func (s *Server) postmaster() error {
-	// Told of our death it must not be killed outright: that leaks its shared memory.
+	// At the end of this process the postmaster must not get SIGKILL, which would leak its shared memory.
 	p, err := s.start("postgres", "-D", s.path(dataName), "-p", strconv.Itoa(s.Port))
 	if err != nil {
 		return err
@@ -278,8 +277,8 @@ func (s *Server) postmaster() error {
 	return nil
 }
 
-// ready looks at what pg_ctl looks at: the pid file's first line names the
-// postmaster and its eighth line says "ready" once connections are accepted.
+// ready reports whether the server accepts connections. As pg_ctl does, it reads the pid file. The first line there is
+// the postmaster's pid, and the eighth line is "ready" once the server accepts connections.
 func (s *Server) ready(pid int) bool {
 	text, err := os.ReadFile(filepath.Join(s.path(dataName), "postmaster.pid"))
 	if err != nil {
@@ -289,8 +288,7 @@ func (s *Server) ready(pid int) bool {
 	return len(lines) >= 8 && string(lines[0]) == strconv.Itoa(pid) && bytes.HasPrefix(lines[7], []byte("ready"))
 }
 
-// start runs one of PostgreSQL's programs under the server's account with its
-// output in the log.
+// start runs one of PostgreSQL's programs under the server's account, with its output in the log.
 func (s *Server) start(name string, args ...string) (*child.Process, error) {
 	log, err := os.OpenFile(s.path(logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -305,8 +303,8 @@ func (s *Server) start(name string, args ...string) (*child.Process, error) {
 	return child.Start(cmd, syscall.SIGQUIT)
 }
 
-// cleanEnviron is the caller's environment without what would steer PostgreSQL
-// or change the language of its messages.
+// cleanEnviron returns the caller's environment without variables that affect PostgreSQL or the language of its
+// messages.
 func cleanEnviron() []string {
 	var env []string
 	for _, pair := range os.Environ() {

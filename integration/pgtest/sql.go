@@ -9,9 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SQL runs statements as the superuser over the Unix socket, as one simple
-// query, and returns their rows, unaligned, without the trailing line end.
-// Nothing of the session is left for the next call.
+// SQL runs statements as the superuser over the Unix socket, as one simple query. It returns their rows, unaligned,
+// without the trailing newline. A later call must not rely on state of the session.
 func (s *Server) SQL(tb testing.TB, database, sql string) string {
 	tb.Helper()
 	rows, err := s.query(tb.Context(), database, sql)
@@ -21,7 +20,7 @@ func (s *Server) SQL(tb testing.TB, database, sql string) string {
 	return rows
 }
 
-// Connect returns a connection to a new database, which no other call returns. The server closes it at its end.
+// Connect returns a connection to a new database. The server closes the connection at its end.
 func (s *Server) Connect(tb testing.TB) *pgconn.PgConn {
 	tb.Helper()
 	config, err := pgconn.ParseConfig("sslmode=disable")
@@ -36,7 +35,8 @@ func (s *Server) Connect(tb testing.TB) *pgconn.PgConn {
 	return conn
 }
 
-// query is SQL without a test. A test's cleanup comes when its context has ended.
+// query runs statements as SQL does, without a test. It ignores a cancelled ctx, because a test's cleanup runs after
+// its context has ended.
 func (s *Server) query(ctx context.Context, database, sql string) (string, error) {
 	ctx = context.WithoutCancel(ctx)
 	conn, err := s.sessions.take(ctx, s, database)
@@ -68,14 +68,14 @@ func (s *Server) query(ctx context.Context, database, sql string) (string, error
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// sessions is an idle connection of SQL to each database: a new one costs the
-// server more than most statements. There are not more, as tests count sessions.
+// sessions holds an idle connection for each database, for SQL. A new connection costs the server more than most
+// statements. There is only one for each database, because tests count sessions.
 type sessions struct {
 	mu   sync.Mutex
 	idle map[string]*pgconn.PgConn
 }
 
-// take returns a session that lives, an idle one if there is any.
+// take returns a connection to a database that works, an idle one if possible.
 func (c *sessions) take(ctx context.Context, s *Server, database string) (*pgconn.PgConn, error) {
 	for {
 		conn := c.next(database)
@@ -96,7 +96,7 @@ func (c *sessions) take(ctx context.Context, s *Server, database string) (*pgcon
 	return pgconn.ConnectConfig(ctx, config)
 }
 
-// next is the idle one, or nil.
+// next removes and returns the idle connection to a database, or nil.
 func (c *sessions) next(database string) *pgconn.PgConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *sessions) put(database string, conn *pgconn.PgConn) {
 	c.idle[database] = conn
 }
 
-// close ends the idle ones.
+// close closes the idle connections.
 func (c *sessions) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

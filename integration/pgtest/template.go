@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// template is a cluster that was made and never started: copies of it cost a
-// tenth of initdb. It has a home of its own, as a server has.
+// template is a database cluster that was never started. Copying it costs a tenth of initdb. It has its own home, like
+// a server.
 type template struct {
 	mu   sync.Mutex
 	home *directory
 }
 
-// copyTo makes the cluster of s. The first call makes the template.
+// copyTo makes the database cluster of s by a copy. The first call makes the template.
 func (t *template) copyTo(s *Server) error {
 	if err := t.make(s); err != nil {
 		return err
 	}
-	// -a keeps the owner and the mode, on which the server insists.
+	// Option -a keeps the owner and the mode, which the server checks.
 	if out, err := exec.Command("cp", "-a", filepath.Join(t.home.path, dataName), s.path(dataName)).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy a cluster: %w\n%s", err, out)
 	}

@@ -30,13 +30,13 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// copied takes a copy of the test binary's template.
+// copied makes a server's cluster a copy of the test binary's template.
 func copied(o *options) { o.template = &shared.template }
 
-// inMemory keeps the files of a test's server in memory, where there is room for those of many.
+// inMemory puts the files of a test's server in memory, if there is enough room.
 func inMemory(o *options) { o.memory = true }
 
-// shared is the test binary's one server, started by whoever first asks.
+// shared is the only server of the test binary, which the first call of Shared starts.
 var shared struct {
 	mu     sync.Mutex
 	opts   []Option
@@ -47,8 +47,8 @@ var shared struct {
 	template template // of all clusters that are made while Main runs
 }
 
-// Main is the body of a TestMain: it runs the tests, then stops the server that
-// Shared may have started with these options, and returns the exit code.
+// Main is the body of a TestMain: it runs the tests and returns the exit code. Before it returns, it stops the server
+// that Shared may have started with these options.
 func Main(m *testing.M, opts ...Option) int {
 	shared.mu.Lock()
 	shared.opts, shared.active = opts, true
@@ -70,8 +70,8 @@ func Main(m *testing.M, opts ...Option) int {
 	return code
 }
 
-// Shared returns the test binary's one server, starting it on first use. Tests
-// that share it keep to databases or schemas of their own (see NewDatabase).
+// Shared returns the shared server of the test binary, and starts it on first use. Tests that share the server use
+// separate databases (see NewDatabase) or schemas.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	shared.mu.Lock()
@@ -88,8 +88,8 @@ func Shared(tb testing.TB) *Server {
 	return shared.server
 }
 
-// NewDatabase creates an empty database for one test, dropped at its end with
-// whatever is still connected to it.
+// NewDatabase creates an empty database for one test. At the end of the test it drops the database and ends the
+// connections to it.
 func (s *Server) NewDatabase(tb testing.TB) string {
 	tb.Helper()
 	name := s.SQL(tb, "postgres", "SELECT 'test_' || replace(gen_random_uuid()::text, '-', '')")

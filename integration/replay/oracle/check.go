@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// gather indexes what was written.
+// gather indexes the transactions of the history and their writes.
 func (c *checker) gather() {
 	for i, each := range c.history.Txns {
 		t := &txn{Txn: each, number: i, applied: each.Outcome == Committed, undone: each.undone()}
@@ -31,7 +31,7 @@ func (c *checker) gather() {
 	}
 }
 
-// final looks where in the lists each write stands.
+// final records where in the final lists each write is.
 func (c *checker) final() {
 	for _, key := range slices.Sorted(maps.Keys(c.history.Lists)) {
 		for at, id := range c.history.Lists[key] {
@@ -51,7 +51,8 @@ func (c *checker) final() {
 	}
 }
 
-// settle decides on unknown outcomes, and wants each transaction whole.
+// settle decides whether transactions of unknown outcome were applied, and checks that each transaction is applied as a
+// whole.
 func (c *checker) settle() {
 	for _, t := range c.txns {
 		there, last := 0, make(map[int]int)
@@ -83,7 +84,7 @@ func (c *checker) settle() {
 	}
 }
 
-// marks compares what the server made with what was told of it.
+// marks checks values that the server made, such as generated keys, against the values that clients got.
 func (c *checker) marks() {
 	by, undone := make(map[int]*txn), make(map[int]bool)
 	drawn := make(map[string]*txn)
@@ -123,7 +124,7 @@ func (c *checker) marks() {
 	}
 }
 
-// mark compares a row with what its transaction, which was told that its time is now, was told of it.
+// mark checks a row against the values that its transaction got. now is the time that the transaction got from now().
 func (c *checker) mark(t *txn, op Op, undone bool, now string) {
 	got, ok := c.history.Marks[op.Write]
 	if ok && op.Value != "" && op.Value != got && !strings.HasPrefix(got, op.Value+" ") {
@@ -134,8 +135,7 @@ func (c *checker) mark(t *txn, op Op, undone bool, now string) {
 	}
 }
 
-// reads holds what a transaction read against the final lists, and draws the
-// edges that follow from it.
+// reads checks the reads of a transaction against the final lists, and adds the edges that follow from them.
 func (c *checker) reads(t *txn) {
 	own := make(map[int][]int)
 	first := make(map[int]int) // where its writes of a key begin
@@ -166,9 +166,8 @@ func (c *checker) reads(t *txn) {
 		case Missed, Mark:
 			wrote = true
 		case Read, Lock:
-			// What a transaction that did not commit sees behind its first write counts
-			// for nothing: the stand-in may have taken it out of another's way by then,
-			// into a snapshot in which it cannot commit and its writes are missing.
+			// Reads after the first write of a transaction that did not commit prove nothing. The stand-in may have rolled the
+			// transaction back by then, into a new snapshot without its writes.
 			if !t.applied && wrote {
 				continue
 			}
@@ -223,7 +222,7 @@ func byOf(w *write) *txn {
 	return w.by
 }
 
-// by is who wrote an element of a final list.
+// by returns the transaction that wrote an element of a final list.
 func (c *checker) by(key, at int) *txn {
 	list := c.history.Lists[key]
 	if at >= len(list) {
@@ -232,7 +231,7 @@ func (c *checker) by(key, at int) *txn {
 	return byOf(c.writes[place{key, list[at]}])
 }
 
-// wrote says that t wrote a key on top of what stands before at.
+// wrote adds the edge that follows when t wrote a key after the element before at.
 func (c *checker) wrote(t *txn, key, at int) {
 	if at == 0 {
 		return
@@ -242,8 +241,8 @@ func (c *checker) wrote(t *txn, key, at int) {
 	}
 }
 
-// overwritten says that another wrote at a place that t had in its snapshot as the
-// end of the list; held: and t was to commit before that.
+// overwritten adds the edge that follows when another transaction wrote at index at, where the list ended in t's
+// snapshot. held reports that t wrote or locked the key, so that t must commit before the other transaction.
 func (c *checker) overwritten(t *txn, key, at int, held bool) {
 	next := c.by(key, at)
 	switch {

@@ -1,31 +1,29 @@
-// Package oracle decides whether what clients were told is explained by what a
-// database holds in the end, under strong snapshot isolation: what DSQL promises,
-// and what Sluice must keep when it runs transactions again.
+// Package oracle decides whether the final content of a database explains the answers that clients got, under strong
+// snapshot isolation. DSQL promises strong snapshot isolation, and Sluice must preserve it when it replays
+// transactions.
 //
-// Data are lists that only grow (registers): every write appends an element of its
-// own, so the final list of a key is the order of its versions, and every list that
-// was read is a version. From that follows, for each transaction, what its snapshot
-// held and what it did not. A history is explained when every transaction can be
-// given a moment for its snapshot and one for its commit so that
+// The data are lists that only grow (registers). Every write appends a unique element, so the final list of a key is
+// the order of the key's versions. Every list that a transaction read is a version. The versions show, for each
+// transaction, which commits its snapshot contained and which it did not. A history is explained if every transaction
+// can be assigned a moment for its snapshot and one for its commit, so that
 //
-//   - the snapshot comes before the commit, and after every commit that was
-//     acknowledged before the client began;
-//   - who read a version has its commit in the snapshot, and the commit of the next
-//     version not;
-//   - who wrote a key, or locked it with FOR UPDATE, has no other's commit of that
-//     key, or of a lock of it, between its snapshot and its commit.
+//   - the snapshot precedes the commit, and follows every commit that was acknowledged before the client began;
+//   - a transaction that read a version has the commit of that version in its snapshot, and not the commit of the
+//     next version;
+//   - for a key that a transaction wrote, or locked with FOR UPDATE, no other transaction commits a write or lock
+//     between the first one's snapshot and commit.
 //
-// These are edges between two events a transaction; the history is explained if and
-// only if the graph has no cycle. Two transactions that lock one version and write
-// nothing are not compared with each other: nothing tells which came first.
+// Each rule adds edges between events of a graph, with two events for each transaction. The history is explained if and
+// only if the graph has no cycle. Two transactions that lock the same version and write nothing are not compared with
+// each other, because their order is unknown.
 //
-// What a transaction read behind a savepoint to which it returned counts like all that it read;
-// what it wrote there is not to be found.
+// Reads after a savepoint count even if the transaction returned to the savepoint. Writes there must not be in the
+// final lists.
 //
-// Beside that: an acknowledged commit is there whole and once, an acknowledged
-// rollback or error not at all, an unknown outcome whole or not at all; values that
-// the server made (Mark) are those that the client was told; now() is the same in all
-// of a transaction.
+// The oracle checks further rules. An acknowledged commit is applied as a whole and once. A transaction with an
+// acknowledged rollback or an error is not applied at all. A transaction of unknown outcome is applied as a whole or
+// not at all. Values that the server made (Mark) are those that the client got. now() is the same throughout a
+// transaction.
 //
-// The package is pure: it neither runs clients nor asks a database.
+// Package oracle neither runs clients nor queries a database.
 package oracle

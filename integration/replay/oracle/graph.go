@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// node is a snapshot, a commit, or a moment of the clock.
+// node is an event in the graph: a snapshot, a commit, or a moment of the clock.
 type node int
 
 func start(t *txn) node  { return node(2 * t.number) }
 func commit(t *txn) node { return node(2*t.number + 1) }
 
-// edge says that one event comes before another, and why.
+// edge says that one event precedes another, and why.
 type edge struct {
 	from, to node
 	format   string // "" for what goes without saying
@@ -34,9 +34,8 @@ func (e *edge) String() string {
 	return fmt.Sprintf(e.format, args...)
 }
 
-// clock adds what is known of time: a commit that was acknowledged before a
-// transaction began is in its snapshot. The moments stand in a chain between the
-// two, so that there are only two edges a transaction.
+// clock adds the edges that follow from time: a snapshot contains every commit that was acknowledged before the
+// transaction began. A chain of moments connects commits and snapshots, so that each transaction adds only two edges.
 func (c *checker) clock() (nodes int) {
 	type moment struct {
 		at    int64
@@ -67,7 +66,7 @@ func (c *checker) clock() (nodes int) {
 	return nodes + len(moments)
 }
 
-// cycle is the shortest one, if there is any.
+// cycle returns the shortest cycle of the graph as a Violation, nil if there is none.
 func (c *checker) cycle() *Violation {
 	nodes := c.clock()
 	out := make([][]int, nodes) // edges by where they begin
@@ -76,7 +75,7 @@ func (c *checker) cycle() *Violation {
 		out[e.from] = append(out[e.from], i)
 		in[e.to]++
 	}
-	// Take away what nothing comes before, as long as there is any.
+	// The loop removes nodes without incoming edges, until only cycles and paths from them remain.
 	var free []node
 	for n, edges := range in {
 		if edges == 0 {
@@ -108,8 +107,8 @@ func (c *checker) cycle() *Violation {
 	return c.story(shortest)
 }
 
-// around is the shortest way from a node back to it, over what is left; nil if
-// none has fewer edges than limit (0: any).
+// around returns the shortest path from a node back to itself over the remaining nodes. It returns nil if no path has
+// fewer edges than limit (0: any).
 func (c *checker) around(from node, out [][]int, in []int, limit int) []int {
 	type step struct {
 		n            node

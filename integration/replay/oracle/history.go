@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Outcome of a transaction, as its client was told.
+// Outcome is the outcome of a transaction, as its client knows it.
 type Outcome uint8
 
 const (
-	// Aborted: told an error that rules a commit out, or rolled back.
+	// Aborted means that the client got an error that excludes a commit, or rolled back.
 	Aborted Outcome = iota
 	Committed
-	// Unknown: told 08007, or nothing after something that commits was sent.
+	// Unknown means that the client got 08007, or no answer to a statement that commits.
 	Unknown
 )
 
@@ -21,27 +21,27 @@ func (o Outcome) String() string {
 	return [...]string{"aborted", "committed", "unknown"}[o]
 }
 
-// Kind of an Op.
+// Kind is the kind of an Op.
 type Kind uint8
 
 const (
-	// Read saw Seen under Key, the transaction's own writes included.
+	// Read saw the list Seen under Key, including the transaction's own writes.
 	Read Kind = iota
 	// Lock is a Read with FOR UPDATE.
 	Lock
-	// Append wrote Write behind what Key held.
+	// Append added the element Write to the list under Key.
 	Append
-	// Missed is an Append that matched no row: nothing may be there of it.
+	// Missed is an Append that matched no row, so the database must not contain the element.
 	Missed
-	// Mark inserted a row Write with values that the server made; Value is what
-	// was told of them, the first of them or all, "" if nothing was.
+	// Mark inserted the row Write with values that the server made. Value has the first or all of these values as the
+	// client got them, "" if it got none.
 	Mark
-	// Drawn was told Value as a number that nobody else gets.
+	// Drawn got Value from the server as a unique number.
 	Drawn
-	// Now was told Value as the time of the transaction.
+	// Now got Value from the server as the time of the transaction.
 	Now
-	// Save set the savepoint Write, and Back returned to it: what was written and locked in
-	// between is undone, and what was read there stays read.
+	// Save set the savepoint Write, and Back returned to that savepoint. Back undoes the writes and locks in between, but
+	// not the reads.
 	Save
 	Back
 )
@@ -50,7 +50,7 @@ func (k Kind) String() string {
 	return [...]string{"read", "lock", "append", "missed", "mark", "drawn", "now", "savepoint", "rollback to"}[k]
 }
 
-// Op is something that a transaction did, or was told.
+// Op is an operation of a transaction, or an answer to one.
 type Op struct {
 	Kind  Kind
 	Key   int
@@ -73,7 +73,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("%v %s", o.Kind, o.Value)
 }
 
-// list shows the end of a list, where the news are.
+// list returns the length and the end of a list, where the latest writes are.
 func list(ids []int) string {
 	const enough = 8
 	if len(ids) <= enough {
@@ -85,14 +85,13 @@ func list(ids []int) string {
 // Txn is one transaction, as its client knows it.
 type Txn struct {
 	ID int
-	// Began and Ended are readings of one clock for all clients that never shows
-	// the same twice: before the first request, after the last answer.
+	// Began and Ended are readings of one clock for all clients, before the first request and after the last answer. No
+	// two readings are equal.
 	Began, Ended int64
 	Outcome      Outcome
-	// Ops in the order of the requests. Those that were sent and not answered
-	// count as well.
+	// Ops are the operations in the order of the requests, including those that were sent and not answered.
 	Ops []Op
-	// Story is for people: who asked, what was sent, what was told.
+	// Story is a log for people: the client, its requests and the answers.
 	Story []string
 }
 
@@ -108,12 +107,12 @@ func (t *Txn) String() string {
 	return b.String()
 }
 
-// writes reports whether it asked for a change.
+// writes reports whether the transaction has tried to change the database.
 func (t *Txn) writes() bool {
 	return slices.ContainsFunc(t.Ops, func(op Op) bool { return op.Kind == Append || op.Kind == Missed || op.Kind == Mark })
 }
 
-// undone says of each op whether a Back has undone it.
+// undone reports for each operation whether a Back has undone it.
 func (t *Txn) undone() []bool {
 	undone := make([]bool, len(t.Ops))
 	for i, op := range t.Ops {
@@ -127,7 +126,7 @@ func (t *Txn) undone() []bool {
 	return undone
 }
 
-// History is what all clients know, and what the database holds after them.
+// History is the knowledge of all clients, with the final content of the database.
 type History struct {
 	Txns  []*Txn
 	Lists map[int][]int  // of each key
@@ -155,7 +154,7 @@ const (
 	Unlogged   Verdict = "told and recorded outcome differ"
 )
 
-// Violation is one breach.
+// Violation is one violation of a rule by a history.
 type Violation struct {
 	Verdict Verdict
 	Text    string
@@ -171,8 +170,7 @@ func (v Violation) String() string {
 	return b.String()
 }
 
-// Check returns every breach that it finds, the plainest first: of the cycles the
-// shortest one.
+// Check returns the violations that it finds, the simplest first. Of all cycles it returns the shortest one.
 func Check(h *History) []Violation {
 	c := &checker{history: h, writes: make(map[place]*write)}
 	c.gather()
@@ -188,7 +186,7 @@ func Check(h *History) []Violation {
 	return c.found
 }
 
-// place is an element of a list.
+// place names an element of a list.
 type place struct{ key, write int }
 
 // write is an Append or a Missed.
@@ -198,11 +196,12 @@ type write struct {
 	at     []int // where it stands in the final list
 }
 
-// txn is what the checker knows of a transaction.
+// txn is a transaction with what the checker has derived about it.
 type txn struct {
 	*Txn
 	number int
-	// applied: it certainly committed. Unknown outcomes are settled by what is there.
+	// applied reports that the transaction has certainly committed. For an unknown outcome the final content of the
+	// database decides.
 	applied bool
 	writes  []place // in order
 	marks   []int

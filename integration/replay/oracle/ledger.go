@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// Event is what the stand-in's ledger tells of a connection; see its admin
-// interface.
+// Event is an event of the stand-in's ledger, as its admin interface returns it.
 type Event struct {
 	Seq         uint64
 	Session     uint64
@@ -21,12 +20,12 @@ type Event struct {
 	Detail      string
 }
 
-// Tag is a comment that marks statements of a transaction, for CheckLedger.
+// Tag returns an SQL comment that marks statements of a transaction, for CheckLedger.
 func Tag(txn int) string { return fmt.Sprintf("/* T%d */ ", txn) }
 
 var tagged = regexp.MustCompile(`/\* T(\d+) \*/`)
 
-// attempt is one time that a tagged transaction was run.
+// attempt is one execution of a tagged transaction.
 type attempt struct {
 	session, transaction uint64
 	from, to             uint64 // events: its first tagged statement, its end
@@ -42,11 +41,9 @@ func (a *attempt) String() string {
 	return s
 }
 
-// CheckLedger holds what clients were told against what the stand-in recorded,
-// for the transactions that write and have tagged statements: at most one attempt has
-// committed, one exactly if that was acknowledged, none if it was denied; and when
-// the outcome of an attempt could not be known, none came after it. Events are in
-// order and complete.
+// CheckLedger compares the outcomes that clients know with the stand-in's ledger, for writing transactions with tagged
+// statements. At most one attempt of a transaction may have committed: exactly one after an acknowledgement, none after
+// an error. No attempt may follow one of unknown outcome. Events must be in order and complete.
 func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 	byID := make(map[int]*Txn, len(txns))
 	for _, t := range txns {
@@ -82,8 +79,8 @@ func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 	return found
 }
 
-// within reports whether an attempt was made, and rolled back, while another was open: so are those
-// of parts that the transaction has discarded, in which no one sends a COMMIT.
+// within reports whether an attempt began, and was rolled back, while another attempt was open. That is so for parts
+// that the transaction has discarded, in which no COMMIT is sent.
 func (a *attempt) within(other *attempt) bool {
 	return a.outcome == "rolled back" && a.session != other.session && a.from > other.from && a.to < other.to
 }
@@ -91,7 +88,7 @@ func (a *attempt) within(other *attempt) bool {
 func attemptsOf(events []Event) map[int][]*attempt {
 	all := make(map[int][]*attempt)
 	open := make(map[uint64][]*attempt) // by session
-	// What was on its way when a connection was cut is recorded when it is answered.
+	// The ledger records the statements that were under way at a cut only when PostgreSQL answers them.
 	cut, cutAtCommit := make(map[uint64]uint64), make(map[uint64]bool)
 	for _, e := range events {
 		switch e.Kind {
