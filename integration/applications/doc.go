@@ -1,14 +1,15 @@
-// Package applications runs what people write with their tools through Sluice, on the stand-in for
-// DSQL. contention has one small application for each tool: many writers, generated keys, nested
-// transactions, and rows that all of them want. matrix has one with migrations for each tool.
+// Package applications runs applications with usual database tools through Sluice, on the stand-in for DSQL. The
+// directory contention has one small application for each tool, with many writers, generated keys, nested transactions,
+// and contended rows. The directory matrix has one application with migrations for each tool.
 //
-// An application of contention is a program. It is told a connection string as the tool's users write it, how
-// many writers it has and how many transactions they make. It prints a line for each:
+// An application of contention is a program. Its arguments are a connection string in the tool's form, the number of
+// writers, and the number of transactions for each. The program prints a line for each transaction:
 //
 //	committed KIND KEY COUNTER BEFORE
 //	refused KIND SQLSTATE COUNTER BEFORE DETAIL
 //
-// KIND is add (the counter is raised by the server), load (it is read, and written one higher) or
-// nested (an INSERT in a nested transaction fails, which is caught; then as add). KEY is the key that
-// the server has made for the transaction's entry, and BEFORE what load has read of COUNTER; else -.
+// KIND add means that the server increments the counter. KIND load means that the program reads the counter, and writes
+// the value plus one. KIND nested means that an INSERT in a nested transaction fails, which the program catches, before
+// an add. KEY is the server's key for the entry that the transaction has inserted. BEFORE is the value of COUNTER that
+// load has read; else -.
 package applications

@@ -1,14 +1,12 @@
-// Package certs makes TLS certificates for tests, and for the servers that tests and
-// `make run` start.
+// Package certs makes TLS certificates for tests, and for the servers that tests and `make run` start.
 //
 //	server := certs.SelfSigned("server", "db.example")        // its own authority
 //	client := certs.SignedBy(server, "ann")                   // by another certificate
 //	config := &tls.Config{RootCAs: certs.Pool(server), Certificates: []tls.Certificate{client}}
 //	certFile, keyFile := certs.Files(t, server)               // PEM
 //
-// Every certificate serves servers and clients, is valid for localhost and the loopback
-// addresses besides the names that are given, and has its Leaf. To make one fails by a
-// mistake of this package only, hence by a panic.
+// Every certificate is valid for servers and clients, for localhost, the loopback addresses and the given names, and
+// has its Leaf. Making a certificate can fail only by a mistake in package certs, hence with a panic.
 package certs
 
 import (
@@ -27,7 +25,7 @@ import (
 	"time"
 )
 
-// life only has to outlast a test run or a day's `make run`.
+// life is the validity of a certificate, longer than a test run or a day's `make run`.
 const life = 30 * 24 * time.Hour
 
 // SelfSigned returns a certificate that is its own authority, and may sign others.
@@ -35,7 +33,7 @@ func SelfSigned(commonName string, names ...string) tls.Certificate {
 	return SelfSignedWith(newKey(), commonName, names...)
 }
 
-// SelfSignedWith is SelfSigned for a key of the caller's.
+// SelfSignedWith returns a self-signed certificate for the caller's key.
 func SelfSignedWith(key crypto.Signer, commonName string, names ...string) tls.Certificate {
 	template := newTemplate(commonName, names)
 	template.IsCA, template.BasicConstraintsValid = true, true
@@ -43,7 +41,7 @@ func SelfSignedWith(key crypto.Signer, commonName string, names ...string) tls.C
 	return sign(template, template, key, key)
 }
 
-// SignedBy returns a certificate that ca, which is its own authority, has signed.
+// SignedBy returns a certificate that ca, a self-signed certificate, has signed.
 func SignedBy(ca tls.Certificate, commonName string, names ...string) tls.Certificate {
 	return sign(newTemplate(commonName, names), ca.Leaf, newKey(), ca.PrivateKey.(crypto.Signer))
 }
@@ -81,14 +79,14 @@ func sign(template, parent *x509.Certificate, key, signer crypto.Signer) tls.Cer
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// Pool trusts ca and whatever it has signed.
+// Pool returns a pool that trusts ca and the certificates signed by ca.
 func Pool(ca tls.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.Leaf)
 	return pool
 }
 
-// Files writes a certificate and its key into a directory of the test's.
+// Files writes a certificate and its key into a directory of the test.
 func Files(t testing.TB, cert tls.Certificate) (certFile, keyFile string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -99,8 +97,8 @@ func Files(t testing.TB, cert tls.Certificate) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// Write writes a certificate and its key as PEM files. Nobody else can read the key:
-// PostgreSQL and libpq insist on that.
+// Write writes a certificate and its key as PEM files. Other users cannot read the key file, which PostgreSQL and libpq
+// require.
 func Write(cert tls.Certificate, certFile, keyFile string) error {
 	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeGrace bounds the wait for a pipe that a grandchild still holds open
-// after the child itself has ended.
+// pipeGrace bounds the wait for a pipe that a grandchild still holds open after the child has ended.
 const pipeGrace = 2 * time.Second
 
-// Process is one running child. Its goroutine ends when the child does.
+// Process is a running child process. Its goroutine ends with the child.
 type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -22,10 +21,9 @@ type Process struct {
 	err error // written before exited is closed
 }
 
-// Start starts cmd in a process group of its own, so that a Ctrl-C in the
-// terminal reaches only the parent, and arranges for the kernel to send onDeath
-// to it should this process end first. A Credential already in cmd.SysProcAttr
-// is kept. The caller must not call cmd.Wait.
+// Start starts cmd in a separate process group, so that a Ctrl-C in the terminal reaches only the parent. If this
+// process ends first, the kernel sends onDeath to the child. Start retains a Credential in cmd.SysProcAttr. The caller
+// must not call cmd.Wait.
 func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -56,19 +54,19 @@ func (p *Process) live(started chan<- error) {
 	close(p.exited)
 }
 
-// PID is the child's process id.
+// PID returns the child's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed once the child has ended and was reaped.
+// Exited returns a channel that is closed once the child has ended and was reaped.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Err waits for the child's end and reports it as exec.Cmd.Wait would.
+// Err waits for the child's end and returns the result of exec.Cmd.Wait.
 func (p *Process) Err() error {
 	<-p.exited
 	return p.err
 }
 
-// ExitCode waits for the child's end; it is -1 when a signal ended the child.
+// ExitCode waits for the child's end and returns its exit code, -1 if a signal ended the child.
 func (p *Process) ExitCode() int {
 	<-p.exited
 	return p.cmd.ProcessState.ExitCode()
@@ -76,12 +74,12 @@ func (p *Process) ExitCode() int {
 
 // Signal sends sig to the child alone. A child that has ended is not an error.
 func (p *Process) Signal(sig syscall.Signal) {
-	// The only failure left after Start is "already finished".
+	// After Start the only possible error is "already finished".
 	_ = p.cmd.Process.Signal(sig)
 }
 
-// Freeze stops the child with SIGSTOP. It returns when every thread of the child stands
-// still, or the child has ended: kill alone returns while threads may still answer.
+// Freeze stops the child with SIGSTOP. It returns when every thread of the child has stopped, or the child has ended.
+// The kill system call returns earlier, while threads may still answer.
 func (p *Process) Freeze() {
 	p.Signal(syscall.SIGSTOP)
 	for unix.Waitid(unix.P_PID, p.PID(), nil, unix.WSTOPPED, nil) == unix.EINTR {
@@ -91,8 +89,8 @@ func (p *Process) Freeze() {
 // Thaw lets a frozen child go on.
 func (p *Process) Thaw() { p.Signal(syscall.SIGCONT) }
 
-// Stop asks the child to end with sig, kills it after grace, and returns when
-// it has been reaped. It reports whether the child ended without being killed.
+// Stop sends sig to the child, kills the child after grace, and returns when the child has been reaped. It reports
+// whether the child ended without being killed.
 func (p *Process) Stop(sig syscall.Signal, grace time.Duration) bool {
 	p.Signal(sig)
 	timer := time.NewTimer(grace)

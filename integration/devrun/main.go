@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
-// The main goroutine keeps the first thread, which dieWithParent needs alive.
+// The main goroutine stays on the first thread, because dieWithParent needs that thread alive.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// config is what `make run` can be told by variables.
+// config holds the variables of `make run`.
 type config struct {
 	bin             harness.Bin
 	port, adminPort int
@@ -55,8 +55,7 @@ func run(args []string, out io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// From the first signal on the next one has its usual effect: it kills us,
-	// and the kernel kills the children.
+	// The second signal has its usual effect: it kills this process, and the kernel kills the children.
 	context.AfterFunc(ctx, stop)
 
 	s := &stack{config: c, out: out}
@@ -92,8 +91,8 @@ func parse(args []string) (config, error) {
 	return c, nil
 }
 
-// dieWithParent makes the kernel send sig to this process when make, which
-// started it, is killed. It ties the signal to the calling thread's life.
+// dieWithParent makes the kernel send sig to this process when its parent, make, is killed. The signal depends on the
+// life of the calling thread.
 func dieWithParent(sig syscall.Signal) error {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(sig), 0); errno != 0 {
 		return fmt.Errorf("prctl: %w", errno)

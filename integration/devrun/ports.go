@@ -15,8 +15,8 @@ import (
 // stateListen is TCP_LISTEN in the st column of /proc/net/tcp.
 const stateListen = "0A"
 
-// checkPort says in one line what is wrong with a port and which of make's
-// variables changes it.
+// checkPort returns an error if a port cannot be used. The error names, in one line, make's variable that changes the
+// port.
 func checkPort(port int, variable string) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err == nil {
@@ -35,9 +35,8 @@ func checkPort(port int, variable string) error {
 	return fmt.Errorf("port %d: %w; %s", port, err, remedy)
 }
 
-// portHolder names the process that listens on a TCP port, as "postgres (pid
-// 812)". It is empty when there is none, or when it is somebody else's and we
-// may not look.
+// portHolder returns the process that listens on a TCP port, as "postgres (pid 812)". It returns "" if there is none,
+// or if this process may not see it.
 func portHolder(port int) string {
 	sockets := map[string]bool{} // link texts of the listening sockets
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -65,7 +64,7 @@ func portHolder(port int) string {
 	return ""
 }
 
-// listeningInode reads one line of /proc/net/tcp:
+// listeningInode parses one line of /proc/net/tcp, and returns the socket's inode if it listens on the port:
 //
 //	sl local_address rem_address st tx_queue:rx_queue tr:when retrnsmt uid timeout inode ...
 func listeningInode(line string, port int) (inode string, listens bool) {

@@ -15,14 +15,14 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// stopGrace is for Sluice to drain: an open psql is told at once, a transaction
-// somebody forgot is not worth more.
+// stopGrace is the time for Sluice to drain. An idle psql ends at once, and a forgotten transaction is not worth a
+// longer wait.
 const stopGrace = 6 * time.Second
 
-// drainTimeout is Sluice's own, one second shorter.
+// drainTimeout is Sluice's drain timeout, one second shorter than stopGrace.
 const drainTimeout = stopGrace - time.Second
 
-// stack is what runs, bottom first. Fields are nil until they run.
+// stack holds the running programs, in the order of their start. A field is nil until its program runs.
 type stack struct {
 	config
 	out io.Writer
@@ -32,7 +32,7 @@ type stack struct {
 	sluice   *harness.Sluice
 }
 
-// up starts everything; what it has started at an error is down's to end.
+// up starts all programs. After an error, down ends the programs that up has started.
 func (s *stack) up(ctx context.Context) (err error) {
 	fmt.Fprintln(s.out, "starting PostgreSQL")
 	if s.postgres, err = pgtest.Launch(pgtest.TLS()); err != nil {
@@ -60,8 +60,8 @@ func (s *stack) up(ctx context.Context) (err error) {
 	return err
 }
 
-// load makes pgbench's tables on the server itself: DSQL refuses some of what
-// pgbench sends for it.
+// load makes pgbench's tables on the PostgreSQL server directly, because DSQL refuses some statements of pgbench's
+// initialization.
 func (s *stack) load(ctx context.Context) error {
 	cmd := s.postgres.Program("pgbench", "--initialize", "--quiet", "--scale="+strconv.Itoa(s.scale), "postgres")
 	var output strings.Builder
@@ -82,7 +82,7 @@ func (s *stack) load(ctx context.Context) error {
 	return nil
 }
 
-// announce says how to use it.
+// announce prints how to use the programs.
 func (s *stack) announce() {
 	user, behind, logs := "admin", "a local stand-in for Aurora DSQL", "sluice.log dsqlsim.log server.log"
 	if s.backend == "postgres" {
@@ -102,7 +102,7 @@ Sluice is ready, in front of %s.
 `, behind, conninfo, conninfo, s.sluice.AdminURL, s.postgres.SocketDir, logs)
 }
 
-// wait returns when ctx ends, or with an error when something else does.
+// wait returns when ctx ends, or with an error when a program ends.
 func (s *stack) wait(ctx context.Context) error {
 	var standInExited <-chan struct{} // nil, never ready, when there is none
 	if s.standIn != nil {
@@ -120,7 +120,7 @@ func (s *stack) wait(ctx context.Context) error {
 	}
 }
 
-// down ends what runs, top first, and removes the directory.
+// down ends the programs, in the reverse order of their start, and removes the directory.
 func (s *stack) down() error {
 	if s.sluice != nil {
 		s.sluice.Stop(syscall.SIGTERM, stopGrace)

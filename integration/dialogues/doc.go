@@ -1,41 +1,36 @@
-// Package dialogues holds what Sluice answers to random dialogues against what
-// PostgreSQL answers.
+// Package dialogues compares Sluice's answers to random dialogues with PostgreSQL's.
 //
-// A dialogue is a list of steps. Each step is taken by one of up to three clients,
-// by an outsider (DDL in another session, every backend replaced) or by the fault
-// that is planned; one at a time, so that a dialogue always goes the same way. A
-// client's step sends frames in one write and reads as far as the protocol lets it:
-// to the ReadyForQuery of each Query and Sync, or to the answers before a Flush.
+// A dialogue is a list of steps. One of up to three clients takes a step, or an outsider does (DDL in another session,
+// every backend replaced), or a planned fault happens. Only one step runs at a time, so that a dialogue always takes
+// the same course. In a client's step the client sends frames in one write. Then it reads to the ReadyForQuery of each
+// Query and Sync, or to the answers before a Flush.
 //
-// A dialogue runs through Sluice first, where two backends serve all clients, and
-// then directly, where each client has a PostgreSQL connection of its own. Whatever
-// Sluice answered must be what PostgreSQL answers: rows, tags, errors, statuses, and
-// after each step the parameters that were reported. In the end fresh clients look at
-// what is left on the backends, and the tables must be equal.
+// A dialogue runs through Sluice first, where two backends serve all clients. Then it runs directly, where each client
+// has its own PostgreSQL connection. Sluice's answers must equal PostgreSQL's: rows, tags, errors, statuses, and after
+// each step the reported parameters. At the end new clients look at the state of the backends, and the tables must be
+// equal.
 //
-// Most steps are random; scenes_test.go has those that only mean something together.
-// A loss and a conflict must have been caused, see losses_test.go.
+// Most steps are random; scenes_test.go has steps that only have a meaning together. A loss or a conflict that Sluice
+// reports must have a planned cause, see losses_test.go.
 //
-// Where Sluice told a client that a transaction is lost (08006, 40001, 57014), the
-// direct run does as it was told: an error takes the place of what failed. Where the
-// outcome is unknown (08007), each possible outcome is tried, and one must explain
-// everything that was told later, and the tables. So a row that is there twice, or
-// that is there although nothing was to be applied, is a difference.
+// If Sluice tells a client that a transaction is lost (08006, 40001, 57014), the direct run replaces the failed
+// statement by an error. If the outcome is unknown (08007), the direct run tries each possible outcome. One outcome
+// must explain all later answers, and the tables. A row that is there twice, or although no outcome applied it, is
+// therefore a difference.
 //
-// On the route parts Sluice commits transactions with DDL in parts, and says so by a
-// WARNING: the direct run commits there, see parts_test.go.
+// On the route parts Sluice commits transactions with DDL in parts, and reports that by a WARNING. The direct run
+// commits at the same places, see parts_test.go.
 //
-// The routes are the ways to configure Sluice, see routes in world_test.go. What may
-// differ is the closed list of docs/compatibility.md.
+// The routes are the configurations of Sluice under test, see routes in world_test.go. The allowed differences are the
+// closed list of docs/compatibility.md.
 //
 //	make dialogues                              20,000 of them
 //	go test ./integration/dialogues -run 'TestDialogues$' -dialogues.seed 7 -dialogues.count 5000 -dialogues.route dsql
 //
-// Dialogue n of a seed is the same in every run. One that differs is made smaller
-// and printed as a script, which runs alone with -dialogues.script FILE and its
-// route. "-dialogues.only n" runs one dialogue of a seed, and with -v shows all of it;
-// "-dialogues.from n" goes on where a run was stopped.
+// Dialogue n of a seed is the same in every run. A differing dialogue is shrunk and printed as a script, which runs
+// alone with -dialogues.script FILE and its route. "-dialogues.only n" runs one dialogue of a seed, and with -v shows
+// all of it. "-dialogues.from n" goes on where a run was stopped.
 //
-// The mutants in mutants/ each take one fix out of the source; TestMutants shows that
-// a difference is found then, or that the named test fails. See mutants_test.go.
+// Each mutant in mutants/ takes one fix out of the source. TestMutants shows that the mutant causes a difference, or
+// that the named test fails. See mutants_test.go.
 package dialogues

@@ -1,3 +1,3 @@
-// Package doctor runs sluice doctor as a program against the stand-in for DSQL: what it finds,
-// and what it leaves behind when it is interrupted, cut off or refused.
+// Package doctor runs sluice doctor as a program against the stand-in for DSQL. It tests the program's findings, and
+// its clean-up after an interruption, a lost connection or a refusal.
 package doctor

@@ -1,7 +1,6 @@
-// Package dynalite runs a DynamoDB for tests: the program dynalite, which keeps
-// its tables in memory, as a child of the test's process.
+// Package dynalite runs a DynamoDB server for tests: the program dynalite, which stores its tables in memory, as a
+// child process of the test.
 //
-// It does what package lease needs as DynamoDB does it, but for this: the answer
-// to a failed condition comes without the item, nothing ever expires, and
-// nothing is throttled.
+// For package lease, dynalite behaves as DynamoDB does, with three exceptions. The answer to a failed condition lacks
+// the item, nothing ever expires, and nothing is throttled.
 package dynalite

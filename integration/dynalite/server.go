@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// startLimit is generous for a program that starts in two seconds: several
-	// test binaries may compete for two cores.
+	// startLimit bounds the start of dynalite, which takes two seconds on an idle machine. Several test binaries may
+	// compete for two cores.
 	startLimit = 60 * time.Second
 	stopGrace  = 5 * time.Second
-	// announcement is what it prints when it listens, before its URL.
+	// announcement is the text that dynalite prints before its URL when it listens.
 	announcement = "listening at "
 )
 
@@ -32,7 +32,7 @@ type Server struct {
 	process *child.Process
 }
 
-// Start runs a dynalite with no tables for the length of one test.
+// Start runs a dynalite without tables for the length of one test.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	s, err := Launch()
@@ -43,7 +43,7 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
-// Env makes an AWS client find the server, without an account.
+// Env returns the variables by which an AWS client finds the server, without an account.
 func (s *Server) Env() map[string]string {
 	return map[string]string{
 		"AWS_ENDPOINT_URL_DYNAMODB": s.URL, "AWS_REGION": "us-east-1",
@@ -86,11 +86,11 @@ func Launch() (*Server, error) {
 	return nil, err
 }
 
-// Stop ends the server and what it stored.
+// Stop ends the server; its tables are lost.
 func (s *Server) Stop() { s.process.Stop(syscall.SIGTERM, stopGrace) }
 
-// listen reads what the program prints: its URL, and the rest for an error
-// message. It ends with the program.
+// listen reads the program's output. It sends the URL to url, and further lines to said for an error message. It ends
+// with the program.
 func listen(out io.Reader, url, said chan<- string) {
 	var lines []string
 	for in := bufio.NewScanner(out); in.Scan(); {

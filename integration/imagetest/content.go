@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// checkContent holds an image to what it is to contain, and prints its size.
+// checkContent compares an image with its expected content, and prints the image's size.
 func (e engine) checkContent(ctx context.Context, program, name, version string) error {
 	i, err := e.inspect(ctx, name)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Command imagetest tries the images that make image has built, with buildah and
-// podman: what is in them, and that they run with nothing but what they need, as
-// anybody, and end in order while sessions are open.
+// Command imagetest tests the images that make image has built, with buildah and podman. It checks the images'
+// contents, and that they run as any user with no more rights than they need. It also checks that they end in order
+// while sessions are open.
 //
-// Sluice runs in front of dsqlsim, which runs over a PostgreSQL of this machine; both
-// have a read-only root, no capability, and a user that no file knows. Writers count
-// what was acknowledged to them; behind the end of Sluice the table has just that.
+// Sluice runs in front of dsqlsim, which runs over a PostgreSQL of this machine. Both containers have a read-only root,
+// no capability, and a user id without an account. Writers count their acknowledged transactions. After the end of
+// Sluice the table must have exactly these transactions.
 package main

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// engine is how buildah and podman are called.
+// engine holds the command lines of buildah and podman.
 type engine struct{ buildah, podman []string }
 
-// call runs a program and returns what it prints, without the last end of line.
+// call runs a program and returns its output, without the last newline.
 func call(ctx context.Context, program []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program[0], append(program[1:len(program):len(program)], args...)...)
 	var stderr strings.Builder
@@ -23,7 +23,7 @@ func call(ctx context.Context, program []string, args ...string) (string, error)
 	return strings.TrimSpace(string(out)), nil
 }
 
-// image is what an image says of itself.
+// image is the description of an image by buildah.
 type image struct {
 	FromImageID string
 	OCIv1       struct {
@@ -52,7 +52,7 @@ func (e engine) inspect(ctx context.Context, name string) (image, error) {
 	return i, err
 }
 
-// mounted calls do with the directory that an image's files are in.
+// mounted calls do with the directory in which an image's files are mounted.
 func (e engine) mounted(ctx context.Context, name string, do func(dir string) error) error {
 	container, err := call(ctx, e.buildah, "from", "--pull-never", name)
 	if err != nil {
@@ -67,19 +67,18 @@ func (e engine) mounted(ctx context.Context, name string, do func(dir string) er
 	return do(dir)
 }
 
-// start runs an image on this machine's network with as little as may be, as a user
-// that nobody knows.
+// start runs an image on this machine's network with as few rights as possible, as a user without an account.
 func (e engine) start(ctx context.Context, name, image, user string, options []string, args ...string) error {
 	all := append([]string{"run", "--detach", "--name", name, "--network", "host", "--user", user,
 		"--read-only", "--read-only-tmpfs=false", "--cap-drop", "all", "--security-opt", "no-new-privileges",
 		"--no-healthcheck", "--log-driver", "k8s-file",
-		// What a machine may not have more of than it has.
+		// A container may not get higher limits than the machine has.
 		"--ulimit", "nofile=20000:20000", "--ulimit", "nproc=10000:10000"}, options...)
 	_, err := call(ctx, e.podman, append(append(all, image), args...)...)
 	return err
 }
 
-// remove ends and forgets a container, whatever state it is in.
+// remove ends and deletes a container in any state.
 func (e engine) remove(name string) {
 	_, _ = call(context.Background(), e.podman, "rm", "--force", "--time", "0", name)
 }

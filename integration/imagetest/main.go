@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// limit bounds the whole.
+// limit bounds the whole run.
 const limit = 10 * time.Minute
 
 func main() {

@@ -21,12 +21,13 @@ import (
 const (
 	endpoint = "localdevelopment0000000000.dsql.us-east-1.on.aws" // dsqlsim's own
 	writers  = 16
-	// A writer has an open transaction for so long, and the end comes in the middle of many.
+	// thought is how long a writer's transaction is open. working is how long the writers run before Sluice must end, in
+	// the middle of many transactions.
 	thought = 50 * time.Millisecond
 	working = 3 * time.Second
 )
 
-// world is what runs, and where.
+// world holds the running containers, their server and their ports.
 type world struct {
 	engine
 	pg                         *pgtest.Server
@@ -70,7 +71,7 @@ func (e engine) checkRun(ctx context.Context, tag, user string) error {
 	return nil
 }
 
-// up starts the stand-in, then Sluice, each when what it needs is healthy.
+// up starts the stand-in and then Sluice, each after the programs that it needs are healthy.
 func (w *world) up(ctx context.Context, tag, user, dir string) error {
 	mount := []string{"--volume", dir + ":/run/dsqlsim"}
 	err := w.start(ctx, w.dsqlsim, "localhost/dsqlsim:"+tag, user, mount,
@@ -99,7 +100,7 @@ func (w *world) up(ctx context.Context, tag, user, dir string) error {
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// healthy waits until a container says that it is.
+// healthy waits until a container's health check succeeds.
 func (w *world) healthy(ctx context.Context, container string, command ...string) error {
 	var err error
 	for range 60 {
@@ -116,7 +117,7 @@ func (w *world) logs(ctx context.Context) error {
 	return fmt.Errorf("%s, %v", out, err)
 }
 
-// confined reads of the kernel what Sluice's process may do.
+// confined checks in /proc the rights of Sluice's process.
 func (w *world) confined(ctx context.Context, user string) error {
 	pid, err := call(ctx, w.podman, "inspect", "--format", "{{.State.Pid}}", w.sluice)
 	if err != nil {
@@ -145,8 +146,8 @@ func (w *world) confined(ctx context.Context, user string) error {
 	return nil
 }
 
-// drain ends Sluice while its clients write: each transaction that was acknowledged is
-// there, none besides, and no transaction was cut.
+// drain ends Sluice while its clients write. It checks that the table has exactly the acknowledged transactions, and
+// that no transaction was cut.
 func (w *world) drain(ctx context.Context) error {
 	setup, err := w.connect(ctx)
 	if err != nil {
@@ -198,7 +199,7 @@ func (w *world) connect(ctx context.Context) (*pgconn.PgConn, error) {
 	return pgconn.Connect(ctx, fmt.Sprintf("host=127.0.0.1 port=%d user=app dbname=postgres sslmode=disable", w.port))
 }
 
-// write makes transactions until the server says between two of them that it ends.
+// write runs transactions until the server says, between two transactions, that it ends.
 func (w *world) write(ctx context.Context, writer int, acknowledged, open *atomic.Int64) error {
 	conn, err := w.connect(ctx)
 	if err != nil {
@@ -223,8 +224,7 @@ func (w *world) write(ctx context.Context, writer int, acknowledged, open *atomi
 	}
 }
 
-// goodbye is nil for what a server that ends may say between transactions: 57P01, or
-// nothing more.
+// goodbye returns nil for an error that an ending server may cause between transactions: 57P01, or a closed connection.
 func goodbye(err error) error {
 	var said *pgconn.PgError
 	if errors.As(err, &said) && said.Code != "57P01" {

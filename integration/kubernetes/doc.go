@@ -1,17 +1,17 @@
-// Package kubernetes tries Sluice on a Kubernetes of one node: the image as it ships, put
-// into pods by the chart's webhook, by the policy and by hand, in front of the stand-in
-// for a cluster, which runs on the node, outside of Kubernetes, as Aurora DSQL does.
+// Package kubernetes tests Sluice on a Kubernetes cluster of one node. The chart's webhook, the policy and manifests
+// put the image, as it ships, into pods. The stand-in for DSQL runs on the node, outside of Kubernetes, as Aurora DSQL
+// does.
 //
-// make e2e-kubernetes builds what it needs and gives it namespaces of its own; it is not
-// part of make test, which vets it only. It is a module of its own for that.
+// make e2e-kubernetes builds the programs of the tests and runs the tests in separate namespaces. make test only vets
+// these tests, because package kubernetes is in a separate module.
 //
 // # Files
 //
-//	cluster/            the Kubernetes
-//	event/, ledger/     the application of the pods, and who it tells what was acknowledged
-//	pause/              what a pod begins with
+//	cluster/            the Kubernetes cluster
+//	event/, ledger/     the application of the pods, and the collector of its events
+//	pause/              the first container of a pod
 //	tools/              modules of the cluster's programs
-//	world_test.go       what all tests share: the cluster, the stand-in, AWS' part
+//	world_test.go       the common part of all tests: the cluster, the stand-in, AWS' part
 //	aws_test.go         EKS Pod Identity: its agent and its webhook; webhooks of others
 //	names_test.go       DNS for Services
 //	kubectl_test.go     objects: made, asked for, waited for

@@ -1,7 +1,7 @@
-// Package network tests the built daemon on networks that fail without a word: packets
-// that are dropped, servers that are frozen, peers that acknowledge and do nothing.
+// Package network tests the built program on networks that fail silently: dropped packets, frozen servers, and peers
+// that acknowledge packets and do nothing else.
 //
-// The tests run in a network namespace of their own, where a wall (nftables) drops what a
-// test names; nothing outside is touched. Root needs no more for it; anybody else needs
-// user namespaces, which some systems forbid: then the tests fail and say so.
+// The tests run in a separate network namespace, where nftables rules drop the packets that a test names. Nothing
+// outside the namespace changes. Root needs nothing else. Other users need user namespaces, which some systems forbid;
+// the tests then fail with a message that says so.
 package network

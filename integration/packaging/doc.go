@@ -1,4 +1,3 @@
-// Package packaging holds the files by which Sluice is packed and run to rules that
-// need no container engine: the Dockerfile and what it may copy, the composition of
-// containers, the unit of systemd.
+// Package packaging checks the files by which Sluice is packaged and run, by rules that need no container engine. The
+// files are the Dockerfile with the files it may copy, the Compose file and the systemd unit.
 package packaging

@@ -1,5 +1,5 @@
-// Package sockets has what tests, and the servers that they start, need of the network
-// of their own machine: free ports, directories for Unix sockets, connected pairs.
+// Package sockets gives tests, and the servers that they start, resources of the local network: free ports, directories
+// for Unix sockets, connected pairs.
 package sockets
 
 import (
@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// FreePorts looks here. Linux takes the ports of outgoing connections, and of listeners that ask for any
-// port, from 32,768 on (net.ipv4.ip_local_port_range): one of those may be gone before a program listens
-// on it. These fit into a smallint too, which Temporal's schema has for ports.
+// lowestPort and highestPort bound the ports of FreePorts. Linux takes the ports of outgoing connections, and of
+// listeners on any port, from 32,768 on (net.ipv4.ip_local_port_range). A port in that range may be taken before a
+// program listens on it. The ports up to 32,767 also fit into a smallint, the type of ports in Temporal's schema.
 const lowestPort, highestPort = 20_000, 32_767
 
-// portLooks is how many ports are tried for each one that is asked for.
+// portLooks is the number of ports that FreePorts tries for each requested one.
 const portLooks = 100
 
-// FreePorts returns n TCP ports of the loopback that nobody listens on. Another test's
-// server may before the caller does.
+// FreePorts returns n TCP ports of the loopback on which no process listens. A server of another test may take one
+// before the caller does.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	var last error
@@ -38,7 +38,7 @@ func FreePorts(n int) ([]int, error) {
 	return nil, errors.Join(errors.New("no free port"), last)
 }
 
-// FreePort returns one such port.
+// FreePort returns one TCP port of the loopback on which no process listens.
 func FreePort() (int, error) {
 	ports, err := FreePorts(1)
 	if err != nil {
@@ -47,9 +47,8 @@ func FreePort() (int, error) {
 	return ports[0], nil
 }
 
-// Dir returns a directory of the test's in which a socket can be made, and through which
-// another account can pass. The path of tb.TempDir may be longer than a socket's name
-// can be.
+// Dir returns a directory for a test's Unix sockets, which other accounts can enter. The path of tb.TempDir may be too
+// long for a socket.
 func Dir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "sockets-")
@@ -63,8 +62,8 @@ func Dir(tb testing.TB) string {
 	return dir
 }
 
-// Pair returns both ends of a connection, tcp or unix: the one that was accepted, and
-// the one that was dialled. They are closed with the test.
+// Pair returns both ends of a connection, tcp or unix: the accepted end and the dialled end. Both are closed at the end
+// of the test.
 func Pair(tb testing.TB, network string) (accepted, dialled net.Conn) {
 	tb.Helper()
 	address := "127.0.0.1:0"

@@ -1,10 +1,10 @@
-// Package sqltexts has texts of SQL for tests of what reads them: deep ones, for the parser is recursive, and
-// random ones, of which most are valid.
+// Package sqltexts has SQL texts for tests of parsers: deep texts, because the parser is recursive, and random texts,
+// most of which are valid.
 package sqltexts
 
 import "strings"
 
-// Pump writes a text of n terms: head, n times the middle, n times the end, tail.
+// Pump builds a text of n terms: Head, n times Term, Mid, n times End, Tail.
 type Pump struct{ Head, Term, Mid, End, Tail string }
 
 // Text returns the text of n terms.
@@ -12,7 +12,7 @@ func (p Pump) Text(n int) string {
 	return p.Head + strings.Repeat(p.Term, n) + p.Mid + strings.Repeat(p.End, n) + p.Tail
 }
 
-// Deep are the ways to make a text deep, and those that only look like one.
+// Deep maps names to ways to make a text deep, and to ways that only look deep.
 var Deep = map[string]Pump{
 	"plus":                {"SELECT 1", "+1", "", "", " FOR UPDATE"},
 	"signs":               {"SELECT 1", "+-", "1", "", " FOR UPDATE"},
@@ -196,7 +196,7 @@ var Deep = map[string]Pump{
 	"star of sums":        {"SELECT (a", " + b", ").*", "", " FOR UPDATE"},
 }
 
-// Bomb is a text of an assignment to n columns, whose source has another one in it, and so on.
+// Bomb returns an UPDATE that assigns to n columns, whose source contains another such UPDATE, and so on, depth times.
 func Bomb(n, depth int) string {
 	columns, ones := strings.TrimSuffix(strings.Repeat("a,", n), ","), strings.TrimSuffix(strings.Repeat("1,", n), ",")
 	source := "(SELECT " + ones + ")"

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// GoldenCase is one statement of a golden file: what comes in, what goes out
-// ("same" when nothing changes), and what the rules say of it.
+// GoldenCase is one statement of a golden file. In is the input, Out the output ("same" when nothing changes), and
+// Rules the expected findings.
 type GoldenCase struct {
 	Line           int
 	In, Out, Rules string
 }
 
-// ReadGolden reads cases of the form
+// ReadGolden reads the cases of a golden file. A case has the form
 //
 //	-- in
 //	SELECT 1 FOR SHARE
@@ -63,8 +63,7 @@ func ReadFile(t testing.TB, name string) string {
 	return string(text)
 }
 
-// ReadCorpus reads statements of PostgreSQL's grammar, one a line, with \n, \r,
-// \t and \\ in them.
+// ReadCorpus reads statements of PostgreSQL's grammar, one a line, with the escapes \n, \r, \t and \\.
 func ReadCorpus(t testing.TB, name string) []string {
 	t.Helper()
 	text := ReadFile(t, name)

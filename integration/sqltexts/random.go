@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Grammar has the forms of each symbol; symbols stand in braces.
+// Grammar maps each symbol to its forms. A form contains symbols in braces.
 var Grammar = map[string][]string{
 	"query": {
 		"SELECT {list}{from}{where}{tail}", "SELECT {list}{from}{where}{tail}", "VALUES ({list}), ({list})",
@@ -36,7 +36,7 @@ var Grammar = map[string][]string{
 	},
 }
 
-// Expand expands a symbol of a grammar by the forms that pick chooses.
+// Expand expands a symbol of a grammar, with the forms that pick chooses.
 func Expand(grammar map[string][]string, symbol string, depth int, pick func(forms []string, symbol string, depth int) string) string {
 	form := pick(grammar[symbol], symbol, depth)
 	var b strings.Builder
@@ -52,7 +52,7 @@ func Expand(grammar map[string][]string, symbol string, depth int, pick func(for
 	}
 }
 
-// Random expands a symbol; every step down makes short forms likelier.
+// Random expands a symbol of Grammar at random. Deeper levels use the first, shortest form.
 func Random(r *rand.Rand, symbol string, depth int) string {
 	return Expand(Grammar, symbol, depth, func(forms []string, _ string, depth int) string {
 		if form := forms[r.IntN(len(forms))]; depth <= 6 {

@@ -1,21 +1,19 @@
-// Package temporal runs a real Temporal server on Sluice: its own programs with
-// all four services, their data in the stand-in for DSQL, through Sluice. Clients
-// and workers use Temporal's SDK, and a tap between server and Sluice counts the
-// errors that the server was told of.
+// Package temporal runs a real Temporal server through Sluice. Temporal's own programs run all four services, with
+// their data in the stand-in for DSQL. Clients and workers use Temporal's SDK. A tap between the server and Sluice
+// counts the errors that the server got.
 //
-// What runs is a table of kinds of workflows: each says how it is driven and what
-// its result and its history have to be.
+// A table lists the kinds of workflows. Each kind says how the test drives it, and which result and history it must
+// have.
 //
-// Visibility belongs to another store than DSQL: a PostgreSQL behind a second Sluice, or
-// SQLite where time is short. The stand-in refuses what DSQL refuses; Sluice maps the keys
-// of type bytea (rewrite.bytea).
+// Visibility needs a store other than DSQL: a PostgreSQL behind a second Sluice, or SQLite where time is short. The
+// stand-in refuses the same statements as DSQL, and Sluice maps the keys of type bytea (rewrite.bytea).
 //
-// With flags there is more: Temporal's own tests of its persistence (-suites), what exceeds
-// DSQL's limits, and a cluster that is away (-limits).
+// Flags select further tests: -suites runs Temporal's own tests of its persistence. -limits tests data beyond DSQL's
+// limits, and a cluster that is away.
 //
-// greet is a client of a server elsewhere, such as integration/kubernetes runs.
+// greet is a client of a Temporal server elsewhere, for example of the one in integration/kubernetes.
 //
-// The module is one of its own, so that the programs are built with the versions
-// that Temporal's go.mod names, the driver included, and none of them gets near
-// Sluice's. From Sluice's module it takes the packages that run programs.
+// Package temporal is in a separate module, so that the programs are built with the versions in Temporal's go.mod,
+// including the driver. None of these versions affects Sluice. From Sluice's module it uses the packages that run
+// programs.
 package temporal

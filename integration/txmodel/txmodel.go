@@ -1,22 +1,22 @@
-// Package txmodel is a model of a PostgreSQL server's transactions, for tests that compare Sluice with it. It
-// knows nothing of Sluice: commands are words such as BEGIN, WRITE, DDL and ROLLBACK TO.
+// Package txmodel models the transactions of a PostgreSQL server, for tests that compare Sluice with the model. The
+// model knows nothing of Sluice: its commands are words such as BEGIN, WRITE, DDL and ROLLBACK TO.
 package txmodel
 
 import "strings"
 
-// Server is a PostgreSQL server as one client sees it: changes wait, and are applied or undone where PostgreSQL
-// would. New makes one.
+// Server models a PostgreSQL server with one client. It applies or undoes pending changes where PostgreSQL would. New
+// makes a Server.
 type Server struct {
 	tx byte // ' ' none, 'i' implicit, 'b' block, 'f' failed block
 	// Pending counts the changes that are not committed.
 	Pending int
-	// One bit for each change: those of pending, and those that are applied.
+	// now has a bit for each pending change, done has a bit for each applied change.
 	now, done uint64
-	// savepoints are those of the block, all of one name, by the changes before them.
+	// savepoints are the savepoints of the block, all of the same name, each with the pending changes before it.
 	savepoints []uint64
-	// Applied counts the changes that are committed; a block that commits counts as one more.
+	// Applied counts the committed changes; a block that commits counts as one more.
 	Applied int
-	// impatient: DDL outside a block commits at once.
+	// impatient reports that DDL outside a block commits at once.
 	impatient bool
 	// Failed reports that a command has failed.
 	Failed bool
@@ -36,7 +36,7 @@ func (m *Server) rollback(next byte) {
 	m.Pending, m.savepoints, m.now, m.tx = 0, nil, 0, next
 }
 
-// fail is what an error does.
+// fail applies the effect of an error on the transaction.
 func (m *Server) fail() {
 	m.Failed, m.Pending = true, 0
 	if m.tx != 'b' {
@@ -49,7 +49,7 @@ func (m *Server) fail() {
 	}
 }
 
-// Run runs one command; change is the bit of what a WRITE or DDL changes.
+// Run runs one command. change is the bit of the change that a WRITE or DDL makes.
 func (m *Server) Run(text string, change uint64) {
 	if m.tx == ' ' {
 		m.tx = 'i'
@@ -84,7 +84,7 @@ func (m *Server) Run(text string, change uint64) {
 	}
 }
 
-// inBlock runs a command that a server takes in a block alone.
+// inBlock runs a command that a server accepts only in a block.
 func (m *Server) inBlock(text string) {
 	last := len(m.savepoints) - 1
 	switch {
@@ -117,19 +117,19 @@ func (m *Server) runFailed(text string) {
 	}
 }
 
-// End is the end of a simple Query, or a Sync.
+// End ends a simple Query, or applies a Sync.
 func (m *Server) End() {
 	if m.tx == 'i' {
 		m.commit(' ')
 	}
 }
 
-// Status returns the status of a ReadyForQuery: I, T or E.
+// Status returns the status in a ReadyForQuery: I, T or E.
 func (m *Server) Status() byte {
 	return map[byte]byte{' ': 'I', 'i': 'I', 'b': 'T', 'f': 'E'}[m.tx]
 }
 
-// New returns a server whose session has that status: I, T or E. In a block there is one savepoint. An impatient
+// New returns a server whose session has the given status: I, T or E. In a block there is one savepoint. An impatient
 // server commits DDL outside of a block at once.
 func New(status byte, impatient bool) *Server {
 	m := &Server{tx: map[byte]byte{'I': ' ', 'T': 'b', 'E': 'f'}[status], impatient: impatient}
@@ -139,10 +139,9 @@ func New(status byte, impatient bool) *Server {
 	return m
 }
 
-// Turn plays a turn on the model: the first executes of its commands by the extended
-// protocol, the others in one simple Query. In a block (start 'T') change 0 is pending;
-// command i makes change i+1. It returns the changes that are applied when the first i
-// commands were run, and at the end, and the status then.
+// Turn plays a turn on the model. The first executes of its commands run by the extended protocol, the others in one
+// simple Query. In a block (start 'T') change 0 is pending, and command i makes change i+1. Turn returns the changes
+// that are applied after each number of commands and at the end, and the final status.
 func Turn(start byte, commands []string, executes int) (applied []uint64, status byte) {
 	m := Server{tx: ' '}
 	if start == 'T' {

@@ -1,6 +1,5 @@
-// Command schemas writes the JSON Schemas that the tests hold manifests against, one
-// file for each kind in use. It needs the Go module proxy. A new version is a change of
-// the constants below, then:
+// Command schemas writes the JSON Schemas for the tests of manifests, one file for each kind in use. It needs the Go
+// module proxy. To take a new version, change the constants below and run
 //
 //	go run ./schemas
 package main
@@ -21,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Where the schemas come from. Cert-manager's module has its CRDs; those of the
-// Prometheus operator are made of its types, by the program that its authors use.
+// The Go modules of the schemas. Cert-manager's module contains its CRDs. The CRDs of the Prometheus operator are
+// generated from its types, with its authors' program.
 const (
 	kubernetes  = "k8s.io/kubernetes@v1.36.3"
 	certManager = "github.com/cert-manager/cert-manager@v1.21.2"
@@ -30,10 +29,10 @@ const (
 	controller  = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.21.0"
 )
 
-// folder is where the files are written, from the module's root.
+// folder is the directory for the files, relative to the module's root.
 const folder = "schemas"
 
-// core are the kinds of Kubernetes' own, by group (without .k8s.io) and version.
+// core lists the kinds of Kubernetes itself, by group (without .k8s.io) and version.
 var core = map[string][]string{
 	"v1":                       {"ConfigMap", "Namespace", "Secret", "Service", "ServiceAccount"},
 	"apps/v1":                  {"Deployment"},
@@ -73,7 +72,7 @@ func run() error {
 	return nil
 }
 
-// download is where a module's files are.
+// download downloads a module and returns the directory of its files.
 func download(module string) (string, error) {
 	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
 	if err != nil {
@@ -83,7 +82,7 @@ func download(module string) (string, error) {
 	return of.Dir, json.Unmarshal(out, &of)
 }
 
-// writeCore writes the kinds of Kubernetes' own, each with the definitions it refers to.
+// writeCore writes the kinds of Kubernetes itself, each with the definitions to which it refers.
 func writeCore() error {
 	dir, err := download(kubernetes)
 	if err != nil {
@@ -129,15 +128,14 @@ func writeCore() error {
 	return nil
 }
 
-// references are the definitions that a schema refers to, by the last two words of
-// their names.
+// references collects the definitions to which a schema refers, by the last two words of their names.
 type references struct {
 	all  map[string]map[string]any
 	used map[string]any
 	long map[string]string // the whole names
 }
 
-// follow shortens the references below a schema, and gathers what they lead to.
+// follow shortens the references in a schema, and adds the definitions to which they refer.
 func (r references) follow(of any) error {
 	switch of := of.(type) {
 	case map[string]any:
@@ -169,7 +167,7 @@ func (r references) follow(of any) error {
 	return nil
 }
 
-// writeMonitoring makes the CRDs of the Prometheus operator, in a copy of its module.
+// writeMonitoring generates the CRDs of the Prometheus operator, in a copy of its module.
 func writeMonitoring() error {
 	dir, err := download(monitoring)
 	if err != nil {
@@ -200,7 +198,7 @@ func writeMonitoring() error {
 	return nil
 }
 
-// writeCRD writes the schema of a definition's version v1.
+// writeCRD writes the schema of a CRD's version v1.
 func writeCRD(text []byte) error {
 	var crd struct {
 		Spec struct {
@@ -222,7 +220,7 @@ func writeCRD(text []byte) error {
 			continue
 		}
 		s := strict(version.Schema.OpenAPIV3Schema).(map[string]any)
-		// Of metadata a CRD says nothing: the API server knows it.
+		// A CRD does not describe metadata, which the API server knows.
 		s["properties"].(map[string]any)["metadata"] = map[string]any{"type": "object", "required": []any{"name"}, "additionalProperties": false,
 			"properties": map[string]any{"name": map[string]any{"type": "string"}, "namespace": map[string]any{"type": "string"}, "labels": texts(), "annotations": texts()}}
 		return write(s, crd.Spec.Group, version.Name, crd.Spec.Names.Kind)
@@ -234,11 +232,10 @@ func texts() map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
 }
 
-// dropped are keywords that say nothing to a validator of JSON Schema, beside the
-// x-kubernetes ones.
+// dropped are keywords without a meaning to a JSON Schema validator, besides the x-kubernetes ones.
 var dropped = []string{"description", "default", "example", "nullable"}
 
-// strict is a copy of a schema that refuses fields it does not name, and null.
+// strict returns a copy of a schema that refuses unnamed fields, and null.
 func strict(of any) any {
 	switch of := of.(type) {
 	case map[string]any:
@@ -269,7 +266,7 @@ func strict(of any) any {
 	return of
 }
 
-// isSchema tells a schema from a field that is named "properties".
+// isSchema reports whether a map is a schema, and not a field with the name "properties".
 func isSchema(of map[string]any) bool { _, typed := of["type"].(string); return typed }
 
 func strictObject(of, named map[string]any) map[string]any {
@@ -289,7 +286,7 @@ func strictObject(of, named map[string]any) map[string]any {
 
 func either(types ...any) map[string]any { return map[string]any{"type": types} }
 
-// write writes the schema of a kind, under the name by which kubeconform looks for it.
+// write writes the schema of a kind, under the file name that kubeconform expects.
 func write(s map[string]any, group, version, kind string) error {
 	s["$schema"] = "http://json-schema.org/draft-07/schema#"
 	fields := s["properties"].(map[string]any)

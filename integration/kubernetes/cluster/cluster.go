@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/child"
 )
 
-// Address is the node's, where pods reach what listens on the node.
+// Address is the node's address, at which pods reach programs on the node.
 const Address = "10.99.0.1"
 
 const (
@@ -31,7 +31,7 @@ const (
 	imageOfPods = "localhost/pause:dev"
 )
 
-// Cluster is a running cluster. Its programs' logs and the state of it all are in Dir.
+// Cluster is a running cluster. Dir has its programs' logs and all its state.
 type Cluster struct {
 	Dir        string
 	Kubeconfig string
@@ -46,8 +46,8 @@ type program struct {
 	*child.Process
 }
 
-// Start runs a cluster of the programs in the directory bin, and waits until its node is
-// ready. The caller ends it with Stop, after an error too.
+// Start runs a cluster from the programs in the directory bin, and waits until its node is ready. The caller ends the
+// cluster with Stop, after an error too.
 func Start(ctx context.Context, bin, dir string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -64,8 +64,8 @@ func Start(ctx context.Context, bin, dir string) (*Cluster, error) {
 	return c, nil
 }
 
-// Stop ends the programs, the last one first, and puts the machine back. It returns why
-// something of the machine could not be put back.
+// Stop ends the programs, the last one first, and restores the machine's settings. It returns an error if some setting
+// could not be restored.
 func (c *Cluster) Stop() error {
 	for i := len(c.programs) - 1; i >= 0; i-- {
 		c.programs[i].Stop(syscall.SIGTERM, stopGrace)
@@ -76,7 +76,7 @@ func (c *Cluster) Stop() error {
 	return c.host.restore()
 }
 
-// start runs a program; its output goes to a file of its name in Dir.
+// start runs a program; the program's output goes to a file of the same name in Dir.
 func (c *Cluster) start(name string, args ...string) error {
 	log, err := os.Create(c.log(name))
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Cluster) start(name string, args ...string) error {
 
 func (c *Cluster) log(name string) string { return filepath.Join(c.Dir, name+".log") }
 
-// wait asks until done is nil. An error has the end of the program's log.
+// wait calls done until its result is nil. An error contains the end of the program's log.
 func (c *Cluster) wait(ctx context.Context, name string, done func() error) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -131,7 +131,7 @@ func (c *Cluster) ended(name string) bool {
 	return false
 }
 
-// writeFiles writes the certificate, the tokens and what names them.
+// writeFiles writes the certificates, the tokens and the configuration files that name them.
 func (c *Cluster) writeFiles(context.Context) error {
 	ca := certs.SelfSigned("kubernetes")
 	server := certs.SignedBy(ca, "kube-apiserver", "localhost", "127.0.0.1", Address, "kubernetes.default.svc")
@@ -162,7 +162,7 @@ func (c *Cluster) writeFiles(context.Context) error {
 
 func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
 
-// control starts what decides: etcd, the API server, the controllers, the scheduler.
+// control starts the control plane: etcd, the API server, the controllers, the scheduler.
 func (c *Cluster) control(ctx context.Context) error {
 	etcd, peers := "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 	err := c.start("etcd", "--name", "e", "--data-dir", c.path("etcd"), "--unsafe-no-fsync", "--listen-client-urls", etcd,
@@ -176,7 +176,7 @@ func (c *Cluster) control(ctx context.Context) error {
 		"--service-account-key-file="+c.path("accounts.crt"), "--service-account-signing-key-file="+c.path("accounts.key"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.97.0.0/24",
 		"--allow-privileged=true", "--endpoint-reconciler-type=none",
-		// Webhooks are called at the addresses of a Service's pods: there is no kube-proxy.
+		// There is no kube-proxy, so the API server calls webhooks at the addresses of a Service's pods.
 		"--enable-aggregator-routing=true")
 	if err != nil {
 		return err
@@ -190,8 +190,8 @@ func (c *Cluster) control(ctx context.Context) error {
 		c.start("kube-scheduler", "--kubeconfig="+c.Kubeconfig, "--bind-address=127.0.0.1", "--secure-port=10259", "--leader-elect=false"))
 }
 
-// Kubectl runs kubectl with a standard input and returns what it printed, without the
-// last end of line. Its error has what it complained of.
+// Kubectl runs kubectl with a standard input and returns its output, without the last newline. Its error contains
+// kubectl's error output.
 func (c *Cluster) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	return run(ctx, stdin, filepath.Join(c.bin, "kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
 }
@@ -213,7 +213,7 @@ func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string,
 	return run(ctx, "", filepath.Join(c.bin, name), args...)
 }
 
-// Background starts one more program. What it returns ends that.
+// Background starts a further program. The function stop ends that program.
 func (c *Cluster) Background(name string, args ...string) (stop func(), err error) {
 	if err := c.start(name, args...); err != nil {
 		return nil, err

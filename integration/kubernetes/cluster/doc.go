@@ -1,13 +1,11 @@
-// Package cluster runs a Kubernetes of one node: etcd, the API server, the controllers,
-// the scheduler, the kubelet and containerd, each a process of its own, on a network of
-// their own.
+// Package cluster runs a Kubernetes of one node: etcd, the API server, the controllers, the scheduler, the kubelet and
+// containerd. Each is a separate process, and all share a separate network.
 //
-// It expects to be in namespaces (network, mount, process) that it may fill and that
-// vanish with it: nothing that it starts or mounts is left. What a namespace does not
-// hold, a few sysctls and the directories of cgroups, it puts back as it was, and says
-// what is different.
+// Package cluster expects to run in namespaces (network, mount, process) that it may fill and that vanish at its end.
+// None of its processes or mounts remains. A few sysctls and the directories of cgroups are in no namespace. Package
+// cluster restores them, and reports any difference that remains.
 //
-// There is no kube-proxy, and no DNS but what the caller has listen for it: pods reach each other, the node and what listens
-// there by address; the API server reaches Services by their endpoints. NetworkPolicies
-// are accepted and not enforced.
+// There is no kube-proxy, and no DNS server except one that the caller starts. Pods reach each other, the node and
+// programs on the node by address. The API server reaches Services by their endpoints. NetworkPolicies are accepted and
+// not enforced.
 package cluster

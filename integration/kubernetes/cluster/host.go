@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// sysctls are those that a kubelet sets and that no namespace holds.
+// sysctls are settings that a kubelet changes and that are in no namespace.
 var sysctls = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
-// hierarchies are where cgroups of version 1 are; all of the cluster's are in one group of each.
+// hierarchies is the directory of cgroups of version 1. ownGroup is the cluster's group in each hierarchy.
 const (
 	hierarchies = "/sys/fs/cgroup"
 	ownGroup    = "sluice-kubernetes"
 )
 
-// host is what a machine was like, and the groups that were made in it.
+// host holds the machine's original sysctls, and the cgroups that the cluster has made.
 type host struct {
 	sysctls map[string][]byte
 	groups  []string
@@ -52,7 +52,7 @@ func newHost() (*host, error) {
 			return h, fmt.Errorf("%w: does another cluster run?", err)
 		}
 		h.groups = append(h.groups, group)
-		// A group of cpuset takes no process before it is told processors and memory.
+		// A cpuset group accepts processes only after its processors and memory are set.
 		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 			text, err := os.ReadFile(filepath.Join(dir, name))
 			if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +69,7 @@ func newHost() (*host, error) {
 	return h, nil
 }
 
-// restore puts sysctls back, ends what is left in the groups and removes them.
+// restore restores the sysctls, ends the remaining processes in the cgroups and removes the cgroups.
 func (h *host) restore() error {
 	var errs []error
 	for name, text := range h.sysctls {
@@ -85,7 +85,7 @@ func (h *host) restore() error {
 	return errors.Join(errs...)
 }
 
-// remove ends the processes of a group and of those below, and removes them all.
+// remove ends the processes of a cgroup and of the groups below, and removes these groups.
 func remove(group string) (err error) {
 	for end := time.Now().Add(stopGrace); time.Now().Before(end); time.Sleep(pollEvery) {
 		var all []string

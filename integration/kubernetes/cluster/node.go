@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Domain is the cluster's, in names such as app.namespace.svc.cluster.local. Who answers
-// names is asked at Address; the cluster has nobody for it.
+// Domain is the cluster's domain, in names such as app.namespace.svc.cluster.local. Pods send DNS queries to Address,
+// where the caller must run a DNS server.
 const Domain = "cluster.local"
 
-// Debian's.
+// The paths of Debian's packages.
 const (
 	plugins = "/usr/lib/cni"
 	runc    = "/usr/sbin/runc"
 )
 
-// network makes the node's interface. It leads nowhere, as a default route to an address
-// that nobody has: the kubelet wants one.
+// network makes the node's network interface. Its default route leads to an address without a host, because the kubelet
+// requires a default route.
 func (c *Cluster) network(ctx context.Context) error {
 	for _, command := range []string{
 		"ip link set lo up",
@@ -38,13 +38,13 @@ func (c *Cluster) network(ctx context.Context) error {
 	return nil
 }
 
-// AddAddress gives the node one more address, such as that of a service of the cloud's.
+// AddAddress gives the node a further address, for example that of a service of the cloud.
 func (c *Cluster) AddAddress(ctx context.Context, address string) error {
 	_, err := run(ctx, "", "ip", "addr", "add", address+"/32", "dev", "node0")
 	return err
 }
 
-// node starts containerd and the kubelet, and waits until the node takes pods.
+// node starts containerd and the kubelet, and waits until the node accepts pods.
 func (c *Cluster) node(ctx context.Context) error {
 	if err := c.start("containerd", "--config", c.path("containerd.toml")); err != nil {
 		return err
@@ -67,13 +67,13 @@ func (c *Cluster) node(ctx context.Context) error {
 	})
 }
 
-// Load makes an image of an archive (OCI) known to the node, under the name it has there.
+// Load imports an image archive (OCI) into the node, under the name in the archive.
 func (c *Cluster) Load(ctx context.Context, archive string) error {
 	_, err := c.ctr(ctx, "images", "import", archive)
 	return err
 }
 
-// Tag gives an image that is loaded one more name.
+// Tag gives a loaded image a further name.
 func (c *Cluster) Tag(ctx context.Context, image, name string) error {
 	_, err := c.ctr(ctx, "images", "tag", "--force", image, name)
 	return err
@@ -83,8 +83,8 @@ func (c *Cluster) ctr(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, "", filepath.Join(c.bin, "ctr"), append([]string{"-a", c.path("containerd.sock"), "-n", "k8s.io"}, args...)...)
 }
 
-// Logs are what the containers of a name have printed in a namespace's pods whose names
-// begin with pod: lines that begin with their time. Those of pods that are gone are gone.
+// Logs returns the output of containers, in a namespace's pods whose names begin with pod. Each line begins with its
+// time. The output of deleted pods is gone.
 func (c *Cluster) Logs(namespace, pod, container string) (string, error) {
 	files, err := filepath.Glob(c.path("logs/" + namespace + "_" + pod + "*/" + container + "/*.log"))
 	if err != nil {

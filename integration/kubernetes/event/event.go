@@ -1,4 +1,4 @@
-// Package event is what the ledger of a pod tells its collector, and the collector.
+// Package event has the events that a pod's program ledger sends to a collector, and the collector.
 package event
 
 import (
@@ -20,7 +20,7 @@ const (
 	End          = "end"
 )
 
-// Event is one of a pod's, at a time of the node's clock.
+// Event is an event of a pod. At is a time of the node's clock.
 type Event struct {
 	At     time.Time `json:"at"`
 	Pod    string    `json:"pod"`
@@ -30,7 +30,7 @@ type Event struct {
 	Error  string    `json:"error,omitempty"`
 }
 
-// Collector keeps what pods tell it.
+// Collector stores the events that pods send.
 type Collector struct {
 	listener net.Listener
 
@@ -38,7 +38,7 @@ type Collector struct {
 	events []Event
 }
 
-// Collect listens at an address. The caller ends it with Close.
+// Collect listens at an address and stores events. The caller ends the Collector with Close.
 func Collect(address string) (*Collector, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -49,13 +49,13 @@ func Collect(address string) (*Collector, error) {
 	return c, nil
 }
 
-// Address is where it listens.
+// Address returns the address on which the Collector listens.
 func (c *Collector) Address() string { return c.listener.Addr().String() }
 
-// Close stops listening; pods that are connected may go on until they end.
+// Close ends the listener. Connected pods may go on until they end.
 func (c *Collector) Close() error { return c.listener.Close() }
 
-// Events are those of the pods whose names begin with a prefix, in the order of their arrival.
+// Events returns the events of the pods whose names begin with a prefix, in the order of their arrival.
 func (c *Collector) Events(prefix string) []Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()

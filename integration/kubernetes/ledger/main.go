@@ -1,10 +1,9 @@
-// Command ledger is the application of the tests' pods: it writes rows through the
-// Postgres server at PGHOST, and tells a collector what was acknowledged to it. Nothing
-// that it tells is lost: it ends when the collector has read all.
+// Command ledger is the application in the tests' pods. It writes rows through the server at PGHOST, and reports each
+// acknowledged transaction to a collector. No event is lost, because the command ends only after the collector has read
+// all events.
 //
-// It has no patience: a connection that fails and a transaction that fails are told, not
-// tried again. At SIGTERM it goes on for -linger, as an application does that finishes
-// what it has begun, and then ends between transactions.
+// Command ledger reports a failed connection or transaction and does not try it again. After SIGTERM it goes on for
+// -linger, like an application that finishes its work, and then ends between transactions.
 package main
 
 import (
@@ -27,10 +26,10 @@ import (
 	"github.com/sluice-proxy/sluice/integration/kubernetes/event"
 )
 
-// perSession is how many transactions a session has: connections are made all the time.
+// perSession is the number of transactions in a session, so that the command opens connections all the time.
 const perSession = 25
 
-// settings are completed by PGHOST and PGPORT.
+// settings are the connection settings; PGHOST and PGPORT complete them.
 const settings = "user=app dbname=postgres sslmode=disable"
 
 type ledger struct {
@@ -97,7 +96,7 @@ func run() error {
 		return l.hold()
 	}
 	l.tell(event.Event{Kind: event.End})
-	// The end of what the collector sends is the proof that it has read all.
+	// The collector's end of the stream proves that it has read all events.
 	_ = conn.(*net.TCPConn).CloseWrite()
 	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
 		return fmt.Errorf("the collector is gone: %v", err)
@@ -115,7 +114,7 @@ func (l *ledger) tell(e event.Event) {
 	}
 }
 
-// awaitServer returns when a connection can be made.
+// awaitServer returns when a connection succeeds, or after patience.
 func awaitServer(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		conn, err := pgconn.Connect(context.Background(), settings)
@@ -126,7 +125,7 @@ func awaitServer(patience time.Duration) {
 	}
 }
 
-// connect tells of a connection that fails.
+// connect returns a connection to the server. It reports a failed one to the collector and returns nil.
 func (l *ledger) connect(writer string) *pgconn.PgConn {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -139,7 +138,7 @@ func (l *ledger) connect(writer string) *pgconn.PgConn {
 	return conn
 }
 
-// write makes sessions until it is told to stop.
+// write runs sessions until the program must stop.
 func (l *ledger) write(writer string) {
 	for n := 0; ; n += perSession {
 		select {
@@ -153,7 +152,8 @@ func (l *ledger) write(writer string) {
 	}
 }
 
-// session makes count transactions, numbered from n, unless one fails or it is to stop.
+// session runs count transactions on a new connection, numbered from n. It ends early if one fails or the program must
+// stop.
 func (l *ledger) session(writer string, n, count int) bool {
 	conn := l.connect(writer)
 	if conn == nil {
@@ -175,7 +175,7 @@ func (l *ledger) session(writer string, n, count int) bool {
 	return true
 }
 
-// transaction writes one row. With an error it returns the statement that had it.
+// transaction writes one row. With an error it returns the statement that failed.
 func (l *ledger) transaction(conn *pgconn.PgConn, writer string, n int) (string, error) {
 	ctx := context.Background()
 	if _, err := conn.Exec(ctx, "BEGIN").ReadAll(); err != nil {
@@ -197,7 +197,7 @@ func insert(ctx context.Context, conn *pgconn.PgConn, writer string, n int) erro
 	return conn.ExecParams(ctx, "INSERT INTO ledger (writer, n) VALUES ($1, $2)", [][]byte{[]byte(writer), fmt.Append(nil, n)}, nil, nil, nil).Read().Err
 }
 
-// create makes the table. It has no key: what was written twice is there twice.
+// create creates the table. The table has no key, so a row that was written twice is there twice.
 func (l *ledger) create() error {
 	conn := l.connect("create")
 	if conn == nil {
@@ -208,7 +208,7 @@ func (l *ledger) create() error {
 	return err
 }
 
-// hold leaves a transaction open until somebody kills it; it returns errors only.
+// hold leaves a transaction open until the process is killed. It returns only after an error.
 func (l *ledger) hold() error {
 	conn := l.connect("hold")
 	if conn == nil {

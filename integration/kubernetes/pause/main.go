@@ -1,5 +1,4 @@
-// Command pause holds a pod's namespaces: it waits for SIGTERM, and reaps whatever is
-// left to it.
+// Command pause holds a pod's namespaces: it waits for SIGTERM, and reaps orphaned processes.
 package main
 
 import (

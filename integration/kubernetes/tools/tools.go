@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools names the programs of a Kubernetes cluster, for their versions to be held by go.mod.
+// Package tools imports the programs of a Kubernetes cluster, so that go.mod records their versions.
 package tools
 
 import (

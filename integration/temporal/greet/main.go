@@ -1,6 +1,5 @@
-// Command greet has a Temporal server run workflows, each with an activity, a timer and a
-// signal, and ends with an error if one of them does not end as it should. It registers
-// the namespace that it uses.
+// Command greet runs workflows on a Temporal server, each with an activity, a timer and a signal. It exits with an
+// error if a workflow does not end as expected. It registers the namespace that it uses.
 package main
 
 import (
@@ -81,7 +80,7 @@ func run(ctx context.Context, address string, count int) error {
 	return nil
 }
 
-// register makes the namespace and waits until every service knows it.
+// register creates the namespace and waits until every service of Temporal knows it.
 func register(ctx context.Context, options client.Options) error {
 	c, err := client.NewNamespaceClient(options)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command gorm has writers that insert with a generated key, and raise counters that they share.
+// Command gorm runs writers that insert rows with a generated key, and increment shared counters.
 package main
 
 import (

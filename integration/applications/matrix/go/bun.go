@@ -57,8 +57,8 @@ type bunEntry struct {
 	Label         string
 }
 
-// bunApplication is of bun, with its own driver and with migrations as its program makes them
-// (create_tx_sql).
+// bunApplication is the application of bun, with its own driver. Its migrations have the form that bun's program
+// creates (create_tx_sql).
 func bunApplication(c *call) ([]named, error) {
 	db := bun.NewDB(sql.OpenDB(pgdriver.NewConnector(pgdriver.WithDSN(c.url+"?sslmode=disable"))), pgdialect.New())
 	db.SetMaxOpenConns(c.writers)
@@ -80,7 +80,7 @@ type bunUse struct {
 	ctx context.Context
 }
 
-// migrator knows the first migrations that there are, as an earlier version of the program would.
+// migrator returns a migrator with the first migrations only, as in an earlier version of the program.
 func (b *bunUse) migrator(number int) (*migrate.Migrator, error) {
 	files, err := fs.Glob(bunScripts, "bun/*.sql")
 	if err != nil {

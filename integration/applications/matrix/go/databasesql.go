@@ -10,8 +10,8 @@ import (
 	_ "github.com/lib/pq"
 )
 
-// sqlApplication is of database/sql with a driver by its name, and no further tool: migrations are
-// statements that a program sends when it starts, each migration in a transaction.
+// sqlApplication returns the application of database/sql with the named driver, without a migration tool. A migration
+// is a list of statements that the program sends at its start, in one transaction.
 func sqlApplication(driver string) application {
 	return func(c *call) ([]named, error) {
 		url := c.url
@@ -82,7 +82,7 @@ func (s *sqlUse) script(statements ...string) func() (any, error) {
 	}
 }
 
-// all are the rows of a query, each as one text.
+// all returns the rows of a query, each as one text.
 func (s *sqlUse) all(query string, args ...any) (said []string, err error) {
 	rows, err := s.db.Query(query, args...)
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *sqlUse) relations() (any, error) {
 	return append(said, left...), err
 }
 
-// nested is by savepoints: database/sql has no nested transactions.
+// nested tests savepoints, because database/sql has no nested transactions.
 func (s *sqlUse) nested() (any, error) {
 	err := s.in(func(tx *sql.Tx) error {
 		for _, text := range []string{"INSERT INTO item (name, value) VALUES ('outer', 1)",

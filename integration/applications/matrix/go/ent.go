@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/applications/matrix/go/ent/migrate"
 )
 
-// entApplication is of ent, over the driver of pgx, with its automatic migration.
+// entApplication is the application of ent, over pgx, with ent's automatic migration.
 func entApplication(c *call) ([]named, error) {
 	db, err := sql.Open("pgx", c.url)
 	if err != nil {
@@ -45,8 +45,8 @@ type entUse struct {
 	ctx    context.Context
 }
 
-// entTables are the tables as a version of the program knew them: the later ones are the earlier with
-// the columns and the length that the migration adds.
+// entTables returns the tables of one version of the program. Earlier versions lack the columns and the length that
+// later migrations add.
 func entTables(version int) []*schema.Table {
 	without := func(table *schema.Table, name string) {
 		table.Columns = slices.DeleteFunc(slices.Clone(table.Columns), func(c *schema.Column) bool { return c.Name == name })
@@ -68,9 +68,8 @@ func entTables(version int) []*schema.Table {
 	return migrate.Tables
 }
 
-// migrate creates and changes what a version of the program needs, as a program does at its start.
-// The tables of this program are those of the earliest version that was asked for: hence they are put
-// back behind each.
+// migrate migrates the tables to one version of the program, as a program does at its start. It changes the tables of
+// package migrate for an earlier version, and restores them afterwards.
 func (e *entUse) migrate(version int) func() (any, error) {
 	return func() (any, error) {
 		authors, books := *migrate.AuthorsTable, *migrate.BooksTable
@@ -186,7 +185,7 @@ func (e *entUse) in(do func(tx *ent.Tx) error) error {
 	return tx.Commit()
 }
 
-// nested has no nested transactions in ent: one that fails, and one that does not.
+// nested runs a transaction that fails and one that succeeds, because ent has no nested transactions.
 func (e *entUse) nested() (any, error) {
 	err := e.in(func(tx *ent.Tx) error {
 		if err := tx.Item.Create().SetName("lost").SetValue(1).Exec(e.ctx); err != nil {
@@ -215,7 +214,7 @@ func (e *entUse) nested() (any, error) {
 	return append(names, fmt.Sprint(counters)), err
 }
 
-// create makes items in one statement.
+// create inserts items in one statement.
 func (e *entUse) create(c *ent.ItemClient, name string, from, to int) error {
 	var all []*ent.ItemCreate
 	for i := from; i < to; i++ {
@@ -240,7 +239,7 @@ func (e *entUse) batches() (any, error) {
 	return e.client.Item.Query().Where(item.NameHasPrefix("row")).Count(e.ctx)
 }
 
-// stream reads page by page: ent streams nothing.
+// stream reads the rows page by page, because ent cannot stream a result.
 func (e *entUse) stream() (any, error) {
 	count, total, last := 0, 0, -1
 	for {

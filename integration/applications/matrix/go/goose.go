@@ -11,7 +11,7 @@ import (
 //go:embed goose/*.sql
 var gooseScripts embed.FS
 
-// gooseApplication migrates as goose's program does.
+// gooseApplication migrates as the program goose does.
 func gooseApplication(c *call) ([]named, error) {
 	goose.SetBaseFS(gooseScripts)
 	goose.SetLogger(goose.NopLogger())

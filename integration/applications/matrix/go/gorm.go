@@ -12,7 +12,7 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// The models, as they grow: AutoMigrate is called with each version of them.
+// The models for GORM. AutoMigrate is called with each version of a model.
 type (
 	GormAuthor struct {
 		gorm.Model
@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// Later versions say what is new.
+// Later versions of the GORM models embed the earlier model and declare the new or changed fields.
 type (
 	GormAuthorAltered struct {
 		GormAuthor
@@ -72,7 +72,7 @@ func (GormItem) TableName() string          { return "items" }
 func (GormCounter) TableName() string       { return "counters" }
 func (GormEntry) TableName() string         { return "entries" }
 
-// gormApplication is of GORM, with its driver's defaults.
+// gormApplication is the application of GORM, with its driver's defaults.
 func gormApplication(c *call) ([]named, error) {
 	open := func() (*gorm.DB, error) {
 		return gorm.Open(postgres.Open(c.url), &gorm.Config{Logger: logger.Discard})
@@ -81,7 +81,7 @@ func gormApplication(c *call) ([]named, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each version of the program migrates when it starts.
+	// Each version of the application migrates at its start.
 	migrate := func(models ...any) func() (any, error) {
 		return func() (any, error) {
 			db, err := open()

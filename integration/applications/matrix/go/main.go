@@ -1,5 +1,5 @@
-// Command applications holds the applications in Go: each is a small program with one tool, and is
-// called by its name and with the arguments that all applications take.
+// Command applications has the applications in Go. Each is a small program with one tool. The first argument names the
+// application; further arguments are those of all applications.
 package main
 
 import (
@@ -17,19 +17,19 @@ import (
 	"github.com/uptrace/bun/driver/pgdriver"
 )
 
-// call is how the program was called.
+// call holds the arguments of the program.
 type call struct {
 	phase, url                        string
 	bulk, rows, writers, transactions int
 }
 
-// named is a step.
+// named is a step of an application, with its name.
 type named struct {
 	name string
 	do   func() (any, error)
 }
 
-// application goes through a phase of a tool.
+// application returns the steps of a phase of an application.
 type application func(c *call) ([]named, error)
 
 var applications = map[string]application{
@@ -42,7 +42,7 @@ var applications = map[string]application{
 	"pq":      sqlApplication("postgres"),
 }
 
-// modules are what the tools' versions are those of.
+// modules maps each application to the Go module of its tool.
 var modules = map[string]string{
 	"bun":     "github.com/uptrace/bun",
 	"ent":     "entgo.io/ent",
@@ -78,7 +78,7 @@ func run(args []string) error {
 		return err
 	}
 	for _, s := range steps {
-		// Migrations need those before them.
+		// A migration needs the earlier ones, so only the phase use goes on after a failed step.
 		if !c.step(s) && c.phase != "use" {
 			break
 		}
@@ -86,7 +86,7 @@ func run(args []string) error {
 	return nil
 }
 
-// version is major and minor of a module of this program.
+// version returns the major and minor version of a Go module of this program.
 func version(module string) string {
 	info, _ := debug.ReadBuildInfo()
 	for _, m := range info.Deps {
@@ -111,7 +111,7 @@ func (c *call) step(s named) bool {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// failure is SQLSTATE and message, as the driver below all layers has them.
+// failure returns SQLSTATE and message of an error, as the lowest driver reports them.
 func failure(err error) (code, message string) {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code, e.Message
@@ -125,13 +125,13 @@ func failure(err error) (code, message string) {
 	return "-", err.Error()
 }
 
-// columns counts what migrations have made, by a connection of its own.
+// columns counts the columns that migrations have made, on a separate connection.
 func columns(db *sql.DB) (n int, err error) {
 	err = db.QueryRow("SELECT count(*) FROM information_schema.columns WHERE table_schema = 'public'").Scan(&n)
 	return n, err
 }
 
-// crowd calls do for each transaction of each writer, by all writers at once.
+// crowd calls do for each transaction of each writer, with all writers at once.
 func (c *call) crowd(do func(writer, transaction int) error) error {
 	var all sync.WaitGroup
 	errs := make([]error, c.writers)

@@ -15,14 +15,14 @@ import (
 //go:embed migrate/*.sql
 var migrateScripts embed.FS
 
-// migrateApplication migrates as golang-migrate's program does: each step is a call of it.
+// migrateApplication migrates as golang-migrate's program does; each step is one run of that program.
 func migrateApplication(c *call) ([]named, error) {
 	url := strings.Replace(c.url, "postgresql://", "postgres://", 1) + "?sslmode=disable"
 	db, err := sql.Open("postgres", url)
 	if err != nil {
 		return nil, err
 	}
-	// with makes the tool for one call.
+	// with opens the tool for one call of do.
 	with := func(do func(m *migrate.Migrate) error) func() (any, error) {
 		return func() (any, error) {
 			scripts, err := iofs.New(migrateScripts, "migrate")

@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools names Prometheus, for its version to be held by go.mod.
+// Package tools imports Prometheus, so that go.mod records its version.
 package tools
 
 import _ "github.com/prometheus/prometheus/cmd/prometheus"

@@ -1,4 +1,4 @@
-// Package schema has the entities, as ent's tutorial writes them.
+// Package schema defines the entities of the application, as in ent's tutorial.
 package schema
 
 import (
@@ -10,7 +10,7 @@ import (
 	"entgo.io/ent/schema/index"
 )
 
-// Author has books.
+// Author is an entity with several books.
 type Author struct{ ent.Schema }
 
 func (Author) Fields() []ent.Field {
@@ -24,7 +24,7 @@ func (Author) Edges() []ent.Edge {
 	return []ent.Edge{edge.To("books", Book.Type).Annotations(entsql.OnDelete(entsql.Cascade))}
 }
 
-// Book is of one author.
+// Book is an entity that belongs to one author.
 type Book struct{ ent.Schema }
 
 func (Book) Fields() []ent.Field {
@@ -45,14 +45,14 @@ func (Book) Indexes() []ent.Index {
 	return []ent.Index{index.Fields("title"), index.Fields("title").Edges("author").Unique()}
 }
 
-// Item is a row of many.
+// Item is an entity with many rows.
 type Item struct{ ent.Schema }
 
 func (Item) Fields() []ent.Field {
 	return []ent.Field{field.String("name"), field.Int("value")}
 }
 
-// Counter is shared.
+// Counter is an entity that all writers update.
 type Counter struct{ ent.Schema }
 
 func (Counter) Fields() []ent.Field {
@@ -63,7 +63,7 @@ func (Counter) Edges() []ent.Edge {
 	return []ent.Edge{edge.To("entries", Entry.Type)}
 }
 
-// Entry is what a writer leaves.
+// Entry is an entity that each transaction of a writer inserts.
 type Entry struct{ ent.Schema }
 
 func (Entry) Fields() []ent.Field {
