@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim"
 )
 
-// Defaults, so that a start needs no flag but --upstream.
+// Defaults of the flags, so that a start needs only --upstream.
 const (
 	defaultEndpoint  = "localdevelopment0000000000.dsql.us-east-1.on.aws"
 	defaultAccessKey = "AKIADSQLSIM"

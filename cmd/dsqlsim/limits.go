@@ -26,7 +26,7 @@ func (f *flags) limits(set *pflag.FlagSet) {
 	set.DurationVar(&c.JobDelay, "job-delay", c.JobDelay, "how long the build of an index takes")
 }
 
-// limitFlag sets one limit each time it is given.
+// limitFlag is a flag that sets one limit of the stand-in each time it is given.
 type limitFlag struct{ limits *dsqlsim.Limits }
 
 // limited returns the limits by name.
@@ -40,7 +40,7 @@ func limited(l *dsqlsim.Limits) map[string]*int {
 	}
 }
 
-// limitNames returns the names in the order of the help.
+// limitNames returns the names of the limits in the order of the help text.
 func limitNames() []string {
 	return strings.Fields("rows bytes message-bytes value-bytes row-bytes key-bytes declared-key-bytes " +
 		"columns key-columns indexes schemas tables views sequences")

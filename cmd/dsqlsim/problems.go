@@ -42,8 +42,8 @@ func (n *noted) Set(given string) error {
 	return nil
 }
 
-// sift removes unknown words and flags from the arguments and records them as problems. So they are
-// reported together with the faults of the others.
+// sift removes unknown words and flags from the arguments and records them as problems. One error then reports them
+// with the problems of the other flags.
 func (f *flags) sift(root *cobra.Command, args []string) []string {
 	wrong := func(format string, values ...any) { f.problems = append(f.problems, fmt.Errorf(format, values...)) }
 	cmd, words, err := root.Find(args)

@@ -91,7 +91,7 @@ func (f *flags) tokenArgs() string {
 	return args
 }
 
-// behind writes which PostgreSQL answers, or why none does.
+// behind writes the version of the PostgreSQL behind the stand-in, or why it does not answer.
 func behind(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
 	version, err := srv.Upstream(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ func (g *generator) see(s *scope, it *item) {
 	s.star = append(s.star, it.columns...)
 }
 
-// common returns the names of columns that two items both have, with the same type.
+// common returns the names of columns that two items of FROM both have, with the same type.
 func common(a, b *item) []string {
 	var all []string
 	for _, c := range a.columns {

@@ -129,7 +129,8 @@ func (g *generator) parameter(t Type) string {
 	return g.add(p, t.String())
 }
 
-// entangled returns an untyped parameter in the place of a bytea. Later expressions use the parameter again.
+// entangled returns a new untyped parameter, to be used instead of a bytea expression. Later expressions of the
+// statement use the parameter again.
 func (g *generator) entangled() string {
 	p := param{typ: Bytea}
 	p.value, p.binary = g.world.input(g.draw, Bytea)

@@ -189,8 +189,8 @@ func (e evaluator) call(x *ast.CallExpr) any {
 	return nil
 }
 
-// variants returns the forms in which the plugin sends a statement. Names are bound, with one and with three rows or
-// items, for each version of its table and each suffix.
+// variants returns the forms in which Temporal's plugin for PostgreSQL sends a statement. Names are bound, with one and
+// with three rows or items, for each version of its table and each suffix.
 func variants(n named, e evaluator) []named {
 	switch {
 	case strings.HasSuffix(n.text, "$"):

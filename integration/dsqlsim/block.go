@@ -51,7 +51,7 @@ type effectLog struct {
 	parked bool
 }
 
-// attempt holds how other transactions have disturbed the statement that runs now.
+// attempt holds how other transactions have disturbed the current attempt to run a statement.
 type attempt struct {
 	tries    tries // others are in its way
 	guessing bool  // its outcome can only be guessed

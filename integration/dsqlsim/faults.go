@@ -191,7 +191,7 @@ func (f *Fault) length() time.Duration { return time.Duration(f.Seconds * float6
 type moment struct {
 	at      Point
 	session uint64
-	// The fields of the statement are zero AtConnect.
+	// The fields transaction to sql describe the statement of a moment; they are zero AtConnect.
 	transaction uint64
 	statement   int
 	verb, sql   string

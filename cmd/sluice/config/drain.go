@@ -16,7 +16,7 @@ const (
 )
 
 var drainKeys = []Key{
-	// Kubernetes kills 30 s after SIGTERM; five seconds remain for the end of the process.
+	// Kubernetes kills a container 30 s after SIGTERM. A drain of 25 s leaves five seconds for the end of the process.
 	{Name: "drain.mode", Default: DrainStop, field: func(c *Config) any { return &c.Drain.Mode },
 		Choices: []string{DrainStop, DrainPlain, DrainNative},
 		help:    "How SIGTERM is taken. stop: no new clients, sessions end between transactions. plain: SIGTERM reaches the application at the same time (a container beside it): new clients are served until none came for drain.quiet, then as stop. native: the application has ended before (a sidecar of Kubernetes): as stop, for 0.3 s at most."},

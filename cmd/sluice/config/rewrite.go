@@ -104,7 +104,7 @@ var rewriteKeys = []Key{
 		help: "Columns of type bytea, each as table.column, that CREATE TABLE stores as text although no key contains them. A later CREATE INDEX may then use them."},
 }
 
-// copyKeys belong to this topic, and follow the keys of DDL in the reference.
+// copyKeys are the keys of COPY. They belong to topic rewrite, and follow the keys of DDL in the reference.
 var copyKeys = []Key{
 	{Name: rewrite.CopyFromKey, Default: "server", field: func(c *Config) any { return &c.Rewrite.CopyFrom },
 		Choices: []string{"server", "insert"},
@@ -150,7 +150,7 @@ func (c *Config) deriveRewrite() {
 	rules.SchemaOf = c.Proxy.SchemaOf()
 }
 
-// rewriteRules sets the rules of this topic that are not fields of keys.
+// rewriteRules sets the rules of package rewrite that are not fields of keys.
 func (c *Config) rewriteRules(rules *rewrite.Rules) {
 	rules.Dialect = true
 	rules.Role = c.Backend.User
@@ -212,7 +212,7 @@ func (v *validation) rewrite() {
 		"nothing is rewritten; set rewrite.enabled to auto or true, or this to off")
 }
 
-// rewrittenDDL checks the keys of this topic about DDL and TRUNCATE.
+// rewrittenDDL checks the keys below rewrite about DDL and TRUNCATE.
 func (v *validation) rewrittenDDL() {
 	c := v.config
 	digits, err := rewrite.NumericDigits(c.Rewrite.Numeric)

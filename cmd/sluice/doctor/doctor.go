@@ -103,7 +103,7 @@ type doctorQuestion struct {
 	Question string `json:"question"`
 	// Answer is yes, no, or unknown if the cluster could not be asked.
 	Answer string `json:"answer"`
-	// Found lists sentences.
+	// Found lists what doctor has found, in sentences for users.
 	Found []string `json:"found"`
 	// So is the consequence, "" for none.
 	So string `json:"so,omitempty"`

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// These bound one statement, one that a signal interrupts, the whole clean-up, and the wait for a
-// schema that may still appear.
+// statementTime bounds one statement, signalGrace a statement that a signal interrupts, and cleaningTime the whole
+// clean-up. lateTime bounds the wait for a schema that may still appear.
 const (
 	statementTime = 30 * time.Second
 	signalGrace   = 5 * time.Second
@@ -27,13 +27,13 @@ type examination struct {
 	dial   reservoir.DialFunc
 	schema string
 	report doctorReport
-	// how is the mapping that the cluster supports, which later questions use.
+	// how is the mapping of bytea columns that the cluster supports, which later questions use.
 	how rewrite.ByteaMapping
-	// made says that the schema may exist.
+	// made reports that the scratch schema may exist.
 	made bool
-	// unsure says that the answer to CREATE SCHEMA was lost, so that the schema may still appear.
+	// unsure reports that the answer to CREATE SCHEMA was lost, so that the schema may still appear.
 	unsure bool
-	// here is the main connection. there is that of a second client, nil until needed.
+	// here is the main connection. there is the connection of a second client, nil until needed.
 	here, there *asker
 }
 
@@ -42,7 +42,7 @@ func newExamination(c *config.Config, dial reservoir.DialFunc) *examination {
 		Endpoint: c.Backend.Endpoint, Role: c.Backend.User, Questions: []doctorQuestion{}, Settings: []doctorSetting{}, LeftBehind: []string{}}}
 }
 
-// run asks all questions and cleans up in any case.
+// run asks all questions of sluice doctor, and removes the scratch schema in any case.
 func (e *examination) run(ctx context.Context) error {
 	var err error
 	if e.here, err = e.connect(ctx); err == nil {
@@ -62,7 +62,7 @@ func (e *examination) run(ctx context.Context) error {
 	return err
 }
 
-// connect opens a connection.
+// connect opens a connection to the cluster.
 func (e *examination) connect(ctx context.Context) (*asker, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.config.Backend.Timeout)
 	defer cancel()
@@ -147,7 +147,7 @@ func (e *examination) clean() {
 	if !e.made {
 		return
 	}
-	// A new context, because a signal ends the questions and not the clean-up.
+	// The clean-up has a new context, because a signal ends the questions and not the clean-up.
 	ctx, cancel := context.WithTimeout(context.Background(), cleaningTime)
 	defer cancel()
 	e.there.close() // its transaction would block the DROP
@@ -223,7 +223,7 @@ func (a *asker) close() {
 	_ = a.conn.Net.Close()
 }
 
-// errInterrupted says that a signal has ended the questions.
+// errInterrupted reports that a signal has ended the questions.
 var errInterrupted = errors.New("interrupted")
 
 // rows runs a query and returns the first value of each row. A *serverError is the server's answer;
@@ -233,7 +233,8 @@ func (a *asker) rows(ctx context.Context, sql string) (rows []string, err error)
 	return a.exchange(ctx, appendFrame(nil, 'Q', sql+"\x00"), false)
 }
 
-// exchange performs rows for a request in the form of exchange in query.go.
+// exchange sends a request and returns its rows, as rows does for a query. The request has the form of exchange in
+// query.go.
 func (a *asker) exchange(ctx context.Context, request []byte, flushed bool) (rows []string, err error) {
 	if err := a.conn.Net.SetDeadline(time.Now().Add(statementTime)); err != nil {
 		a.lost = true

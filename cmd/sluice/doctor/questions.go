@@ -32,7 +32,7 @@ var questions = []question{
 	{"generated_key", "May a generated column be a primary key?", false, askGenerated},
 }
 
-// inquiry is a question in progress.
+// inquiry is one question to the cluster, in progress.
 type inquiry struct {
 	doctorQuestion
 	e   *examination
@@ -44,7 +44,7 @@ func (a *inquiry) found(format string, args ...any) {
 	a.Found = append(a.Found, fmt.Sprintf(format, args...))
 }
 
-// settle sets the answer.
+// settle sets the answer to the question: yes if fine, otherwise no.
 func (a *inquiry) settle(fine bool) {
 	if a.Answer = no; fine {
 		a.Answer = yes
@@ -163,8 +163,7 @@ func (b bound) say(form string) string {
 	return fmt.Sprintf(form, b.n) + ", then " + b.refused.Error()
 }
 
-// most returns the largest accepted number up to a limit. It assumes that all smaller numbers are
-// accepted too.
+// most returns the largest number up to limit that try accepts. It assumes that all smaller numbers are accepted too.
 func (a *inquiry) most(limit int, try func(n int) *serverError) (found bound) {
 	low, high := 0, limit+1 // low is accepted, high is not
 	for high-low > 1 && a.err == nil {

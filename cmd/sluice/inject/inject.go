@@ -99,7 +99,7 @@ const (
 	statusSkipped  = "skipped: "
 )
 
-// These bound a refusal, because an unchecked pod may hold anything in any number.
+// maxProblems and maxProblem bound the text of a refusal, because an unchecked pod may hold anything in any number.
 const (
 	maxProblems = 20
 	maxProblem  = 512 // bytes

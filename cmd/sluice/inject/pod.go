@@ -92,7 +92,7 @@ func (p *pod) readSpec(spec map[string]json.RawMessage) error {
 	return nil
 }
 
-// readContainers adds a list of containers. Its error continues after the list's name.
+// readContainers adds a list of containers to the pod. The text of its error is to follow the list's name.
 func (p *pod) readContainers(list string, raw json.RawMessage) error {
 	all, err := elements(raw)
 	if err != nil {

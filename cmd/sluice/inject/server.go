@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// These bound the webhook. The API server accepts objects of up to 3 MiB, and waits as long as the
-// registration says.
+// Limits of the webhook. The API server accepts objects of up to 3 MiB, and waits as long as the registration says.
 const (
 	maxBody        = 4 << 20
 	maxReviews     = 8 // at once; bounds their total memory
@@ -64,7 +63,7 @@ type Stats struct {
 	Malformed uint64 // requests that were no AdmissionReview, or too many
 }
 
-// Stats returns a snapshot.
+// Stats returns the current counts.
 func (s *Server) Stats() Stats {
 	all := Stats{Outcomes: map[Outcome]uint64{}, Malformed: s.malformed.Load()}
 	for o, n := range s.outcomes {
@@ -125,7 +124,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 	return 0, nil
 }
 
-// body reads a request's body, within bodyTimeout. A slow body holds no slot.
+// body reads a request's body, within bodyTimeout. While it reads, the request holds no slot for a review.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) (body []byte, code int, err error) {
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
 		return nil, http.StatusInternalServerError, err
@@ -150,7 +149,7 @@ func (s *Server) begins(host string) bool {
 	return true
 }
 
-// ends ends the count of begins.
+// ends ends the count of a body that begins has started for this address.
 func (s *Server) ends(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 // the stacks of threads.
 const memoryPercent = 80
 
-// These types are only encoded. They have the fields of Sluice's container.
+// Types for the JSON of Sluice's container. They are only encoded.
 type (
 	container struct {
 		Name            string          `json:"name"`
@@ -41,7 +41,7 @@ type (
 		StartupProbe    probe           `json:"startupProbe"`
 		Resources       resources       `json:"resources"`
 		SecurityContext json.RawMessage `json:"securityContext"`
-		// The last lines of the log say why the configuration was refused.
+		// Kubernetes then shows the last lines of the log, which say why the configuration was refused.
 		TerminationMessagePolicy string  `json:"terminationMessagePolicy"`
 		VolumeMounts             []mount `json:"volumeMounts,omitempty"`
 	}
@@ -73,7 +73,7 @@ type (
 	}
 )
 
-// restricted satisfies the profile "restricted" of Pod Security.
+// restricted is a security context that satisfies the profile "restricted" of Pod Security.
 var restricted = json.RawMessage(`{"runAsNonRoot":true,"runAsUser":65532,"runAsGroup":65532,"readOnlyRootFilesystem":true,` +
 	`"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}}`)
 

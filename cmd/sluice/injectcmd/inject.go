@@ -108,7 +108,7 @@ func (o *injectOptions) filter(cmd *cobra.Command, injector *inject.Injector) er
 	return cli.AtRuntime(err)
 }
 
-// notPerPod says, for each key that a pod may not set, why.
+// notPerPod maps each key that a pod may not set to the reason.
 var notPerPod = map[string]string{
 	"drain.mode":                  "the container is a native sidecar, whose mode is native",
 	"distributed.conn_lease_file": "an injected container has one, in a volume of its own, where distributed.conn_lease_enabled is true",

@@ -117,10 +117,11 @@ func (w *webhook) reload() error {
 	return err
 }
 
-// answering is alive of a webhook: a process that answers a probe also answers a call.
+// answering is the liveness check of a webhook. It always succeeds, because a process that answers a probe also answers
+// a call.
 func answering(context.Context) error { return nil }
 
-// nothingWrong is the warning of a webhook, which has none.
+// nothingWrong returns the warning in a webhook's status, always none.
 func nothingWrong() string { return "" }
 
 // ready returns why the API server should call another replica, nil if it need not.

@@ -88,7 +88,8 @@ func (a *attempt) within(other *attempt) bool {
 func attemptsOf(events []Event) map[int][]*attempt {
 	all := make(map[int][]*attempt)
 	open := make(map[uint64][]*attempt) // by session
-	// The ledger records the statements that were under way at a cut only when PostgreSQL answers them.
+	// cut and cutAtCommit describe connections that were cut, by session. A statement under way at a cut is in the ledger
+	// only after PostgreSQL has answered it, which follows the cut.
 	cut, cutAtCommit := make(map[uint64]uint64), make(map[uint64]bool)
 	for _, e := range events {
 		switch e.Kind {
