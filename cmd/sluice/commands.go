@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/lint"
 )
 
-// newRoot returns the command tree.
+// newRoot returns the command sluice with all subcommands.
 func newRoot() *cobra.Command {
 	return cli.NewRoot(daemon.NewServe(version()), doctor.NewCheck(version()), lint.NewCommand(), doctor.NewDoctor(), leasecmd.NewCommand(), daemon.NewHealthcheck(),
 		injectcmd.NewCommand(version()), newVersion(), newConfigReference())

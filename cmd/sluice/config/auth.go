@@ -2,7 +2,7 @@ package config
 
 import "github.com/sluice-proxy/sluice/proxy/startup"
 
-// Auth says how clients authenticate. The other fields of the topic are in startup.Config.
+// Auth selects how clients authenticate. Further keys below auth have their fields in startup.Config.
 type Auth struct {
 	AllowRemoteTrust bool
 }

@@ -84,8 +84,8 @@ func (c *Config) deriveBackend() {
 	c.Proxy.SilenceTimeout, _ = c.silence() // the check reports an error
 }
 
-// silence returns the duration of backend.silence_timeout. A statement of DSQL ends at 300 s, and the answer
-// has 30 s more.
+// silence returns the duration of backend.silence_timeout. On DSQL auto means 330 s: a statement of DSQL ends at 300 s,
+// and its answer may take 30 s more.
 func (c *Config) silence() (time.Duration, error) {
 	switch {
 	case c.Backend.SilenceTimeout != "auto":

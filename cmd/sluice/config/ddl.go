@@ -78,7 +78,7 @@ func (c *Config) deriveDDL() {
 	}
 }
 
-// ddlRules sets the rules of this topic if statements are rewritten.
+// ddlRules sets the rules of package rewrite about DDL, if statements are rewritten.
 func (c *Config) ddlRules(rules *rewrite.Rules) {
 	rules.Backfill = c.DDL.AddColumnDefault == "backfill"
 	rules.Constraints = c.DDL.AddConstraint == "steps" && c.onDSQL()
@@ -97,7 +97,7 @@ func (v *validation) carryOut() {
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
 }
 
-// ddl checks the other keys of the topic. Servers other than DSQL run the statements themselves.
+// ddl checks the other keys below ddl. Servers other than DSQL run the statements themselves.
 func (v *validation) ddl() {
 	c := v.config
 	v.want(c.DDL.AlterColumnType == "refuse" || c.rewritesForDSQL(), rewrite.RetypeKey,

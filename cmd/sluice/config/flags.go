@@ -11,7 +11,8 @@ import (
 // value of --config.
 func AddFlags(flags *pflag.FlagSet) *string { return AddFlagsOf(flags, "") }
 
-// AddFlagsOf does the same for the keys whose names begin with a prefix.
+// AddFlagsOf defines --config and a flag for each key whose name begins with a prefix. It returns the variable that
+// receives the value of --config.
 func AddFlagsOf(flags *pflag.FlagSet, prefixes ...string) *string {
 	path := flags.String("config", "", "YAML configuration file")
 	for i := range Keys {

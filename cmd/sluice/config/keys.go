@@ -16,7 +16,7 @@ type Key struct {
 	// Default is the default value. Its type is the key's type: string, int, bool, float64, time.Duration,
 	// []string or []rewrite.LockPolicy.
 	Default any
-	// help is the text for --help and for the reference.
+	// help describes the key, for --help and for the reference.
 	help string
 	// field returns a pointer to the key's field, of Default's type.
 	field func(*Config) any

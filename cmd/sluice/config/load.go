@@ -67,8 +67,8 @@ func Gather(path string, flags *pflag.FlagSet) *Gathered {
 	return l
 }
 
-// PodProblems returns the problems that serve would report for these values, in the environment of a container
-// without others.
+// PodProblems returns the problems that serve would report for these values, in a container whose environment has no
+// other variables.
 func PodProblems(values map[string]string) (problems []string) {
 	c := &Config{values: map[string]any{}, origins: map[string]string{}}
 	for i := range Keys {

@@ -1,6 +1,6 @@
 package config
 
-// Runtime is about the process.
+// Runtime has the settings of the process itself.
 type Runtime struct {
 	Procs int // CPUs that run Go code; 0 lets the daemon choose
 }

@@ -27,8 +27,8 @@ var credentialKinds = map[string]string{
 	awsconfig.CredentialsSourceName:  config.CredentialsEnvironment,
 }
 
-// credentialKind returns the kind of a source of credentials. Shared files, and the roles, SSO and
-// processes that they name, are a profile.
+// credentialKind returns the kind of a source of credentials. The kind of shared files is a profile, and so is that of
+// the roles, SSO and processes that shared files name.
 func credentialKind(source string) string {
 	name, _, _ := strings.Cut(source, ":") // some sources contain a file's name
 	if kind, ok := credentialKinds[name]; ok {
@@ -37,8 +37,8 @@ func credentialKind(source string) string {
 	return config.CredentialsProfile
 }
 
-// watchedCredentials logs the kind of credentials when their source changes. It refuses those of
-// another kind than required.
+// watchedCredentials logs the kind of credentials when their source changes. It refuses credentials of another kind
+// than credentials.require.
 type watchedCredentials struct {
 	from    aws.CredentialsProvider
 	require string // a kind, or config.CredentialsAny

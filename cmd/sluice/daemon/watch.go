@@ -42,7 +42,7 @@ func (w *Watched) look() []os.FileInfo {
 	return infos
 }
 
-// changed reports whether a file differs from the last look.
+// changed reports whether a file of the group has changed since the last call.
 func (w *Watched) changed() bool {
 	now := w.look()
 	differs := false

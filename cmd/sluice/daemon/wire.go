@@ -138,7 +138,7 @@ func nearRegion(dial reservoir.DialConfig) string {
 	return dial.Region
 }
 
-// pull connects the parts' own counts to the metrics.
+// pull registers the metrics that read the counts of the daemon's parts.
 func (d *Daemon) pull(planner *rewrite.Planner) {
 	d.metrics.Proxy.Pull(func() metrics.ProxyGauges {
 		s := d.server.Stats()

@@ -109,7 +109,7 @@ type doctorQuestion struct {
 	So string `json:"so,omitempty"`
 }
 
-// Answers to a question.
+// The answers to a question of doctor.
 const (
 	yes     = "yes"
 	no      = "no"

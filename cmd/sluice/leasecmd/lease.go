@@ -142,7 +142,7 @@ func newLeaseMigrate() *cobra.Command {
 	return cmd
 }
 
-// onTable completes a command for the configured table. It requires an endpoint and a table.
+// onTable completes a subcommand of sluice lease for the configured table. It requires an endpoint and a table.
 func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *config.Config, *cobra.Command) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	path := config.AddFlags(cmd.Flags())
@@ -227,7 +227,7 @@ func confirm(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// repair lists the repairs, asks, performs them, and checks the result.
+// repair lists the repairs of the table, asks for confirmation, performs the repairs, and checks the result.
 func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes bool, in io.Reader, out io.Writer) error {
 	if len(repairs) == 0 {
 		_, err := fmt.Fprintln(out, "nothing to repair")

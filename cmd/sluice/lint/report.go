@@ -35,7 +35,7 @@ type lintFinding struct {
 	Remedy    string `json:"remedy,omitempty"`
 }
 
-// add adds the findings of one file.
+// add adds the findings of one SQL file to the report.
 func (r *lintReport) add(name string, linted sqlfile.Linted) {
 	r.Statements += linted.Statements
 	for _, f := range linted.Findings {

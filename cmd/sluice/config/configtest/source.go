@@ -15,17 +15,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Endpoint has the real form; nothing answers there.
+// Endpoint has the form of a real endpoint, but no server answers there.
 const Endpoint = "abcdefghijklmnopqrstuvwxyz.dsql.us-east-1.on.aws"
 
-// A Source is one configuration of a test, from its three places.
+// A Source is the configuration of one test, with its file, variables and flags.
 type Source struct {
 	File  string            // YAML; "" for no file
 	Env   map[string]string // the DSQL_ variables; no others exist
 	Flags []string
 }
 
-// Ready puts the source in place and returns what config.Load and config.Gather take.
+// Ready writes the file and sets the variables of the source, and returns the arguments of config.Load and
+// config.Gather.
 func (s Source) Ready(t *testing.T) (path string, flags *pflag.FlagSet) {
 	t.Helper()
 	for _, variable := range os.Environ() {
@@ -61,7 +62,7 @@ func (s Source) MustLoad(t *testing.T) *config.Config {
 	return c
 }
 
-// Problems loads a source that has some, without the path of its file.
+// Problems loads a wrong configuration and returns its problems, without the path of its file.
 func (s Source) Problems(t *testing.T) []string {
 	t.Helper()
 	path, flags := s.Ready(t)
@@ -77,7 +78,7 @@ func (s Source) Problems(t *testing.T) []string {
 	return lines
 }
 
-// Nameless is a text with the path of a test's file taken out.
+// Nameless returns a text without the path of a test's file.
 func Nameless(text, path string) string {
 	if path == "" {
 		return text
