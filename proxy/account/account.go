@@ -7,55 +7,56 @@ package account
 
 import "sync/atomic"
 
-// Bound is a limit in bytes, and the configuration key that sets it.
+// Bound is a limit in bytes, with the configuration key that sets the limit.
 type Bound struct {
 	Key   string
 	Limit int
 }
 
-// Keys of the account's own bounds.
+// These are the configuration keys of bounds that hold for all kinds of bytes.
 const (
 	ClientKey = "memory.bytes_per_client"
 	TotalKey  = "memory.total_bytes"
 )
 
-// Kind is the purpose of a client's bytes. Its bytes of all kinds have one bound together.
+// Kind is the purpose of a client's bytes. The bytes of all kinds together have one bound for each client.
 type Kind uint8
 
 const (
-	// Own is for the client's own data: settings, names, portals, frames that are being read, data
-	// of a COPY. It counts against the bound of all clients.
+	// Own is the kind of a client's own data: settings, names, portals, frames that are being read, data of a COPY. These
+	// bytes count against the bound of all clients.
 	Own Kind = iota
-	// Texts is for the texts of its prepared statements. Clients share them, so the process counts
+	// Texts is the kind of the texts of a client's prepared statements. Clients share the texts, so the process counts
 	// them elsewhere.
 	Texts
-	// Rows is for the rows of its cursors WITH HOLD, which have their own bound for all clients.
+	// Rows is the kind of the rows of a client's cursors WITH HOLD. These have a bound of their own for all clients.
 	Rows
 	kinds
 )
 
-// Bounds are the bounds of a process. A limit of 0 leaves no room.
+// Bounds are the bounds of a process on bytes. A limit of 0 leaves no room.
 type Bounds struct {
 	Client, Texts, Rows Bound // of each client
 	Total, TotalRows    Bound // of all
 }
 
-// Process holds the accounts of all clients of a process. It is safe for concurrent use.
+// Process holds the memory accounts of all clients of a process. It is safe for concurrent use.
 type Process struct {
 	bounds      Bounds
 	total, rows atomic.Int64
 }
 
-// NewProcess returns empty accounts of a process.
+// NewProcess returns the accounts of a process, in which no bytes are taken.
 func NewProcess(b Bounds) *Process { return &Process{bounds: b} }
 
-// Used returns the bytes of kind Own of all clients.
+// Used returns the bytes of kind Own that all clients have taken.
 func (p *Process) Used() int64 { return p.total.Load() }
 
-// UsedRows returns the bytes of all cursors WITH HOLD.
+// UsedRows returns the bytes of the rows of all cursors WITH HOLD.
 func (p *Process) UsedRows() int64 { return p.rows.Load() }
 
-// shared returns the counter and the bound of a kind for all clients, nil for a kind without one.
+// shared returns the counter and the bound that a kind has for all clients. It returns nil for a kind without such a
+// bound.
 func (p *Process) shared(k Kind) (*atomic.Int64, *Bound) {
 	switch k {
 	case Own:
@@ -66,19 +67,19 @@ func (p *Process) shared(k Kind) (*atomic.Int64, *Bound) {
 	return nil, nil
 }
 
-// Client holds the accounts of one client. One goroutine owns it.
+// Client holds the memory accounts of one client. One goroutine owns a Client.
 type Client struct {
 	process *Process
 	used    [kinds]int32 // small, because each session has one
 }
 
-// New returns the empty accounts of a new client.
+// New returns the accounts of a new client, in which no bytes are taken.
 func (p *Process) New() Client { return Client{process: p} }
 
-// Used returns the client's bytes of a kind.
+// Used returns the bytes of a kind that the client has taken.
 func (c *Client) Used(k Kind) int { return int(c.used[k]) }
 
-// Full returns the bound that leaves no room for n more bytes of a kind, nil if there is room.
+// Full returns the bound that leaves no room for n more bytes of a kind, or nil if there is room.
 func (c *Client) Full(k Kind, n int) *Bound {
 	if n <= 0 {
 		return nil
@@ -98,7 +99,7 @@ func (c *Client) Full(k Kind, n int) *Bound {
 	return nil
 }
 
-// TryTake takes n bytes of a kind. If there is no room, it takes none and returns the bound.
+// TryTake takes n bytes of a kind for the client. If there is no room, TryTake takes none and returns the bound.
 func (c *Client) TryTake(k Kind, n int) *Bound {
 	if full := c.Full(k, n); full != nil {
 		return full
@@ -111,8 +112,7 @@ func (c *Client) TryTake(k Kind, n int) *Bound {
 	return nil
 }
 
-// Add takes n bytes of a kind even without room, for data that exists already. A negative n returns
-// bytes.
+// Add takes n bytes of a kind even if there is no room, for data that exist already. A negative n returns bytes.
 func (c *Client) Add(k Kind, n int) {
 	if n == 0 {
 		return
@@ -123,18 +123,18 @@ func (c *Client) Add(k Kind, n int) {
 	c.used[k] += int32(n)
 }
 
-// Close returns all bytes of the client.
+// Close returns all bytes that the client has taken.
 func (c *Client) Close() {
 	for k := range kinds {
 		c.Add(k, -c.Used(k))
 	}
 }
 
-// RowsOf is the account of a client's cursors WITH HOLD, as a stored.Quota.
+// RowsOf is the account of the rows of a client's cursors WITH HOLD, as a stored.Quota.
 type RowsOf struct{ *Client }
 
-// Take takes n bytes. Without room it takes none and returns false.
+// Take takes n bytes for rows of cursors. If there is no room, Take takes none and returns false.
 func (r RowsOf) Take(n int) bool { return r.TryTake(Rows, n) == nil }
 
-// Give returns n bytes.
+// Give returns n bytes of rows of cursors.
 func (r RowsOf) Give(n int) { r.Add(Rows, -n) }

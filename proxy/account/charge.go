@@ -1,9 +1,9 @@
 package account
 
-// Charge is the number of a client's bytes (Own) that one thing uses. The zero value uses none.
+// Charge is the number of a client's bytes (Own) that one purpose uses. The zero Charge uses none.
 type Charge struct{ bytes int32 } // small, because each session has several
 
-// Bytes returns the number of bytes.
+// Bytes returns the number of bytes that are charged.
 func (x *Charge) Bytes() int { return int(x.bytes) }
 
 // TrySet sets the charge to n bytes. Without room for more, it leaves the charge unchanged and

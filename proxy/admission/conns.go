@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// patience is how long a startup is safe from a newcomer whose source has as many startups. It
-	// is many times the duration of a startup.
+	// patience is the time for which a startup cannot be displaced by a newcomer, if the newcomer's source has as many
+	// startups. It is many times the duration of a startup.
 	patience = 250 * time.Millisecond
-	// reportEvery is the shortest time between two reports of TurnedAway.
+	// reportEvery is the shortest time between two results of Conns.TurnedAway other than zeros.
 	reportEvery = 10 * time.Second
 )
 
@@ -34,15 +34,16 @@ type Conns struct {
 	mu   sync.Mutex
 	most int
 	open int
-	// startups are not finished; openings are finished, and have no session yet.
+	// startups are connections whose startup is not finished. openings are connections whose startup is finished and that
+	// have no session yet.
 	startups, openings list
 	sources            map[source]int // of startups
-	// refused and displaced count since reported.
+	// refused and displaced are counts of connections since the time reported.
 	refused, displaced int
 	reported           time.Time
 }
 
-// NewConns returns a Conns with that many places.
+// NewConns returns a Conns with places for most connections.
 func NewConns(most int) *Conns { return &Conns{most: most, sources: map[source]int{}} }
 
 // source is the origin of connections: an address (a /64 of IPv6), or a process at a Unix socket.
@@ -63,7 +64,8 @@ func sourceOf(conn net.Conn) (of source) {
 	return of
 }
 
-// Conn is one connection. Its Conns owns the unexported fields; the caller sets the others before Admit.
+// Conn is one connection of a client. Its Conns owns the unexported fields. The caller sets the other fields before
+// Admit.
 type Conn struct {
 	Net       net.Conn
 	from      source
@@ -73,8 +75,8 @@ type Conn struct {
 	KeptAlive bool // the socket has its keepalive times already
 }
 
-// Admit gives a connection a place. It returns false if there is none. The caller closes the
-// displaced connection, if any.
+// Admit gives a connection a place. Admit returns false if there is none. The caller closes the displaced connection,
+// if any.
 func (c *Conns) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) {
 	in.from, in.came = sourceOf(in.Net), now
 	c.mu.Lock()
@@ -97,8 +99,8 @@ func (c *Conns) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) {
 	return displaced, true
 }
 
-// last returns the startup that a newcomer displaces, or nil. It checks each source; there are at
-// most as many as places.
+// last returns the connection in its startup that a newcomer displaces, or nil. last checks each source. There are at
+// most as many sources as places.
 func (c *Conns) last(newcomer source, now time.Time) *Conn {
 	oldest := c.startups.first
 	if oldest == nil {
@@ -120,7 +122,7 @@ func (c *Conns) last(newcomer source, now time.Time) *Conn {
 	return oldest
 }
 
-// leave removes a connection from the startups. The last one of a source removes the source, so that the map is no
+// leave removes a connection from the startups. With its last startup, a source leaves the map, so that the map is no
 // larger than the list.
 func (c *Conns) leave(in *Conn) {
 	c.startups.remove(in)
@@ -129,7 +131,7 @@ func (c *Conns) leave(in *Conn) {
 	}
 }
 
-// Started records that the startup of a connection is finished, with success or not. Cut still closes it.
+// Started records that the startup of a connection has ended, with success or not. Cut still closes the connection.
 func (c *Conns) Started(in *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,15 +141,14 @@ func (c *Conns) Started(in *Conn) {
 	}
 }
 
-// Opened records that a connection has its session, or is closed. Cut does not close it from then
-// on.
+// Opened records that a connection has its session, or is closed. From then on, Cut does not close the connection.
 func (c *Conns) Opened(in *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(in)
 }
 
-// forget removes a connection from its list, if it is in one. The caller holds mu.
+// forget removes a connection from the list of startups or openings, if it is in one. The caller holds mu.
 func (c *Conns) forget(in *Conn) {
 	switch in.place.in {
 	case &c.startups:
@@ -157,8 +158,8 @@ func (c *Conns) forget(in *Conn) {
 	}
 }
 
-// Cut closes all connections that have no session yet. Admit must not be called afterwards. Cut
-// holds the lock while it closes, so that none of them gets a session meanwhile.
+// Cut closes all connections that have no session yet. Admit must not be called afterwards. Cut holds the lock during
+// the closing, so that none of these connections gets a session meanwhile.
 func (c *Conns) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +170,7 @@ func (c *Conns) Cut() {
 	}
 }
 
-// Left returns the place of a closed connection.
+// Left records that a connection was closed, and frees its place.
 func (c *Conns) Left(in *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,8 +180,8 @@ func (c *Conns) Left(in *Conn) {
 	}
 }
 
-// TurnedAway returns how many connections were refused and displaced since it last returned any. It returns zeros
-// within reportEvery of that.
+// TurnedAway returns how many connections were refused and displaced since the last call with a result other than
+// zeros. Within reportEvery of that call it returns zeros.
 func (c *Conns) TurnedAway(now time.Time) (refused, displaced int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

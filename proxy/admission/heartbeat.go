@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// errNoRound is the error of Alive.
+// errNoRound is the error of Heartbeat.Alive.
 var errNoRound = errors.New("no round of the sessions has ended")
 
-// Heartbeat records rounds of a goroutine that takes the sessions' locks: a finished round shows
-// that none of them hangs. The zero value has had no round. It does not detect a server that does
-// not answer. A restart would not help then, and would disconnect all clients.
+// Heartbeat records rounds of a goroutine that takes the locks of all sessions. A finished round shows that none of
+// them hangs. The zero Heartbeat has had no round. Heartbeat does not detect a server that does not answer. A restart
+// would not help then, and would disconnect all clients.
 type Heartbeat struct {
 	mu    sync.Mutex
 	last  time.Time
@@ -39,8 +39,8 @@ func (b *Heartbeat) Stop() {
 	b.ended = true
 }
 
-// recent returns nil if a round ended within the time, or if no more rounds will come. Otherwise it
-// returns a channel that the next round closes.
+// recent returns nil if a round ended within the time, or if Stop was called. Otherwise it returns a channel that the
+// next round closes.
 func (b *Heartbeat) recent(within time.Duration) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,8 +53,8 @@ func (b *Heartbeat) recent(within time.Duration) <-chan struct{} {
 	return b.next
 }
 
-// Alive returns nil if a round has ended within the time, or ends before ctx does, and an error otherwise. So a
-// process that was suspended has a round's time to show that it works.
+// Alive returns nil if a round has ended within the time, or ends before ctx does. Otherwise Alive returns an error. So
+// a process that was suspended has a round's time to show that it works.
 func (b *Heartbeat) Alive(ctx context.Context, within time.Duration) error {
 	next := b.recent(within)
 	if next == nil {

@@ -1,20 +1,19 @@
 package admission
 
-// list holds connections, the oldest first. The links are in the connections, so that a list needs
-// no memory for them. The zero value is empty. The lock of its Conns guards the list and the places
-// of its connections.
+// list holds connections, the oldest first. The links are in the connections, so that a list needs no memory for them.
+// The zero list is empty. The lock of a Conns guards its lists and the places of its connections.
 type list struct {
 	first, last *Conn
 	n           int
 }
 
-// place is a connection's position in a list; it is in one list at most.
+// place is a connection's position in a list. A connection is in at most one list.
 type place struct {
 	in             *list
 	previous, next *Conn
 }
 
-// add appends a connection that is in no list.
+// add appends a connection that is in no list yet.
 func (l *list) add(in *Conn) {
 	in.place = place{in: l, previous: l.last}
 	if l.last == nil {

@@ -9,22 +9,22 @@ import (
 	"sync/atomic"
 )
 
-// Memory reports whether the process is short of memory. The bounds of all clients together may
-// allow more than GOMEMLIMIT. A process that is short accepts no new clients and begins no
-// transactions; running ones go on. The zero value, and a process without a limit, is never short.
+// Memory reports whether the process is short of memory, because the bounds of all clients together may allow more than
+// GOMEMLIMIT. A process that is short accepts no new clients and begins no transactions. Running transactions continue.
+// The zero Memory is never short, and neither is a process without a limit.
 type Memory struct {
 	short   atomic.Bool
 	samples []metrics.Sample
 }
 
-// shortAt is the part of the limit above which the process is short of memory.
+// shortAt is the part of the memory limit above which the process is short of memory.
 const shortAt = 0.9
 
-// Short returns the last result of Look. It is safe for concurrent use.
+// Short returns the result of the last Look: whether the process is short of memory. Short is safe for concurrent use.
 func (m *Memory) Short() bool { return m.short.Load() }
 
-// Look measures the process and compares it with the limit, in bytes; 0 means none. It logs each
-// change. Only one goroutine may call it.
+// Look measures the memory of the process and compares it with limit, in bytes, or 0 for none. It logs each change.
+// Only one goroutine may call Look.
 func (m *Memory) Look(limit int64, log *slog.Logger) {
 	if limit == 0 {
 		return
@@ -40,9 +40,9 @@ func (m *Memory) Look(limit int64, log *slog.Logger) {
 	}
 }
 
-// used returns the bytes of the live heap as of the last collection, of the stacks, and of the C
-// allocator of PostgreSQL's parser. The last are the bytes that the kernel counts beyond Go's own.
-// Garbage and free spans do not count.
+// used returns the bytes of the live heap as of the last garbage collection, of the stacks, and of the C allocator of
+// PostgreSQL's parser. The last are the bytes that the kernel counts above Go's own. Garbage and free spans do not
+// count.
 func (m *Memory) used() int64 {
 	if m.samples == nil {
 		for _, name := range []string{"/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes",
@@ -55,8 +55,7 @@ func (m *Memory) used() int64 {
 	return value(0) + value(1) + max(0, anonymous()-(value(2)-value(3)))
 }
 
-// anonymous returns the bytes of the process's memory without a file, or 0 if the kernel does not
-// report them.
+// anonymous returns the bytes of the process's memory that no file backs, or 0 if the kernel does not report them.
 func anonymous() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

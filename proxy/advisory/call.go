@@ -11,12 +11,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file decodes the parameters of statements about locks: their types, and the values of a
-// Bind.
+// This file decodes the parameters of statements about advisory locks: their types, and the values of a Bind.
 
-// ParamTypes returns the OIDs of a statement's parameters. Where the client gave none, it is the
-// type of the function's argument or of a cast. It accepts any integer type that PostgreSQL would
-// convert, and returns PostgreSQL's error for other types.
+// ParamTypes returns the OIDs of the types of a statement's parameters. Where the client gave no type, it is that of
+// the function's argument or of a cast. ParamTypes accepts any integer type that PostgreSQL would convert, and returns
+// PostgreSQL's error for other types.
 func ParamTypes(a *rewrite.Advisory, oids string) ([]uint32, error) {
 	types := make([]uint32, a.Params())
 	for i := range types {
@@ -48,17 +47,18 @@ func ParamTypes(a *rewrite.Advisory, oids string) ([]uint32, error) {
 	return types, nil
 }
 
-// errArgument is the error for parameters that are not integers, or too large ones.
+// errArgument is the error for parameters of an advisory lock that are no integers, or are too large.
 var errArgument = &wire.Error{Code: "42883", Message: "the arguments of an advisory lock are one bigint or two integers",
 	Hint: "No function matches the given argument types. You might need to add explicit type casts."}
 
-// Value is one value of a Bind.
+// Value is the value of one parameter of a Bind.
 type Value struct {
 	binary, null bool
 	bytes        []byte
 }
 
-// Values returns the values and the result formats of a Bind.
+// Values returns the values and the result formats of a Bind. rest is the part of the Bind after its names. ok is false
+// if the part is malformed.
 func Values(rest []byte) (values []Value, formats []uint16, ok bool) {
 	codes, rest, ok := wire.TakeCodes(rest)
 	if !ok || len(rest) < 2 {
@@ -92,7 +92,7 @@ func Values(rest []byte) (values []Value, formats []uint16, ok bool) {
 	return values, formats, ok && len(rest) == 0
 }
 
-// number returns the value of a type by its OID, nil for NULL. The errors are PostgreSQL's.
+// number returns the value as a number of the type with an OID, or nil for NULL. The errors are PostgreSQL's.
 func (v *Value) number(oid uint32) (*int64, error) {
 	name, size, least, most := "bigint", 8, int64(math.MinInt64), int64(math.MaxInt64)
 	switch oid {
@@ -127,7 +127,7 @@ func (v *Value) number(oid uint32) (*int64, error) {
 	return &n, nil
 }
 
-// KeyOf returns the key that a statement names, nil if a part of it is NULL.
+// KeyOf returns the key of the advisory lock that a statement names, or nil if a part of the key is NULL.
 func KeyOf(a *rewrite.Advisory, params []*int64) (key []int64, err error) {
 	for _, arg := range a.Args {
 		switch {
@@ -148,7 +148,7 @@ func KeyOf(a *rewrite.Advisory, params []*int64) (key []int64, err error) {
 	return key, nil
 }
 
-// Binary reports whether the single result column has binary format. The errors are PostgreSQL's.
+// Binary reports whether the only result column has the binary format. The errors are PostgreSQL's.
 func Binary(formats []uint16) (bool, error) {
 	switch {
 	case len(formats) == 0:
@@ -161,7 +161,8 @@ func Binary(formats []uint16) (bool, error) {
 	return formats[0] == 1, nil
 }
 
-// BoundKey returns the key that a statement names by its parameters.
+// BoundKey returns the key of the advisory lock that a statement names by its parameters, or nil if a part of the key
+// is NULL.
 func BoundKey(a *rewrite.Advisory, types []uint32, values []Value) ([]int64, error) {
 	numbers := make([]*int64, len(values))
 	for i := range values {

@@ -2,7 +2,7 @@ package advisory
 
 import "time"
 
-// Row is a lock's row in the table.
+// Row is the row of an advisory lock in the table of locks.
 type Row struct {
 	Epoch int64
 	Owner string // "" for a free lock
@@ -10,27 +10,26 @@ type Row struct {
 	Lease time.Duration
 }
 
-// Step is the next step of a process that wants a lock.
+// Step is the next step of a process that wants an advisory lock.
 type Step uint8
 
 const (
-	// Take: the lock is free, or its owner's lease has run out.
+	// Take is the step when the lock is free, or its owner's lease has run out.
 	Take Step = iota
-	// Wait: another process holds the lock.
+	// Wait is the step when another process holds the lock.
 	Wait
 )
 
-// Observer is one process's view of a lock that another process holds. The zero value has seen no
-// row.
+// Observer is what one process knows of a lock that another process holds. The zero Observer has seen no row.
 type Observer struct {
 	seen  Row
 	since time.Duration // by the observer's clock; not before the row had this state
 	any   bool
 }
 
-// Saw records the row, nil for none, that was requested at asked and received at answered, and
-// returns the next step. The row had this state at some moment between the two. So an unchanged row
-// had it at least from the earlier answer to the later request.
+// Saw records the lock's row, or nil for none, and returns the next step. The row was requested at the time asked and
+// received at the time answered, and had this state at some moment between them. So an unchanged row had the state at
+// least from the earlier answer to the later request.
 func (o *Observer) Saw(row *Row, asked, answered time.Duration) Step {
 	if row == nil || row.Owner == "" {
 		*o = Observer{}
@@ -46,7 +45,7 @@ func (o *Observer) Saw(row *Row, asked, answered time.Duration) Step {
 	return Take
 }
 
-// Left returns how long the row must stay unchanged, from now on, before the lock can be taken.
+// Left returns how long, from now on, the lock's row must stay unchanged before the lock can be taken.
 func (o *Observer) Left(now time.Duration) time.Duration {
 	if !o.any {
 		return 0
@@ -54,5 +53,5 @@ func (o *Observer) Left(now time.Duration) time.Duration {
 	return max(0, withDrift(o.seen.Lease)-(now-o.since))
 }
 
-// withDrift returns a lease extended for clocks that differ by one in a thousand.
+// withDrift returns a lease, made longer because clocks may differ by one in a thousand.
 func withDrift(lease time.Duration) time.Duration { return lease + lease/500 + time.Millisecond }

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Queue orders those sessions of one process that wait for the same lock. The first one looks at
-// the lock's row; the others only wait. The zero value is ready to use. It is safe for concurrent
-// use.
+// Queue orders the sessions of one process that wait for the same advisory lock. The first session of a line looks at
+// the lock's row, and the others only wait. The zero Queue is ready for use. Queue is safe for concurrent use.
 type Queue struct {
 	mu    sync.Mutex
 	lines map[string][]chan struct{} // by the lock's name; the first of each has its turn
 }
 
-// Join appends the caller to a lock's line. It returns when the caller has its turn, or with the
-// cause of ctx's end. After a nil error the caller calls leave once, when it waits no longer.
+// Join appends the caller to the line of a lock. Join returns when the caller has its turn, or with the cause of ctx's
+// end. After a nil error the caller calls leave once, when it waits no longer.
 func (q *Queue) Join(ctx context.Context, name string) (leave func(), err error) {
 	turn := make(chan struct{})
 	q.mu.Lock()
@@ -39,7 +38,7 @@ func (q *Queue) Join(ctx context.Context, name string) (leave func(), err error)
 	}
 }
 
-// Waiting returns the length of a lock's line.
+// Waiting returns the number of sessions in the line of a lock.
 func (q *Queue) Waiting(name string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,7 +61,7 @@ func (q *Queue) leave(name string, turn chan struct{}) {
 	q.lines[name] = line
 }
 
-// Patience paces the looks at a lock that another process holds. The zero value has not looked yet.
+// Patience paces a session's looks at a lock that another process holds. The zero Patience has not looked yet.
 type Patience struct {
 	began, epoch int64
 	looks        int // since the last change of the holder
@@ -74,11 +73,11 @@ const (
 	pauseMost  = time.Second
 )
 
-// Pause returns the pause after a look that found an epoch.
+// Pause returns the pause after a look that found an epoch, the count of the lock's holders.
 //
-// While the holder stays the same, the pauses grow to a second. After each change of the holder
-// they begin again, shorter the more holders there have been. Processes have no common order, so a
-// process that was passed over more often looks more often.
+// While the holder stays the same, the pauses grow to a second. After each change of the holder they start again, and
+// are shorter the more holders there have been. Processes have no common order, so a process that was passed over more
+// often looks more often.
 func (p *Patience) Pause(epoch int64) time.Duration {
 	if p.looks == 0 || epoch < p.epoch { // the row was deleted by hand
 		p.began = epoch

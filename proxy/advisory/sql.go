@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// This file has the statements about the table of locks. All names are qualified and all values are
-// numbers or quoted, so that no setting on the connection matters.
+// This file has the statements about the table of advisory locks. All names are qualified and all values are numbers or
+// quoted, so that no setting of the connection matters.
 
-// Table is the table of locks.
+// Table is the name of the table of advisory locks.
 const Table = "sluice.advisory_locks"
 
-// Make lists the statements that create the table, each its own transaction. The second unique
+// Make lists the statements that create the table of locks. Each is a transaction of its own. The second unique
 // constraint allows one row per lock, whatever its epoch.
 var Make = []string{
 	"CREATE SCHEMA IF NOT EXISTS sluice",
@@ -23,8 +23,8 @@ var Make = []string{
 		"PRIMARY KEY (lock, epoch), UNIQUE (lock))",
 }
 
-// NameOf returns the name of a key's lock. A key has one number (a bigint) or two (integers), which
-// are different locks, as in PostgreSQL. Each database has its own locks.
+// NameOf returns the name of the advisory lock with a key. A key has one number (a bigint) or two (integers), which are
+// different locks, as in PostgreSQL. Each database has its own locks.
 func NameOf(database string, key []int64) string {
 	parts := []string{strconv.Itoa(len(key))}
 	for _, n := range key {
@@ -33,7 +33,7 @@ func NameOf(database string, key []int64) string {
 	return strings.Join(parts, "/") + "@" + database
 }
 
-// Look returns the query for the rows of locks.
+// Look returns the query for the rows of the locks with these names.
 func Look(names ...string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
@@ -42,10 +42,10 @@ func Look(names ...string) string {
 	return "SELECT lock, epoch, owner, seq, lease_ms FROM " + Table + " WHERE lock IN (" + strings.Join(quoted, ", ") + ")"
 }
 
-// errRow is the error for a row that Look does not return.
+// errRow is the error for a row that the query of Look cannot have returned.
 var errRow = errors.New("a row of " + Table + " cannot be read")
 
-// Read decodes a row of Look.
+// Read decodes a row that the query of Look returned.
 func Read(columns []string) (name string, row Row, err error) {
 	if len(columns) != 5 {
 		return "", row, errRow
@@ -59,12 +59,12 @@ func Read(columns []string) (name string, row Row, err error) {
 	return columns[0], Row{Epoch: numbers[0], Owner: columns[2], Seq: numbers[1], Lease: time.Duration(numbers[2]) * time.Millisecond}, nil
 }
 
-// TakeTag is the tag of the last statement of Taking, if the lock was taken.
+// TakeTag is the tag of the last statement of Taking's SQL, if the lock was taken.
 const TakeTag = "INSERT 0 1"
 
-// Taking returns the SQL that takes a lock whose row is still as seen, nil for none, and the new
-// row. It deletes the old row and does not update its key, because some servers treat that
-// differently. It is a multi-statement query, and so one transaction.
+// Taking returns the SQL that takes a lock if its row is still as seen, or still missing for nil. made is the new row.
+// The SQL deletes the old row and does not update its key, because some servers treat such an update differently. It is
+// a multi-statement query, and so one transaction.
 func Taking(name string, seen *Row, owner string, lease time.Duration) (sql string, made Row) {
 	made = Row{Epoch: 1, Owner: owner, Seq: 1, Lease: lease}
 	if seen != nil {
@@ -76,8 +76,8 @@ func Taking(name string, seen *Row, owner string, lease time.Duration) (sql stri
 	return sql, made
 }
 
-// Renew returns the statement that renews locks, each with the sequence number that its holder
-// knows. It changes as many rows as locks are still held.
+// Renew returns the statement that renews locks, each with the sequence number that its holder knows. The statement
+// changes as many rows as locks are still held.
 func Renew(held []Holder, lease time.Duration) string {
 	conditions := make([]string, len(held))
 	for i, h := range held {
@@ -86,7 +86,7 @@ func Renew(held []Holder, lease time.Duration) string {
 	return fmt.Sprintf("UPDATE %s SET seq = seq + 1, lease_ms = %d WHERE (%s)", Table, lease.Milliseconds(), strings.Join(conditions, ") OR ("))
 }
 
-// Release returns the statement that frees locks.
+// Release returns the statement that frees the locks of these holders.
 func Release(held []Holder) string {
 	conditions := make([]string, len(held))
 	for i, h := range held {
@@ -95,12 +95,11 @@ func Release(held []Holder) string {
 	return "UPDATE " + Table + " SET owner = '', seq = seq + 1 WHERE (" + strings.Join(conditions, ") OR (") + ")"
 }
 
-// Fence returns the queries that precede a holder's writes, in the same transaction. The first
-// locks the keys of the holder's rows at its top level, which is known to conflict with a deletion.
-// The second returns no row. It fails with FenceCode if one of the rows is missing in the snapshot
-// of both.
+// Fence returns the queries that precede a holder's writes, in the same transaction. The first query locks the rows of
+// the held locks FOR KEY SHARE at its top level, which is known to conflict with a deletion. The second query returns
+// no row. It fails with FenceCode if one of the rows is missing in the snapshot of both.
 //
-// For more than Batch rows there are several pairs.
+// For more than Batch locks there are several pairs of queries.
 func Fence(held []Holder) (queries []string) {
 	for some := range slices.Chunk(held, Batch) {
 		conditions := make([]string, len(some))
@@ -114,14 +113,14 @@ func Fence(held []Holder) (queries []string) {
 	return queries
 }
 
-// Batch bounds the locks of one statement. A cluster bounds the depth and length of a text, and a
-// session may have any number of locks.
+// Batch bounds the locks in one statement. A cluster bounds the depth and length of a text, and a session may have any
+// number of locks.
 const Batch = 50
 
-// FenceCode is the SQLSTATE of a fence that fails: division by zero.
+// FenceCode is the SQLSTATE with which a query of Fence fails: division by zero.
 const FenceCode = "22012"
 
-// condition returns the SQL condition for the holder's row.
+// condition returns the SQL condition that the row in the table is the holder's.
 func (h Holder) condition() string {
 	return fmt.Sprintf("lock = %s AND epoch = %d AND owner = %s", quote(h.Name), h.Row.Epoch, quote(h.Row.Owner))
 }

@@ -25,8 +25,8 @@ const (
 	Settles                     // ReadyForQuery, which ends the turn
 )
 
-// meanings maps the types of a request and of a frame to a Meaning. Rows and asynchronous frames are handled
-// before.
+// meanings maps the type of a request and the type of a frame to a Meaning. Rows and asynchronous frames are handled
+// elsewhere, before.
 var meanings = func() (table [128][128]Meaning) {
 	for asked, frames := range map[byte]map[byte]Meaning{
 		wire.Parse:    {wire.ParseComplete: Prepares},
@@ -48,10 +48,10 @@ var meanings = func() (table [128][128]Meaning) {
 	return table
 }()
 
-// To returns the meaning of a frame that answers a request. Both types must be below 128.
+// To returns the meaning of a frame that answers a request. Both frame types must be below 128.
 func To(request, frame byte) Meaning { return meanings[request][frame] }
 
-// Frame is a frame of the server with its meaning.
+// Frame is a frame of the server with its Meaning.
 type Frame struct {
 	Type  byte
 	Means Meaning
@@ -59,10 +59,10 @@ type Frame struct {
 	Total int
 }
 
-// Ends reports whether the frame ends a statement.
+// Ends reports whether the frame ends the answer to a statement.
 func (f *Frame) Ends() bool { return f.Means == Completes || f.Means == CompletesOne }
 
-// Cut reports whether Bytes is incomplete.
+// Cut reports whether Bytes has only the beginning of the frame.
 func (f *Frame) Cut() bool { return f.Total > len(f.Bytes) }
 
 // Row reports whether the frame is a row of a result.
@@ -76,7 +76,7 @@ func (f *Frame) Tag() string {
 	return string(f.Bytes[wire.HeaderLen : len(f.Bytes)-1])
 }
 
-// Verb returns the first word of the command tag.
+// Verb returns the first word of the frame's command tag, or "" without a tag.
 func (f *Frame) Verb() string {
 	verb, _, _ := strings.Cut(f.Tag(), " ")
 	return verb
@@ -84,14 +84,14 @@ func (f *Frame) Verb() string {
 
 // Error says how Sluice treats an error of the server.
 type Error struct {
-	// Instead is the frame that the client gets instead of the error; nil for the error itself.
+	// Instead is the frame that the client gets instead of the error, or nil if the client gets the error itself.
 	Instead []byte
-	// Forced means that Sluice sent a statement that always fails, so the error is not about data.
+	// Forced means that Sluice has sent a statement that always fails, so that the error is not about data.
 	Forced bool
-	// Final means that the transaction is not repeated after this error.
+	// Final means that the transaction is not run again after this error.
 	Final bool
-	// Front is sent to the client before the error.
+	// Front has frames that the client gets before the error.
 	Front []byte
-	// Hint is added to an error without a hint; "" for none.
+	// Hint is a HINT that is added to an error without one, or "".
 	Hint string
 }

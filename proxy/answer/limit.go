@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// These hints explain errors about limits of DSQL. The server names the limit at most. Applications often have
+// These hints explain errors about limits of DSQL, of which the server tells at most the name. Applications often have
 // limits of their own, which were chosen for a database that allows more.
 
 // exceeded maps a part of an error message to the hint about the exceeded limit.
@@ -22,8 +22,8 @@ var exceeded = []struct{ message, hint string }{
 
 const ownLimit = ". If the application has a limit of its own for this, set it below."
 
-// LimitHint returns the hint for an error about an exceeded limit of DSQL, or "". payload is that of the
-// ErrorResponse.
+// LimitHint returns the hint for an error about an exceeded limit of DSQL, or "" for another error. payload is the
+// payload of the ErrorResponse.
 func LimitHint(payload []byte) string {
 	if string(retry.Field(payload, 'C')) != "54000" {
 		return ""

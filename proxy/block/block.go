@@ -15,7 +15,7 @@ const (
 	RollsBack
 )
 
-// Access is the last READ ONLY or READ WRITE of a transaction.
+// Access is the last READ ONLY or READ WRITE that a transaction was given.
 type Access uint8
 
 const (
@@ -24,18 +24,17 @@ const (
 	ReadWrite
 )
 
-// Modes are the modes that BEGIN and SET TRANSACTION have given a transaction. The zero value has
-// none.
+// Modes are the modes that BEGIN and SET TRANSACTION have given a transaction. The zero Modes have none.
 type Modes struct {
 	Isolation rewrite.Isolation
 	Access    Access
-	// Deferrable is set by DEFERRABLE and NOT DEFERRABLE, and Waits if DEFERRABLE came last.
+	// Deferrable is set by DEFERRABLE and NOT DEFERRABLE. Waits is set if DEFERRABLE came last.
 	Deferrable, Waits bool
 	// Snapshot is set by SET TRANSACTION SNAPSHOT.
 	Snapshot bool
 }
 
-// with returns m with the modes of another statement.
+// with returns m with the modes that another statement gives.
 func (m Modes) with(tx *rewrite.Transaction) Modes {
 	if tx.Isolation != rewrite.DefaultIsolation {
 		m.Isolation = tx.Isolation
@@ -53,37 +52,35 @@ func (m Modes) with(tx *rewrite.Transaction) Modes {
 	return m
 }
 
-// Block is the state of a session's transaction between two statements. The zero value is that of a
-// session outside of a block that has sent nothing.
+// Block is the state of a session's transaction between two statements. The zero Block is the state of a session
+// outside of a block that has sent nothing.
 type Block struct {
 	status byte // 'I' or 0, 'T', 'E': the status of a ReadyForQuery
-	// ends counts the ends of transactions.
+	// ends is the number of transactions that have ended.
 	ends uint32
-	// open: outside of a block, a statement of the current Query or pipeline has run.
+	// open means that outside of a block a statement of the current Query or pipeline has run.
 	open bool
-	// queried: the transaction has a snapshot.
+	// queried means that the transaction has a snapshot.
 	queried bool
 	modes   Modes
-	// usual are the modes of later transactions that give none.
+	// usual are the modes of later transactions that are given none.
 	usual Modes
 	saves []save
-	// unseen: the block was begun by a statement that b did not see.
+	// unseen means that the block was begun by a statement that b did not see.
 	unseen bool
 }
 
-// save is a savepoint.
+// save is a savepoint of the block, with the transaction's modes at that point.
 type save struct {
 	name  string
 	modes Modes
 }
 
-// At returns the Block of a session of which only the last ReadyForQuery's status is known: 'I',
-// 'T' or 'E'.
+// At returns the Block of a session of which only the status in the last ReadyForQuery is known: 'I', 'T' or 'E'.
 func At(status byte) Block { return Block{status: status, unseen: status != 'I'} }
 
-// Usual returns b with default modes for transactions, from the settings
-// default_transaction_read_only and default_transaction_isolation. They do not affect an open
-// block.
+// Usual returns b with default modes for transactions, from the settings default_transaction_read_only and
+// default_transaction_isolation. The defaults do not affect an open block.
 func (b Block) Usual(m Modes) Block {
 	if b.usual = m; !b.Began() {
 		b.modes = m
@@ -91,7 +88,7 @@ func (b Block) Usual(m Modes) Block {
 	return b
 }
 
-// Status returns the status of a ReadyForQuery: 'I', 'T' or 'E'.
+// Status returns the status that a ReadyForQuery would have: 'I', 'T' or 'E'.
 func (b *Block) Status() byte {
 	if b.status == 0 {
 		return 'I'
@@ -102,19 +99,18 @@ func (b *Block) Status() byte {
 // In reports whether a block is open, even a failed one.
 func (b *Block) In() bool { return b.status == 'T' || b.status == 'E' }
 
-// Ends returns the number of transactions that have ended. Two statements belong to one transaction
-// if it is the same before both.
+// Ends returns the number of transactions that have ended. Two statements belong to one transaction if the number is
+// the same before both.
 func (b *Block) Ends() uint32 { return b.ends }
 
-// Began reports whether the current transaction has begun: by a BEGIN, or by a statement outside of
-// a block whose Query or pipeline goes on.
+// Began reports whether the current transaction has begun: by a BEGIN, or by a statement outside of a block whose Query
+// or pipeline continues.
 func (b *Block) Began() bool { return b.In() || b.open }
 
-// Modes returns the modes of the current transaction. If the block is not Known, it may have
-// others.
+// Modes returns the modes of the current transaction. If the block is not Known, the transaction may have others.
 func (b *Block) Modes() Modes { return b.modes }
 
-// Known reports whether b has seen the start of the block.
+// Known reports whether b has seen the statement that began the block.
 func (b *Block) Known() bool { return !b.unseen }
 
 // ReadOnly reports whether the current transaction accepts no writes.
@@ -123,7 +119,7 @@ func (b *Block) ReadOnly() bool { return b.modes.Access == ReadOnly }
 // Savepoints returns the number of the block's savepoints.
 func (b *Block) Savepoints() int { return len(b.saves) }
 
-// Saved returns the index of the newest savepoint of a name, from 0, or -1.
+// Saved returns the index, from 0, of the newest savepoint with a name, or -1.
 func (b *Block) Saved(name string) int {
 	for i, s := range slices.Backward(b.saves) {
 		if s.name == name {
@@ -133,9 +129,8 @@ func (b *Block) Saved(name string) int {
 	return -1
 }
 
-// Run records a statement that the server has executed, or will, and returns its effect on the
-// transaction. tx is the statement's transaction command, and snapshot says whether it needs a
-// snapshot (Snapshots).
+// Run records a statement that the server has executed, or will, and returns the statement's effect on the transaction.
+// tx is the statement's transaction command. snapshot says whether the statement needs a snapshot (Snapshots).
 func (b *Block) Run(tx *rewrite.Transaction, snapshot bool) Ending {
 	switch {
 	case b.status == 'E':
@@ -147,13 +142,13 @@ func (b *Block) Run(tx *rewrite.Transaction, snapshot bool) Ending {
 	return b.control(tx, snapshot)
 }
 
-// ran notes a statement that is not about the transaction.
+// ran records a statement that is no transaction command.
 func (b *Block) ran(snapshot bool) {
 	b.open = b.open || b.status != 'T'
 	b.queried = b.queried || snapshot
 }
 
-// control is Run for a statement about transactions, in a block that has not failed, or outside of one.
+// control performs Run for a transaction command, in a block that has not failed, or outside of a block.
 func (b *Block) control(tx *rewrite.Transaction, snapshot bool) Ending {
 	switch tx.Verb {
 	case rewrite.Begin:
@@ -171,7 +166,7 @@ func (b *Block) control(tx *rewrite.Transaction, snapshot bool) Ending {
 			b.saves = append(slices.Clip(b.saves), save{tx.Name, b.modes})
 		}
 	case rewrite.ReleaseSavepoint:
-		// As in PostgreSQL: the level stays, and READ ONLY ends with the savepoint.
+		// As in PostgreSQL, the isolation level stays, and a READ ONLY since the savepoint ends.
 		if i := b.Saved(tx.Name); i >= 0 {
 			b.modes.Access = b.saves[i].modes.Access
 			b.saves = b.saves[:i]
@@ -187,7 +182,7 @@ func (b *Block) control(tx *rewrite.Transaction, snapshot bool) Ending {
 	return GoesOn
 }
 
-// revive performs Run in a failed block, where all other statements fail.
+// revive performs Run in a failed block, in which all but the commands below fail.
 func (b *Block) revive(tx *rewrite.Transaction) Ending {
 	switch tx.Verb {
 	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
@@ -201,7 +196,7 @@ func (b *Block) revive(tx *rewrite.Transaction) Ending {
 	return GoesOn
 }
 
-// returnTo performs ROLLBACK TO.
+// returnTo performs ROLLBACK TO: it restores the modes at a savepoint.
 func (b *Block) returnTo(name string) {
 	if i := b.Saved(name); i >= 0 {
 		b.modes = b.saves[i].modes
@@ -209,8 +204,8 @@ func (b *Block) returnTo(name string) {
 	}
 }
 
-// undo restores the modes at the first savepoint. In a failed block without one, PostgreSQL
-// restores the defaults: AND CHAIN begins with the usual modes.
+// undo restores the modes at the first savepoint. In a failed block without savepoints, PostgreSQL restores the
+// defaults, so that AND CHAIN begins a transaction with the usual modes.
 func (b *Block) undo() {
 	switch {
 	case len(b.saves) > 0:
@@ -220,7 +215,7 @@ func (b *Block) undo() {
 	}
 }
 
-// close ends the transaction. Within a block, AND CHAIN begins another with the same modes.
+// close ends the transaction. Within a block, AND CHAIN begins another transaction with the same modes.
 func (b *Block) close(chain bool) {
 	modes, unseen := b.modes, b.unseen
 	chain = chain && b.In()
@@ -230,8 +225,8 @@ func (b *Block) close(chain bool) {
 	}
 }
 
-// Fail records an error. A block fails, and outside of one the transaction ends. ends says that the
-// failed statement, for example COMMIT, ends a block even when it fails.
+// Fail records an error. A block fails, and outside of a block the transaction ends. ends says that the failed
+// statement, for example COMMIT, ends a block even when it fails.
 func (b *Block) Fail(ends bool) {
 	switch {
 	case b.status == 'E' && !ends:
@@ -242,7 +237,7 @@ func (b *Block) Fail(ends bool) {
 	}
 }
 
-// End records a Sync, or the end of a Query. Outside of a block the transaction ends.
+// End records a Sync, or the end of a simple Query. Outside of a block the transaction ends.
 func (b *Block) End() Ending {
 	if b.In() || !b.open {
 		return GoesOn
@@ -251,7 +246,7 @@ func (b *Block) End() Ending {
 	return Commits
 }
 
-// Ready records a ReadyForQuery, whose status has precedence over b's.
+// Ready records a ReadyForQuery. Its status has precedence over the state of b.
 func (b *Block) Ready(status byte) {
 	switch {
 	case status == b.Status():

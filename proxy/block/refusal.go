@@ -2,7 +2,7 @@ package block
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
-// SQLSTATEs of statements that PostgreSQL refuses in the session's current state.
+// These are SQLSTATEs with which PostgreSQL refuses a statement because of the session's current state.
 const (
 	CodeAborted     = "25P02"
 	CodeNoBlock     = "25P01"
@@ -10,9 +10,9 @@ const (
 	CodeActive      = "25001"
 )
 
-// Refuses returns the SQLSTATE with which PostgreSQL refuses a statement in this state, "" if it
-// accepts it. It does not check writes in a READ ONLY transaction (ReadOnly). In a block that is
-// not Known, PostgreSQL may refuse more.
+// Refuses returns the SQLSTATE with which PostgreSQL refuses a statement in this state, or "" if PostgreSQL accepts it.
+// Refuses does not check writes in a READ ONLY transaction (ReadOnly). In a block that is not Known, PostgreSQL may
+// refuse more.
 func (b *Block) Refuses(tx *rewrite.Transaction) string {
 	if b.status == 'E' {
 		return b.refusesFailed(tx)
@@ -53,8 +53,8 @@ func (b *Block) refusesFailed(tx *rewrite.Transaction) string {
 	return CodeAborted
 }
 
-// refusesModes performs Refuses for transaction modes. After a query, or within a savepoint, some
-// modes come too late. READ ONLY is always accepted.
+// refusesModes performs Refuses for a statement that gives transaction modes. After a query, or within a savepoint,
+// PostgreSQL refuses some modes. READ ONLY is always accepted.
 func (b *Block) refusesModes(tx *rewrite.Transaction) string {
 	late := b.queried || len(b.saves) > 0
 	was := b.Modes()
@@ -67,7 +67,7 @@ func (b *Block) refusesModes(tx *rewrite.Transaction) string {
 	return ""
 }
 
-// level returns the isolation level, READ COMMITTED by default.
+// level returns the isolation level i, or READ COMMITTED for the default level.
 func level(i rewrite.Isolation) rewrite.Isolation {
 	if i == rewrite.DefaultIsolation {
 		return rewrite.ReadCommitted
@@ -75,7 +75,8 @@ func level(i rewrite.Isolation) rewrite.Isolation {
 	return i
 }
 
-// Snapshots reports whether a statement needs a snapshot. After it, some modes come too late.
+// Snapshots reports whether a statement needs a snapshot. After such a statement, PostgreSQL refuses some transaction
+// modes.
 func Snapshots(st *rewrite.Statement) bool {
 	switch {
 	case st.Tx.Verb != rewrite.NoVerb, st.Show != "" && st.Column == "", st.Tag == "LOCK TABLE", st.Cursor != nil && st.Cursor.Verb != rewrite.DeclareCursor:
@@ -84,10 +85,10 @@ func Snapshots(st *rewrite.Statement) bool {
 	return st.Kind != rewrite.Empty && st.Kind != rewrite.Setting
 }
 
-// Step performs Run for a statement.
+// Step performs Run for a planned statement.
 func (b *Block) Step(st *rewrite.Statement) Ending { return b.Run(&st.Tx, Snapshots(st)) }
 
-// Turn returns b at the start of a request, with no ends counted.
+// Turn returns b as it is at the start of a request, with Ends at 0.
 func (b Block) Turn() Block {
 	b.ends = 0
 	return b

@@ -8,29 +8,29 @@ import (
 	"strings"
 )
 
-// Names holds the database names that clients may use. Without items every name is accepted. It
-// means the shared database if backends are shared, otherwise the database of the same name. The
-// zero value accepts every name as itself.
+// Names holds the database names that clients may use. Without items every name is accepted. An accepted name then
+// means the shared database if backends are shared, otherwise the database of the same name. The zero Names accepts
+// every name as itself.
 type Names struct {
 	named    map[string]Meaning
 	prefixes []string // of names that mean the schema of the same name
 	only     string   // the database of every backend, if backends are shared
 }
 
-// Meaning is the meaning of a name: Database, or Schema in that database if Schema is not empty.
+// Meaning is the meaning of a client's database name: Database, or Schema in that database if Schema is not empty.
 type Meaning struct{ Database, Schema string }
 
 const (
-	// schemaWord is the prefix of a value that is a schema.
+	// schemaWord is the prefix of an item's value that names a schema.
 	schemaWord = "schema:"
-	// wildcard ends a prefix of names. As a schema it means the schema of the same name.
+	// wildcard ends an item's name that is a prefix of names. As the value's schema, wildcard means the schema of the same
+	// name.
 	wildcard = "*"
 )
 
-// New parses items of the forms "name", "name=database", "name=schema:schema" and
-// "prefix*=schema:*". If backends are shared, only is their database, and no name can mean another.
-// If they are not (dedicated), no name can mean a schema. The error names the key listen.databases
-// and quotes the item.
+// New parses items of the forms "name", "name=database", "name=schema:schema" and "prefix*=schema:*". If backends are
+// shared, only is the name of their database, and no name can mean another database. If backends are not shared
+// (dedicated), no name can mean a schema. The error names the key listen.databases and quotes the item.
 func New(items []string, only string, dedicated bool) (Names, error) {
 	d := Names{named: map[string]Meaning{}, only: only}
 	for _, item := range items {
@@ -54,7 +54,8 @@ func New(items []string, only string, dedicated bool) (Names, error) {
 	return d, nil
 }
 
-// read splits an item. A name alone means the shared database, or the database of the same name.
+// read splits an item into a name and its meaning. A name alone means the shared database, or the database of the same
+// name.
 func (d Names) read(item string, dedicated bool) (name string, m Meaning) {
 	name, value, mapped := strings.Cut(item, "=")
 	schema, isSchema := strings.CutPrefix(value, schemaWord)
@@ -71,8 +72,8 @@ func (d Names) read(item string, dedicated bool) (name string, m Meaning) {
 	return name, Meaning{Database: value}
 }
 
-// refused returns why a name cannot have a meaning, or "". isPrefix says that the name is a prefix
-// whose names each mean the schema of the same name.
+// refused returns the reason why a name cannot have a meaning, or "". isPrefix says that the name is a prefix whose
+// names each mean the schema of the same name.
 func (d Names) refused(name string, m Meaning, dedicated, isPrefix bool) string {
 	isSchema := m.Schema != ""
 	switch {
@@ -92,8 +93,8 @@ func (d Names) refused(name string, m Meaning, dedicated, isPrefix bool) string 
 	return ""
 }
 
-// Find returns the meaning of a client's database name. ok is false if it has none: the client gets
-// 3D000. An item with the name has precedence over a prefix.
+// Find returns the meaning of a client's database name. ok is false if the name has no meaning, and the client then
+// gets 3D000. An item with the name has precedence over a prefix.
 func (d Names) Find(name string) (m Meaning, ok bool) {
 	if m, ok = d.named[name]; ok {
 		return m, true
@@ -106,13 +107,13 @@ func (d Names) Find(name string) (m Meaning, ok bool) {
 	return Meaning{Database: name}, len(d.named)+len(d.prefixes) == 0
 }
 
-// SchemaOf returns the schema that a name means. ok is false for any other name.
+// SchemaOf returns the schema that a client's database name means. ok is false if the name means no schema.
 func (d Names) SchemaOf(name string) (schema string, ok bool) {
 	m, _ := d.Find(name)
 	return m.Schema, m.Schema != ""
 }
 
-// HasSchemas reports whether any name means a schema.
+// HasSchemas reports whether any database name means a schema.
 func (d Names) HasSchemas() bool {
 	for _, m := range d.named {
 		if m.Schema != "" {
