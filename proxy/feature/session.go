@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Session is a session in the turn in which a feature does a statement of the client.
+// Session is what a feature sees of a session, in the turn in which the feature does a statement of the client.
 type Session interface {
 	State
 	Client
@@ -18,104 +18,106 @@ type Session interface {
 	Stops
 }
 
-// State is the state of a session.
+// State is the part of a Session that describes the session's state.
 type State interface {
 	// InBlock reports whether the client is in a transaction block.
 	InBlock() bool
-	// First reports whether the client's request has no statement before this one.
+	// First reports whether the statement is the first one of the client's request.
 	First() bool
-	// RefusesWrite returns the error of a statement that writes while the transaction is READ ONLY; nil
-	// if it may run.
+	// RefusesWrite returns the error for a statement that writes in a READ ONLY transaction, or nil if the statement may
+	// run.
 	RefusesWrite(st *rewrite.Statement) *wire.Error
-	// OptsOut reports whether nothing of the statement may run again after a conflict: by the client's
-	// settings, its request, or a comment in the statement's text sql.
+	// OptsOut reports whether no part of the statement may run again after a conflict. The client's settings, its request,
+	// or a comment in the statement's text sql may say so.
 	OptsOut(sql []byte) bool
-	// Setting returns the value of a setting as the client has SET it last, as SQL; "" if it has not.
+	// Setting returns the value of a setting as the client has SET it last, as SQL, or "" if the client has not set it.
 	Setting(name string) string
-	// Reading returns how the server's reading of a text differs from plain UTF8; 0 if it does not.
+	// Reading returns how the server's reading of a text differs from plain UTF8, or 0 if it does not differ.
 	Reading() rewrite.Reading
-	// Names returns what the names of relations mean to the client; nil if no column is mapped. The error
-	// is for the client, or ends the session.
+	// Names returns what the names of relations mean to the client, or nil if no column is mapped. The error is for the
+	// client, or ends the session.
 	Names() (*schema.Names, error)
 }
 
-// Client is the client's connection. Errors of its methods end the session, unless they say otherwise.
+// Client is the part of a Session for the client's connection. Errors of its methods end the session, unless they say
+// otherwise.
 type Client interface {
-	// Reply queues frames of the statement's answer. The frames must not change afterwards.
+	// Reply queues frames of the statement's answer for the client. The frames must not change afterwards.
 	Reply(frames ...[]byte) error
-	// Flush sends the client everything that is queued.
+	// Flush sends the client all frames that are queued.
 	Flush() error
 
-	// NextFrame waits for the header of the client's next frame. total is the length of the frame with
-	// its header. The frame remains unread, and Whole, Payload or Discard takes it. A cancel, a timeout
-	// or the end of a drain that comes meanwhile is the error, which may be for the client.
+	// NextFrame waits for the header of the client's next frame. total is the length of the frame with its header. The
+	// frame remains unread, until Whole, Payload or Discard reads it. If a cancel, a timeout or the end of a drain comes
+	// meanwhile, NextFrame returns that as an error, which may be for the client.
 	NextFrame() (typ byte, total int, err error)
-	// Whole returns the next total bytes, which the caller must have bounded. They are valid until the
-	// next read from the client.
+	// Whole returns the next total bytes from the client, which the caller must have bounded. The bytes are valid until
+	// the next read from the client.
 	Whole(total int) ([]byte, error)
-	// Payload calls take with the payload of a frame of total bytes, in pieces, as it arrives. A piece is
-	// valid until take uses the Session. take may run nested turns. With an error of take that is for
-	// the client, Payload drops the rest of the frame. It returns the error of take.
+	// Payload calls take with the payload of a frame of total bytes, in pieces, as it arrives. A piece is valid until take
+	// uses the Session. take may run nested turns. If take returns an error for the client, Payload drops the rest of the
+	// frame. Payload returns the error of take.
 	Payload(total int, take func(piece []byte) error) error
-	// Discard drops the next n bytes.
+	// Discard drops the next n bytes from the client.
 	Discard(n int) error
-	// ProtocolError sends the error of a frame after which the position of the next one is unknown. It
+	// ProtocolError sends the client the error for a frame after which the position of the next frame is unknown. It
 	// returns the error that ends the session.
 	ProtocolError(e *wire.Error) error
 
-	// Hold charges bytes to the client's account, instead of those that the last Hold has charged. The
-	// turn's end frees them. The error is for the client: there is no room, and the last charge remains.
+	// Hold charges bytes to the client's memory account, instead of the bytes that the last Hold has charged. The end of
+	// the turn frees them. The error is for the client: there is no room, and the last charge remains.
 	Hold(bytes int) error
 }
 
-// Server is the server, in nested turns: turns within the client's turn, which has sent the server
-// nothing. Each is planned, logged and run again like a turn of the client. The errors of its methods end
-// the session.
+// Server is the part of a Session for the server, which gets nested turns. A nested turn is a turn within the client's
+// turn, and the client's turn has sent the server nothing. Each nested turn is planned, logged and run again like a
+// turn of the client. The errors of the methods end the session.
 type Server interface {
-	// Nested runs sql as a simple Query.
+	// Nested runs sql as a simple Query in a nested turn.
 	Nested(sql string, how Nested) (Result, error)
-	// Command runs BEGIN, COMMIT or the like, outside of the client's block. A cancel or timeout that
-	// comes while it runs stops the next unit of work (Proceed), and the Result has none.
+	// Command runs a command such as BEGIN or COMMIT, outside of the client's block. If a cancel or timeout comes while it
+	// runs, the Result does not have it, and Proceed returns it.
 	Command(sql string, want silent.Want) (Result, error)
 }
 
-// Stops is what ends a statement before its end.
+// Stops is the part of a Session for events that end a statement early.
 type Stops interface {
-	// Start begins the statement: the statement timeout begins, and a cancel has something to stop.
+	// Start begins the client's statement: the statement timeout starts, and a cancel request stops the statement.
 	Start()
-	// Finished ends what Start began. A cancel that has come is too late.
+	// Finished ends the statement that Start began. A cancel request that has come is too late.
 	Finished()
-	// Proceed returns nil if the next unit of work may begin. Otherwise it returns what stops the
-	// statement: a cancel, the timeout, the end of a drain, a client that has left. Each counts once.
+	// Proceed returns nil if the next unit of work may begin. Otherwise Proceed returns the event that stops the
+	// statement: a cancel, the timeout, the end of a drain, or a client that has left. Proceed returns each event once.
 	Proceed() error
-	// Pause waits for d. It returns what stops the statement meanwhile, as Proceed does.
+	// Pause waits for d. If an event stops the statement meanwhile, Pause returns that event, as Proceed does.
 	Pause(d time.Duration) error
 }
 
-// Nested is how a nested turn differs from a turn of the client. The client gets nothing but news of it.
+// Nested says how a nested turn differs from a turn of the client. The client gets only its notices, parameters and
+// notifications.
 type Nested struct {
-	// Want is the expected answer.
+	// Want is the answer that is expected from the server.
 	Want silent.Want
-	// Outside: the statement is no part of the client's block.
+	// Outside means that the statement is no part of the client's block.
 	Outside bool
-	// OptsOut: it must not run again after a conflict.
+	// OptsOut means that the statement must not run again after a conflict.
 	OptsOut bool
 }
 
-// Result is how a nested turn has ended.
+// Result is the result of a nested turn.
 type Result struct {
-	// Failed: the client was sent an error, or would have been without Want.
+	// Failed means that the client was sent an error, or would have been without Want.
 	Failed bool
-	// Err is the error of the statement; nil if its answer is the expected one.
+	// Err is the error of the statement, or nil if its answer is the expected one.
 	Err *wire.Error
-	// Answer is the server's answer.
+	// Answer is the server's answer to the statement.
 	Answer *silent.Answer
-	// Stopped is the cancel or timeout that came while the statement could not be stopped; nil if none
-	// did. It stops the client's statement.
+	// Stopped is the cancel or timeout that came while the nested turn could not be stopped, or nil. It stops the client's
+	// statement.
 	Stopped *wire.Error
 }
 
-// Why returns the error with which the client's statement ends: Err, else Stopped, else nil.
+// Why returns the error with which the client's statement ends: Err or Stopped, or nil for none.
 func (r *Result) Why() error {
 	switch {
 	case r.Err != nil:
@@ -126,13 +128,12 @@ func (r *Result) Why() error {
 	return nil
 }
 
-// Deferred is the rest of a statement of the extended protocol, which is done at the Sync: that shows
-// that nothing else is in its group.
+// Deferred is the rest of a statement of the extended protocol, which is done when the Sync shows that the request has
+// no other statement.
 type Deferred interface {
-	// Finish does the rest and queues the answer. The error is for the client, or ends the session.
+	// Finish does the rest of the statement and queues the answer. The error is for the client, or ends the session.
 	Finish() error
-	// NotAlone returns the error for the client if another frame comes before the Sync. Finish is not
-	// called then.
+	// NotAlone returns the error for the client if another frame comes before the Sync. Finish is not called then.
 	NotAlone() *wire.Error
 }
 
@@ -144,7 +145,7 @@ var (
 		Hint: "Please report this with Sluice's log line."}
 )
 
-// IsRefusal reports whether an error is for a client whose session goes on.
+// IsRefusal reports whether an error is for a client whose session continues.
 func IsRefusal(err error) bool {
 	var e *wire.Error
 	return errors.As(err, &e) && !e.Fatal

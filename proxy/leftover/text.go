@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Text follows one text. The zero value has seen nothing.
+// Text follows the words of one text and the tags of its statements. The zero Text has seen nothing.
 type Text struct {
 	word  [maxWord]byte // the current word, in lower case
 	n     int           // its length; longer words are not searched for
@@ -19,22 +19,22 @@ type Text struct {
 	tags  int
 }
 
-// maxWord is longer than each searched word.
+// maxWord is a length above that of each word in marks.
 const maxWord = 32
 
-// marks are the words without which statements in harmless leave no state. A name may also be
-// written with escapes, U&"...": see Read.
+// marks are words of functions and names that may leave state on a backend. Without these words, the statements in
+// harmless leave no state. A name may also be written with escapes, U&"...": see Read.
 var marks = map[string]bool{
 	"set_config": true, "setseed": true, "nextval": true, "currval": true, "lastval": true, "pg_temp": true, "pg_settings": true,
 	"pg_advisory_lock": true, "pg_advisory_lock_shared": true, "pg_try_advisory_lock": true, "pg_try_advisory_lock_shared": true,
 	"dblink_connect": true, "dblink_connect_u": true,
 }
 
-// harmless are the starts of tags of statements that leave no state without one of marks.
+// harmless are the starts of the tags of statements that leave no state unless the text has a word of marks.
 var harmless = []string{"INSERT ", "UPDATE ", "DELETE ", "MERGE ", "SELECT ", "COPY ", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK",
 	"CREATE TABLE", "CREATE INDEX", "ALTER TABLE", "DROP TABLE", "COMMENT", "TRUNCATE TABLE"}
 
-// Read reads the next piece of the text. Words in constants and comments count too.
+// Read processes the next piece of the text. Words in constants and comments count too.
 func (x *Text) Read(piece []byte) {
 	for _, c := range piece {
 		switch {
@@ -53,7 +53,7 @@ func (x *Text) Read(piece []byte) {
 	}
 }
 
-// ends checks the word that has ended.
+// ends checks the word of the text that has ended.
 func (x *Text) ends() {
 	if x.n > 0 && x.n <= maxWord {
 		word := x.word[:x.n]
@@ -63,7 +63,7 @@ func (x *Text) ends() {
 	x.n = 0
 }
 
-// Ran records the tag of a finished statement.
+// Ran records the tag of a statement of the text that has finished.
 func (x *Text) Ran(tag []byte) {
 	x.tags++
 	for _, h := range harmless {
@@ -75,11 +75,11 @@ func (x *Text) Ran(tag []byte) {
 	x.other = true
 }
 
-// Tags returns the number of finished statements.
+// Tags returns the number of the text's statements that have finished.
 func (x *Text) Tags() int { return x.tags }
 
-// LeavesNothing reports whether the text, which is complete, leaves no state, except what functions
-// of the database may have set.
+// LeavesNothing reports whether the text, which must be complete, leaves no state on its backend. State that functions
+// of the database may have set does not count.
 func (x *Text) LeavesNothing() bool {
 	x.ends()
 	return !x.odd && !x.other && !(x.temp && x.made)

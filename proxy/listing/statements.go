@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// Most is how many statements a list names, besides those that look like reads.
+	// Most is the greatest number of statements that a list names, without those that look like reads.
 	Most = 10
-	// mostReads is how many statements that look like reads a list names.
+	// mostReads is the greatest number of statements that look like reads and that a list names.
 	mostReads = 4
-	// mostBytes bounds the text of a statement.
+	// mostBytes bounds the text of one statement in a list.
 	mostBytes = 80
 )
 
-// Statements is a list of statements: the first ones by their texts, and how many more there are.
+// Statements is a list of statements for a message: the texts of the first statements, and the number of further ones.
 type Statements struct {
 	named []statement
 	more  int
 }
 
-// statement is one of a list. looksRead says that the statement looks like a read.
+// statement is one statement of a list. looksRead says that the statement looks like a read.
 type statement struct {
 	text      string
 	looksRead bool
 }
 
-// Add appends a statement by its text.
+// Add appends a statement to the list by its text.
 func (l *Statements) Add(sql string) { l.add(sql, false) }
 
-// AddRead appends a statement that looks like a read by its text. A list names few of these, and does not count the
-// rest.
+// AddRead appends a statement that looks like a read, by its text. A list names few such statements, and does not count
+// further ones.
 func (l *Statements) AddRead(sql string) { l.add(sql, true) }
 
 func (l *Statements) add(sql string, looksRead bool) {
@@ -53,7 +53,7 @@ func (l *Statements) add(sql string, looksRead bool) {
 	}
 }
 
-// WithoutReads returns the statements that do not look like reads.
+// WithoutReads returns a list without the statements that look like reads.
 func (l *Statements) WithoutReads() Statements {
 	looksRead := func(one statement) bool { return one.looksRead }
 	if !slices.ContainsFunc(l.named, looksRead) {
@@ -62,10 +62,10 @@ func (l *Statements) WithoutReads() Statements {
 	return Statements{slices.DeleteFunc(slices.Clone(l.named), looksRead), l.more}
 }
 
-// Snapshot returns the list as it is. Later additions to either list leave the other unchanged.
+// Snapshot returns a copy of the list. Later additions to one of the two do not change the other.
 func (l *Statements) Snapshot() Statements { return Statements{slices.Clip(l.named), l.more} }
 
-// Join appends the statements of another list.
+// Join appends the statements of another list to the list.
 func (l *Statements) Join(other Statements) {
 	all := append(l.named, other.named...)
 	n := min(len(all), Most)
@@ -90,8 +90,8 @@ func (l *Statements) String() string {
 	return all.String()
 }
 
-// shortened returns a statement up to its first string constant, which may be a secret: clients log messages. sql may
-// be in any encoding of a client. The result ends between two words.
+// shortened returns a statement up to its first string constant, which may be a secret, because clients log messages.
+// sql may be in any encoding of a client. The result ends between two words.
 func shortened(sql string) string {
 	sql = strings.TrimRight(sql, "; \t\r\n")
 	if i := strings.IndexAny(sql, "'$"); i >= 0 {

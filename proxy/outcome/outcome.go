@@ -11,51 +11,50 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Outcome is the possible effect of a turn on its client's transactions: what was sent to the
-// server, and how much of it was answered. It is a pure value; an assignment from At resets it.
+// Outcome is the possible effect of a turn on its client's transactions: what was sent to the server, and how much of
+// that was answered. Outcome is a pure value; an assignment from At resets it.
 //
-// Two positions advance by the same steps, one when a statement is sent, and one when its answer
-// arrives. While the first has passed a commit that the second has not, the server's state is
-// unknown. An answer settles everything before it. An error settles everything up to the next
-// ReadyForQuery, because the server skips that.
+// Two positions advance by the same steps: sent when a statement is sent, and seen when its answer arrives. While sent
+// has passed a commit that seen has not, the server's state is unknown. An answer settles everything before it. An
+// error settles everything up to the next ReadyForQuery, because the server skips that.
 type Outcome struct {
-	// on: the turn has sent something, or is about to.
+	// on means that the turn has sent something, or is about to.
 	on         bool
 	sent, seen position
-	// ahead is the position sent before the last Sync.
+	// ahead is the value of sent before the last Sync.
 	ahead position
-	// concluded: only a ReadyForQuery is missing from a simple Query.
+	// concluded means that only the ReadyForQuery is missing in the answer to a simple Query.
 	concluded bool
-	// ended: the answer to the end of a transaction has arrived in this turn.
+	// ended means that the answer to the end of a transaction has arrived in this turn.
 	ended bool
 }
 
-// position is the server's state between two statements, if none before failed. Its methods are
-// PostgreSQL's steps; where servers differ, the step is the one that may have committed more.
+// position is the server's state between two statements, if no earlier statement failed. Its methods follow
+// PostgreSQL's steps. Where servers differ, a method does the step that may have committed more.
 type position struct {
 	// at is the session's block, with the number of transactions that have ended in the turn.
 	at block.Block
-	// dirty: outside a block there is a change that is not committed yet.
+	// dirty means that outside a block there is a change that is not committed yet.
 	dirty bool
-	// eager: some of that may be committed early (VACUUM, CALL).
+	// eager means that a part of the change may be committed early, for example by VACUUM or CALL.
 	eager bool
-	// commits counts the steps that may have committed something.
+	// commits is the number of steps that may have committed something.
 	commits uint32
 	// last is the effect of the last statement on its transaction.
 	last block.Ending
 }
 
-// step is the relevant part of one statement.
+// step is the part of a statement that matters for an Outcome.
 type step struct {
 	kind rewrite.Kind
-	// tx is the transaction command. snapshot: the statement needs a snapshot.
+	// tx is the statement's transaction command. snapshot means that the statement needs a snapshot.
 	tx       *rewrite.Transaction
 	snapshot bool
-	// alone: the server may run it as a separate transaction although it is in a Sync group.
+	// alone means that the server may run the statement as a transaction of its own, although it is in a Sync group.
 	alone bool
 }
 
-// stepOf returns statement i of plan, or all of a plan without statements.
+// stepOf returns the step for statement i of plan. A plan without statements is one step.
 func stepOf(plan *rewrite.Plan, i int) step {
 	if i >= len(plan.Statements) {
 		return step{kind: plan.Kind, tx: &noTx, snapshot: plan.Kind != rewrite.Empty}
@@ -64,16 +63,16 @@ func stepOf(plan *rewrite.Plan, i int) step {
 	return step{kind: st.Kind, tx: &st.Tx, snapshot: block.Snapshots(st)}
 }
 
-// noTx is the transaction command of other statements.
+// noTx is the transaction command of a statement that is none.
 var noTx rewrite.Transaction
 
-// At returns the outcome of a turn that has sent nothing, in a session with this block.
+// At returns the Outcome of a turn that has sent nothing, in a session with this block.
 func At(at block.Block) (o Outcome) {
 	o.Start(at)
 	return o
 }
 
-// Start makes o the outcome that At returns. It copies nothing: each turn starts one.
+// Start makes o the Outcome that At returns, without a copy, because each turn calls Start.
 func (o *Outcome) Start(at block.Block) {
 	*o = Outcome{}
 	o.on = true
@@ -81,8 +80,8 @@ func (o *Outcome) Start(at block.Block) {
 	o.seen.at = o.sent.at
 }
 
-// Begin records a BEGIN, with the command tx, before the client's frames. The client has been sent
-// that it is in a block, which holds whatever happens to the BEGIN.
+// Begin records that Sluice has sent a BEGIN with the command tx before the client's frames. The client has been told
+// that it is in a block, which applies whatever happens to the BEGIN.
 func (o *Outcome) Begin(tx *rewrite.Transaction) {
 	if !o.sent.at.In() {
 		o.sent.at.Run(tx, false)
@@ -90,8 +89,8 @@ func (o *Outcome) Begin(tx *rewrite.Transaction) {
 	o.seen.at = o.sent.at
 }
 
-// Query records a simple Query. It ends an open Sync group, whose statements commit with it. A plan
-// without statements is one step.
+// Query records a simple Query. The Query ends an open Sync group, whose statements commit with it. A plan without
+// statements is one step.
 func (o *Outcome) Query(plan *rewrite.Plan) {
 	o.concluded = false
 	for i := range max(len(plan.Statements), 1) {
@@ -100,13 +99,14 @@ func (o *Outcome) Query(plan *rewrite.Plan) {
 	o.sent.end()
 }
 
-// Call records a FunctionCall. Only ReadyForQuery shows its end.
+// Call records a FunctionCall, whose end only the ReadyForQuery shows.
 func (o *Outcome) Call() {
 	o.sent.run(step{kind: rewrite.Write, tx: &noTx, snapshot: true})
 	o.sent.end()
 }
 
-// Execute records the execution of a portal; for alone see step.
+// Execute records the execution of a portal. alone means that the server may run the statement as a transaction of its
+// own.
 func (o *Outcome) Execute(plan *rewrite.Plan, alone bool) {
 	st := stepOf(plan, 0)
 	st.alone = alone
@@ -119,15 +119,16 @@ func (o *Outcome) Sync() {
 	o.sent.end()
 }
 
-// Unsync removes the last Sync: the server ignores it, because it is about to read COPY data.
+// Unsync removes the last Sync from the Outcome. The server ignores that Sync, because the server is about to read COPY
+// data.
 func (o *Outcome) Unsync() { o.sent = o.ahead }
 
-// ForceError records a message that fails for certain: a block at the server fails, and the changes
-// of a group are undone.
+// ForceError records that a message was sent which fails for certain. A block at the server fails, and the changes of a
+// Sync group are undone.
 func (o *Outcome) ForceError() { o.sent.abort(false) }
 
-// Answered records the tag of statement i of a simple Query ("" for an empty Query). It returns the
-// statement's effect on its transaction.
+// Answered records the tag of statement i of a simple Query, or "" for an empty Query. It returns the statement's
+// effect on its transaction.
 func (o *Outcome) Answered(plan *rewrite.Plan, i int, tag []byte) block.Ending {
 	if plan.Kind == rewrite.Unknown || i > 0 && i >= len(plan.Statements) {
 		o.seen.last = endingOf(tag) // more is unknown until ReadyForQuery
@@ -142,8 +143,8 @@ func (o *Outcome) Answered(plan *rewrite.Plan, i int, tag []byte) block.Ending {
 	return did
 }
 
-// Executed records the tag of an executed portal, at its end or at a row limit. It returns the
-// statement's effect on its transaction.
+// Executed records the tag of a portal that was executed, at its end or at a row limit. It returns the statement's
+// effect on its transaction.
 func (o *Outcome) Executed(plan *rewrite.Plan, alone bool, tag []byte) block.Ending {
 	st := stepOf(plan, 0)
 	st.alone = alone
@@ -154,13 +155,13 @@ func (o *Outcome) Executed(plan *rewrite.Plan, alone bool, tag []byte) block.End
 	return o.did(o.seen.told(tag))
 }
 
-// did records the answer to the end of a transaction.
+// did records the effect e of a statement that was answered, and returns e.
 func (o *Outcome) did(e block.Ending) block.Ending {
 	o.ended = o.ended || e != block.GoesOn
 	return e
 }
 
-// endingOf returns the effect of an unparsed statement, by its tag.
+// endingOf returns the effect of an unparsed statement on its transaction, by its tag.
 func endingOf(tag []byte) block.Ending {
 	switch string(tag) {
 	case "COMMIT":
@@ -171,63 +172,60 @@ func endingOf(tag []byte) block.Ending {
 	return block.GoesOn
 }
 
-// Failed records an error. atEnd says that the failed statement ends a block even when it fails.
-// The server skips all that was sent after the failed statement, so the two positions are equal
-// again.
+// Failed records an error of the server. atEnd says that the failed statement ends a block even when it fails. The
+// server skips everything that was sent after the failed statement, so sent and seen are equal again.
 func (o *Outcome) Failed(atEnd bool) {
 	o.seen.abort(atEnd)
 	o.sent, o.concluded = o.seen, true
 }
 
-// CaughtUp records that all that was sent is answered, without a ReadyForQuery.
+// CaughtUp records that everything that was sent is answered, without a ReadyForQuery.
 func (o *Outcome) CaughtUp() { o.seen = o.sent }
 
-// Ready records a ReadyForQuery: nothing is open, and its status has precedence.
+// Ready records a ReadyForQuery with its status, which has precedence. Nothing is left to be answered.
 func (o *Outcome) Ready(status byte) {
 	o.seen.at.Ready(status)
 	o.seen.commits, o.seen.dirty, o.seen.eager = o.sent.commits, false, false
 	o.sent = o.seen
 }
 
-// Sent returns the block after all that was sent, if nothing fails.
+// Sent returns the block after everything that was sent, if nothing fails.
 func (o *Outcome) Sent() block.Block { return o.sent.at }
 
-// Seen returns the block after all that was answered.
+// Seen returns the block after everything that was answered.
 func (o *Outcome) Seen() block.Block { return o.seen.at }
 
-// Ends returns the number of transaction ends that the turn has sent.
+// Ends returns the number of ends of transactions that the turn has sent.
 func (o *Outcome) Ends() uint32 { return o.sent.at.Ends() }
 
 // Ended reports whether the end of a transaction was answered in this turn.
 func (o *Outcome) Ended() bool { return o.ended }
 
-// Concluded reports whether only a ReadyForQuery is missing from a simple Query.
+// Concluded reports whether only the ReadyForQuery is missing in the answer to a simple Query.
 func (o *Outcome) Concluded() bool { return o.concluded }
 
-// Started reports whether the turn has sent anything. The zero value has not.
+// Started reports whether the turn has sent anything, or is about to. The zero Outcome has not.
 func (o *Outcome) Started() bool { return o.on }
 
-// InBlock reports whether the client, after all that it has sent, expects to be in a block, even a
-// failed one.
+// InBlock reports whether the client, after everything that it has sent, expects to be in a block, even a failed one.
 func (o *Outcome) InBlock() bool { return o.sent.at.In() }
 
-// Unknown reports whether something may have been committed without an answer. A loss then has an
+// Unknown reports whether something may have been committed without an answer. The loss of the server then has an
 // unknown outcome (08007).
 func (o *Outcome) Unknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
 
-// MayCommit reports whether anything of the turn may have been committed, answered or not. Then it
-// must not be sent again.
+// MayCommit reports whether any part of the turn may have been committed, answered or not. Then the turn must not be
+// sent again.
 func (o *Outcome) MayCommit() bool { return o.sent.commits > 0 }
 
-// SyncCommits reports whether a Sync now would commit what was sent, even if that only read.
+// SyncCommits reports whether a Sync now would commit what was sent, even if that was only reads.
 func (o *Outcome) SyncCommits() bool { return o.on && !o.sent.at.In() }
 
-// Apart reports whether the next statement may belong to another transaction than the Sync group's
-// earlier ones.
+// Apart reports whether the next statement may belong to another transaction than the earlier statements of its Sync
+// group.
 func (o *Outcome) Apart() bool { return o.sent.eager }
 
-// Loses reports whether the loss of the server now undoes something, or may. Then the client must
-// get an error.
+// Loses reports whether the loss of the server now undoes something, or may. Then the client must get an error.
 func (o *Outcome) Loses() bool {
 	return o.InBlock() || o.sent.dirty || o.seen.dirty || o.seen.at.In()
 }
@@ -235,8 +233,8 @@ func (o *Outcome) Loses() bool {
 // RolledBack reports whether the last transaction was rolled back, according to the answers.
 func (o *Outcome) RolledBack() bool { return o.seen.last == block.RollsBack }
 
-// run performs one statement. Outside a block, DDL and statements that may run alone may be
-// committed before the rest of their group. In a block nothing is committed before the end.
+// run advances the position by one statement. Outside a block, DDL and statements that may run alone may be committed
+// before the rest of their Sync group. In a block nothing is committed before the end.
 func (p *position) run(st step) {
 	p.last = block.GoesOn
 	if st.kind == rewrite.Unknown { // it may do anything
@@ -263,12 +261,13 @@ func (p *position) run(st step) {
 	}
 }
 
-// prepared reports whether a verb ends another session's transaction at once.
+// prepared reports whether a verb is COMMIT PREPARED or ROLLBACK PREPARED, which end another session's transaction at
+// once.
 func prepared(v rewrite.Verb) bool {
 	return v == rewrite.CommitPrepared || v == rewrite.RollbackPrepared
 }
 
-// end performs a Sync, or the end of a simple Query: outside a block it commits.
+// end advances the position by a Sync, or by the end of a simple Query. Outside a block it commits.
 func (p *position) end() {
 	if p.at.In() {
 		return
@@ -283,8 +282,8 @@ func (p *position) end() {
 	}
 }
 
-// told corrects a statement's effect by its tag: COMMIT of a failed block rolls back, and its tag
-// is ROLLBACK.
+// told corrects the effect of the last statement by its tag. COMMIT of a failed block rolls back, and its tag is
+// ROLLBACK.
 func (p *position) told(tag []byte) block.Ending {
 	if p.last == block.Commits && string(tag) == "ROLLBACK" {
 		p.last = block.RollsBack
@@ -292,7 +291,7 @@ func (p *position) told(tag []byte) block.Ending {
 	return p.last
 }
 
-// abort performs an error. A block fails, or ends if its end has failed. Outside a block all
+// abort advances the position by an error. A block fails, or ends if its end has failed. Outside a block all
 // uncommitted changes are undone.
 func (p *position) abort(atEnd bool) {
 	p.at.Fail(atEnd)

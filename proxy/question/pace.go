@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// FirstPause and MostPause bound the pauses after faults, which double. Age is how long an answer
-// is valid if nothing else invalidates it.
+// FirstPause and MostPause bound the pauses after faults of a question. The pauses double. Age is how long an answer is
+// valid if nothing else invalidates it.
 const (
 	FirstPause = time.Second
 	MostPause  = time.Minute
 	Age        = 10 * time.Minute
 )
 
-// claimed is how long a claim lasts whose owner does not report its result.
+// claimed is how long a claim of a question lasts if its owner does not report the result.
 const claimed = 30 * time.Second
 
-// Pace says when a question is due. The zero value is that of a question that was never asked. It
-// is safe for concurrent use.
+// Pace says when a question to the server is due. The zero Pace is that of a question that was never asked. Pace is
+// safe for concurrent use.
 type Pace struct {
 	next   atomic.Int64 // when it is due, in Unix nanoseconds; 0 means now
 	faults atomic.Int32 // consecutive faults
 }
 
-// Due reports whether the question may be asked.
+// Due reports whether the question may be asked now.
 func (p *Pace) Due(now time.Time) bool { return now.UnixNano() >= p.next.Load() }
 
-// Rests reports whether the last attempt met a fault, and the pause after it is not over.
+// Rests reports whether the last attempt to ask met a fault, and the pause after that is not over.
 func (p *Pace) Rests(now time.Time) bool { return p.faults.Load() > 0 && !p.Due(now) }
 
-// Claim reports whether the caller should ask: only one of several callers gets a due question.
-// That caller reports the result by Answered, Failed or Unasked.
+// Claim reports whether the caller should ask the question. Only one of several callers gets a due question. That
+// caller reports the result by Answered, Failed or Unasked.
 func (p *Pace) Claim(now time.Time) bool {
 	next := p.next.Load()
 	return now.UnixNano() >= next && p.next.CompareAndSwap(next, now.Add(claimed).UnixNano())
 }
 
-// Answered records an answer of the server. The question is due again when the answer has reached
-// that age; 0 means never.
+// Answered records an answer of the server. The question is due again when the answer is older than age. An age of 0
+// means never.
 func (p *Pace) Answered(now time.Time, age time.Duration) {
 	p.faults.Store(0)
 	if age == 0 {
@@ -48,7 +48,7 @@ func (p *Pace) Answered(now time.Time, age time.Duration) {
 	p.next.Store(now.Add(age).UnixNano())
 }
 
-// Failed records a fault, and returns the pause after which the question is due again.
+// Failed records a fault of the question, and returns the pause after which the question is due again.
 func (p *Pace) Failed(now time.Time) time.Duration {
 	n := p.faults.Add(1)
 	pause := MostPause
@@ -59,5 +59,5 @@ func (p *Pace) Failed(now time.Time) time.Duration {
 	return pause
 }
 
-// Unasked records that the question was claimed and not asked, so that it is due.
+// Unasked records that the question was claimed and not asked, so that it is due again.
 func (p *Pace) Unasked() { p.next.Store(0) }

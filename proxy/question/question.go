@@ -8,51 +8,50 @@ package question
 
 import "strings"
 
-// Fault is a kind of failure of a question.
+// Fault is a kind of failure to get an answer to a question.
 type Fault uint8
 
-// All faults.
+// These are all kinds of faults.
 const (
-	// Conflict is SQLSTATE 40001: the question's transaction has lost, mostly because its backend's
-	// catalog was old.
+	// Conflict is SQLSTATE 40001: the transaction of the question met a conflict, mostly because its backend's catalog was
+	// old.
 	Conflict Fault = iota
-	// Loss is a connection that ended before the answer.
+	// Loss is the fault that the connection ended before the answer.
 	Loss
-	// Timeout is an answer that did not arrive in time, or an error of a server that cannot work
-	// now (Classify).
+	// Timeout is the fault that the answer did not arrive in time, or that the server cannot work now (Classify).
 	Timeout
-	// Refusal is any other error of the server.
+	// Refusal is the fault that the server answered with any other error.
 	Refusal
 	// Faults is the number of faults.
 	Faults
 )
 
-// Meaning is the consequence of a fault.
+// Meaning is the consequence that a fault of a question has.
 type Meaning uint8
 
-// All meanings. In any case a connection is closed if it was lost, or if an answer is still due on
+// These are all meanings of faults. In any case a connection is closed if it was lost, or if an answer is still due on
 // it.
 const (
-	// Again: ask at once on the same backend, several times, then as Later.
+	// Again means that the question is asked again at once on the same backend. After several attempts it means Later.
 	Again Meaning = iota
-	// Elsewhere: ask at once on another backend, several times, then as Later.
+	// Elsewhere means that the question is asked again at once on another backend. After several attempts it means Later.
 	Elsewhere
-	// Later: nothing is known; ask again after a pause.
+	// Later means that nothing is known, and that the question is asked again after a pause.
 	Later
-	// No: the server lacks the feature. Ask again when the answer is old.
+	// No means that the server lacks the feature. The question is asked again when this answer is old.
 	No
-	// Client: the statement that needs the answer fails, and the next one asks again.
+	// Client means that the client's statement that needs the answer fails. The next such statement asks again.
 	Client
 )
 
-// Question is a question that Sluice itself asks. Its fields say when it is asked, what is assumed
-// until the answer, and what each fault means.
+// Question is a question that Sluice itself asks a server. Its fields say when it is asked, what is assumed until the
+// answer, and what each fault means.
 type Question struct {
 	Name, When, Meanwhile string
 	On                    [Faults]Meaning
 }
 
-// All questions.
+// These are all questions that Sluice asks.
 var (
 	Groups = Question{Name: "groups", When: "a backend is lent, with replay", Meanwhile: "the statements of a pipeline outside of a block are not run again",
 		On: [Faults]Meaning{Again, Later, Later, Later}}
@@ -80,24 +79,23 @@ var (
 		On: [Faults]Meaning{Again, Client, Client, Client}}
 )
 
-// Table lists all questions.
+// Table lists all questions that Sluice asks.
 var Table = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere, &Locks, &Sequences, &Numbers, &Settings, &Job, &Index}
 
-// OnPostgres precedes a question in the same Query, on a PostgreSQL server. It protects the
-// question from the backend's settings, of its last client or of this one: a timeout, a user's
-// operators, a role without rights. Its settings end with the Query. A client's timeout ends with
-// the first statement; until then it can interrupt the Query (Asked).
+// OnPostgres is SQL that precedes a question in the same Query, on a PostgreSQL server. It protects the question from
+// the settings of the backend's last client or of this one: a timeout, a user's operators, a role without rights. The
+// settings of OnPostgres end with the Query. A client's timeout ends with the first statement. Until then the timeout
+// can interrupt the Query (Asked).
 const OnPostgres = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
 	"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; "
 
-// mostAsked bounds the attempts of Asked. The first statement of a question takes far less than a
-// millisecond, the shortest statement_timeout, unless the machine is busy. Five consecutive
-// interruptions are very unlikely.
+// mostAsked bounds the attempts of Asked. The first statement of a question takes far less than a millisecond, the
+// shortest statement_timeout, unless the machine is busy. Five consecutive interruptions are very unlikely.
 const mostAsked = 5
 
-// Asked calls send, which sends a question or a Query of settings. It calls send again after an
-// interruption by a client's statement_timeout (57014). send returns the SQLSTATE of the server's
-// error ("" for none), or an error without an answer, which ends the attempts.
+// Asked calls send, which sends a question or a Query of settings. After an interruption by a client's
+// statement_timeout (57014), Asked calls send again. send returns the SQLSTATE of the server's error, or "" for none.
+// An error of send means that there was no answer, and ends the attempts.
 func Asked(send func() (state string, err error)) {
 	for range mostAsked {
 		if state, err := send(); err != nil || state != "57014" {
@@ -106,9 +104,8 @@ func Asked(send func() (state string, err error)) {
 	}
 }
 
-// Classify returns the fault of a server error with this SQLSTATE. An error by which the server
-// cannot work now (resources, its operator, a lock, itself) says nothing about the question, and
-// counts as a Timeout.
+// Classify returns the fault for an error of the server with this SQLSTATE. An error because the server cannot work now
+// (resources, its operator, a lock, itself) says nothing about the question, and counts as a Timeout.
 func Classify(state string) Fault {
 	if state == "40001" {
 		return Conflict

@@ -10,12 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Trace says whether a backend may hold unknown state. The zero value holds none. It belongs to the
-// backend, not to a session.
+// Trace records whether a backend may hold state that Sluice does not know. The zero Trace says no. A Trace belongs to
+// the backend, not to a session.
 type Trace struct{ due, called bool }
 
-// Note is called for each plan before its frames are sent: a statement that fails may leave state
-// too.
+// Note records a plan before its frames are sent, because a statement that fails may leave state too.
 func (t *Trace) Note(plan *rewrite.Plan) {
 	if plan.Kind == rewrite.Unknown { // the functions that it calls are unknown
 		t.Call()
@@ -26,31 +25,31 @@ func (t *Trace) Note(plan *rewrite.Plan) {
 	}
 }
 
-// Mark records that the backend may hold state, whatever its texts say.
+// Mark records that the backend may hold state, whatever the texts of its statements say.
 func (t *Trace) Mark() { t.due = true }
 
-// Call records a call of a function that may leave state.
+// Call records that a function was called which may leave state.
 func (t *Trace) Call() { t.due, t.called = true, true }
 
-// Clear records that the backend was asked and holds no unknown state.
+// Clear records that the server was asked, and that its session holds no unknown state.
 func (t *Trace) Clear() { *t = Trace{} }
 
-// Called reports whether a text has called a function that may have left state. If the backend is
-// lost, the client may have lost that state.
+// Called reports whether a statement has called a function that may have left state. If the backend is lost, the client
+// may have lost that state.
 func (t *Trace) Called() bool { return t.called }
 
-// Due reports whether the backend must be asked before another client gets it.
+// Due reports whether the server must be asked about state before another client gets the backend.
 func (t *Trace) Due() bool { return t.due }
 
-// found lists the kinds of state with their letters in the answer. The first one found is the
-// reason.
+// found lists the kinds of state that functions may leave, with their letters in the answer to Question. If several
+// kinds are found, the first one is the reason.
 var found = []struct {
 	letter string
 	reason rewrite.Pin
 	exists string
 }{
-	// The objects that DISCARD TEMP would drop. An empty schema is not state: it remains after each
-	// table that was dropped with its transaction.
+	// These are the objects that DISCARD TEMP would drop. An empty schema is no state: it remains after each table that
+	// was dropped with its transaction.
 	{"t", rewrite.PinTemp, `SELECT FROM pg_catalog.pg_depend WHERE refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass AND refobjid = pg_catalog.pg_my_temp_schema()`},
 	{"a", rewrite.PinAdvisory, `SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()`},
 	{"p", rewrite.PinPrepare, `SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql`},
@@ -59,11 +58,11 @@ var found = []struct {
 	{"s", rewrite.PinProcedural, `SELECT FROM pg_catalog.pg_replication_slots WHERE temporary AND active_pid = pg_catalog.pg_backend_pid()`},
 }
 
-// Role is a query with one row and one column: the session's role, "none" without SET ROLE.
+// Role is a query with one row and one column: the session's role, or "none" without SET ROLE.
 const Role = "SELECT pg_catalog.current_setting('role')"
 
-// Question is a query with one row and one column for Reason. It must run outside of a transaction
-// and without a client's search_path, which affects the look-up of operators.
+// Question is a query with one row and one column, which Reason reads. It must run outside of a transaction and without
+// a client's search_path, which affects the look-up of operators.
 var Question = func() string {
 	var b strings.Builder
 	b.WriteString("SELECT pg_catalog.concat(")
@@ -76,8 +75,8 @@ var Question = func() string {
 	return b.String() + ")"
 }()
 
-// Reason returns why a session must keep its backend, by the column of the answer; NoPin if nothing
-// is left. ok is false for an impossible answer.
+// Reason returns why a session must keep its backend, by the answer to Question, or NoPin if no state is left. ok is
+// false for an answer that cannot be.
 func Reason(answer string) (reason rewrite.Pin, ok bool) {
 	for _, f := range found {
 		if rest, is := strings.CutPrefix(answer, f.letter); is {
@@ -89,20 +88,19 @@ func Reason(answer string) (reason rewrite.Pin, ok bool) {
 	return reason, answer == ""
 }
 
-// Unseen is two queries, of which the last has one row and one boolean column: whether a function
-// that may leave state can run although no text calls it.
+// Unseen is two queries. The last has one row and one boolean column: whether a function that may leave state can run
+// although no text calls it.
 //
-// A user's function runs like that by a trigger, a default, a view, a policy, an operator, a cast,
-// the name of an attribute or that of a builtin. A builtin does by a stored expression of a view,
-// default, CHECK, policy, trigger or domain, or by an operator or a cast. PostgreSQL's own views
-// have identifiers below 16384 (FirstNormalObjectId).
+// A user's function can run like that by a trigger, a default, a view, a policy, an operator, a cast, the name of an
+// attribute or that of a builtin. A builtin can by a stored expression of a view, default, CHECK, policy, trigger or
+// domain, or by an operator or a cast. PostgreSQL's own views have identifiers below 16384 (FirstNormalObjectId).
 //
-// A user's function may leave state by its own statements, by a language or form that is not
-// analysed, or by a function that its source names. Functions of extensions are excluded. Among
-// many functions names are not searched for: one that leaves state counts for all.
+// A user's function may leave state by its own statements, by a language or form that is not analysed, or by a function
+// that its source names. Functions of extensions are excluded. If there are many functions, names are not searched for,
+// and one function that leaves state counts for all.
 //
-// The first query turns JIT off for both. The planner overestimates the recursion, and PostgreSQL
-// 15 compiled for seconds a query that runs for milliseconds.
+// The first query turns JIT off for both. The planner overestimates the recursion, and PostgreSQL 15 compiled for
+// seconds a query that runs for milliseconds.
 const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) IS NOT NULL; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes,` +
 	` l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc = '' OR p.prosrc ~* '` + leaves + `' OR pg_catalog.regexp_replace(p.prosrc, '` + comments + `', ' ', 'g') ~* '` + leaves + `' AS leaves` +
 	` FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang` +
@@ -122,31 +120,29 @@ const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalo
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_trigger t WHERE t.tgqual::text ~ call.node)` +
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_type t WHERE t.typdefaultbin::text ~ call.node)`
 
-// comments matches SQL comments, except nested ones. A match may be in a literal, so a body is
-// checked with and without them.
+// comments matches SQL comments, except nested ones. A match may be inside a literal, so the body of a function is
+// checked with and without the matches.
 const comments = `--[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/`
 
-// builtins matches the names of builtin functions that leave state, or that execute a text
-// argument.
+// builtins matches the names of builtin functions that leave state, or that execute the text of an argument.
 const builtins = `^set_config$|advisory|replication_(slot|origin)|_to_xml|^ts_(stat|rewrite)$`
 
-// leaves matches words of statements and functions that leave state. EXECUTE may run any statement.
-// SET and RESET count at the start of a statement only, because UPDATE has the word SET too.
+// leaves matches words of statements and functions that leave state. EXECUTE may run any statement. SET and RESET count
+// at the start of a statement only, because UPDATE has the word SET too.
 const leaves = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M|\mcreate\M|replication_|set_config|_to_xml|ts_stat|ts_rewrite|(^|;|>>|\mbegin|\mthen|\melse|\mloop)\s*(re)?set\M`
 
-// mostFunctions is the number of functions up to which each name is searched for in all other
-// functions.
+// mostFunctions is the greatest number of functions for which each name is searched for in all other functions.
 const mostFunctions = `300`
 
-// Hidden stores the answer to Unseen, its schema epoch, and its time. The zero value has none. It
-// is safe for concurrent use.
+// Hidden stores the last answer to Unseen, with the epoch of the schema and the time. The zero Hidden has no answer.
+// Hidden is safe for concurrent use.
 type Hidden struct {
 	asked  atomic.Int64  // in Unix nanoseconds; 0 means never
 	answer atomic.Uint64 // 1 + the epoch, doubled, plus 1 if state may be left; 0 for none
 }
 
-// Stale reports whether the answer is older than age, or belongs to another epoch and was requested
-// longer than rest ago.
+// Stale reports whether Unseen should be asked again. That is so if the answer is older than age. If the answer belongs
+// to another epoch of the schema, the shorter time rest applies.
 func (h *Hidden) Stale(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	if h.answer.Load()>>1 != epoch+1 {
 		age = rest
@@ -154,13 +150,14 @@ func (h *Hidden) Stale(epoch uint64, now time.Time, age, rest time.Duration) boo
 	return now.UnixNano()-h.asked.Load() >= int64(age)
 }
 
-// Asks reports Stale to one of several callers. The others use the old answer meanwhile.
+// Asks reports whether the caller should ask Unseen, because the answer is Stale. Only one of several callers gets
+// true, and the others use the old answer meanwhile.
 func (h *Hidden) Asks(epoch uint64, now time.Time, age, rest time.Duration) bool {
 	last := h.asked.Load()
 	return h.Stale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())
 }
 
-// Told records an answer to a question that was asked in an epoch.
+// Told records an answer to Unseen, which was asked in an epoch of the schema.
 func (h *Hidden) Told(epoch uint64, may bool) {
 	answer := (epoch + 1) << 1
 	if may {
@@ -169,8 +166,8 @@ func (h *Hidden) Told(epoch uint64, may bool) {
 	h.answer.Store(answer)
 }
 
-// May reports whether every text may leave state: by the answer, or because there is none for the
-// epoch.
+// May reports whether every statement may leave state: because the answer to Unseen says so, or because there is no
+// answer for the epoch.
 func (h *Hidden) May(epoch uint64) bool {
 	answer := h.answer.Load()
 	return answer>>1 != epoch+1 || answer&1 == 1

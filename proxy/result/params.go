@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ValueParams returns the ParameterDescription of a SELECT of set_config calls. oids are the parameter types
-// that the client named, as in a Parse message. The error is for a client that named a type which set_config
-// does not take.
+// ValueParams returns the ParameterDescription of a SELECT of set_config calls. oids are the parameter types that the
+// client named, in the form of a Parse message. If the client named a type that set_config does not accept, ValueParams
+// returns an error.
 func ValueParams(st *rewrite.Statement, oids string) ([]byte, error) {
 	const unknown, varchar = 705, 1043
 	n := st.Values()
@@ -34,7 +34,6 @@ func ValueParams(st *rewrite.Statement, oids string) ([]byte, error) {
 	return b, nil
 }
 
-// errValueType resembles PostgreSQL's error, which also names the types. Sluice would need the catalog for
-// that.
+// errValueType resembles PostgreSQL's error, which also names the types. Sluice would need the catalog to name them.
 var errValueType = &wire.Error{Code: "42883", Message: "function set_config(unknown, ..., boolean) does not exist for the types of the parameters",
 	Hint: "Leave the types of the parameters out, or give text, one for each parameter."}

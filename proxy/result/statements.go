@@ -10,7 +10,7 @@ func Tag(tag string) func(*rewrite.Statement) string {
 	return func(*rewrite.Statement) string { return tag }
 }
 
-// OwnTag returns the tag that a rewriting rule set.
+// OwnTag returns the command tag that a rewriting rule has set for a statement.
 func OwnTag(st *rewrite.Statement) string { return st.Tag }
 
 // ChangeTag returns the command tag of SET, RESET or DISCARD ALL. SET name TO DEFAULT resets a setting, but its
@@ -33,14 +33,14 @@ func DatabaseTag(st *rewrite.Statement) string {
 	return "CREATE DATABASE"
 }
 
-// AlteredTag returns the command tag of a statement that Sluice carries out in steps.
+// AlteredTag returns the command tag of DDL that Sluice performs in steps.
 func AlteredTag(st *rewrite.Statement) string {
 	_, tag := st.Altered()
 	return tag
 }
 
-// FetchedTag returns the tag of a repeated Execute of a FETCH, which finds no more rows: FETCH 0. It returns ""
-// for other cursor statements.
+// FetchedTag returns the tag of a repeated Execute of a FETCH, which finds no more rows: FETCH 0. For other cursor
+// statements, FetchedTag returns "".
 func FetchedTag(st *rewrite.Statement) string {
 	if st.Cursor.Verb == rewrite.FetchCursor {
 		return "FETCH 0"

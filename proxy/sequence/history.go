@@ -6,37 +6,37 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// History is the statements that a session has run on a backend in its transaction, and that may have drawn numbers.
-// They show whether currval and lastval return the session's own numbers where others have drawn before
-// (rewrite.Planner.OwnNumbers). A History is bounded: the oldest statements fall out, and prove nothing.
+// History has the statements that a session has run on a backend in its transaction, and that may have drawn numbers of
+// sequences. They show whether currval and lastval return the session's own numbers where other clients have drawn
+// before (rewrite.Planner.OwnNumbers). A History is bounded: the oldest statements are removed, and prove nothing.
 type History struct {
 	text []byte // of simple Queries, one behind the other
 	at   int    // where the text of the current Query begins; -1 if it was not recorded
 	runs []run
-	// moved: names may mean something else than when the transaction began.
+	// moved means that names may mean something else than when the transaction began.
 	moved bool
 }
 
-// run is a statement that has run to its end, of a recorded Query or of a prepared statement.
+// run is a statement that has run to its end: a statement of a recorded Query, or a prepared statement.
 type run struct {
 	prepared string
 	from, to int
 	n, rows  int
 }
 
-// Bounds of a History, in statements and in bytes.
+// These bound a History, in statements and in bytes.
 const (
 	mostRuns    = 32
 	mostRunText = 8 << 10
 )
 
-// Begin records the begin of a transaction.
+// Begin records that a transaction begins.
 func (h *History) Begin() {
 	h.Forget()
 	h.moved = false
 }
 
-// Forget removes all statements: none of them proves anything from now on.
+// Forget removes all statements from the History, so that none of them proves anything from now on.
 func (h *History) Forget() {
 	clear(h.runs) // of the texts that they hold
 	h.text, h.at, h.runs = h.text[:0], -1, h.runs[:0]
@@ -48,7 +48,7 @@ func (h *History) Moved() {
 	h.moved = true
 }
 
-// Query records the text of a simple Query before it is sent. One beyond the bound is not recorded.
+// Query records the text of a simple Query before it is sent. A text beyond the bound is not recorded.
 func (h *History) Query(sql []byte) {
 	if len(h.text)+len(sql) > mostRunText {
 		h.Forget()
@@ -62,7 +62,7 @@ func (h *History) Query(sql []byte) {
 // Unrecorded says that the text of the current Query is not recorded.
 func (h *History) Unrecorded() { h.at = -1 }
 
-// RanQuery records the end of statement n of the current Query, with its tag. st is nil for an unknown one.
+// RanQuery records the end of statement n of the current Query, with its tag. st is nil for an unknown statement.
 func (h *History) RanQuery(st *rewrite.Statement, n int, tag []byte) {
 	if !h.mayDraw(st) || h.at < 0 || h.at >= len(h.text) {
 		return
@@ -70,15 +70,16 @@ func (h *History) RanQuery(st *rewrite.Statement, n int, tag []byte) {
 	h.add(run{from: h.at, to: len(h.text), n: n, rows: rowsOf(tag)})
 }
 
-// RanPrepared records the end of a prepared statement of that text, "" for an unknown one. The tag is nil if its portal
-// has more rows.
+// RanPrepared records the end of a prepared statement with a text, or "" for an unknown one. The tag is nil if its
+// portal has more rows.
 func (h *History) RanPrepared(st *rewrite.Statement, text string, tag []byte) {
 	if h.mayDraw(st) && text != "" && len(text) <= mostRunText {
 		h.add(run{prepared: text, rows: rowsOf(tag)})
 	}
 }
 
-// mayDraw reports whether a statement that has run may have drawn numbers. It records what else the statement did.
+// mayDraw reports whether a statement that has run may have drawn numbers of a sequence. It also records the
+// statement's other effects on the History.
 func (h *History) mayDraw(st *rewrite.Statement) bool {
 	switch {
 	case st == nil, st.Kind >= rewrite.DDL, st.Calls, len(st.Changes) > 0:
@@ -91,7 +92,7 @@ func (h *History) mayDraw(st *rewrite.Statement) bool {
 	return false
 }
 
-// rowsOf returns 0 for a tag that counts no rows, else 1.
+// rowsOf returns 0 if the tag counts no rows, otherwise 1.
 func rowsOf(tag []byte) int {
 	if bytes.HasSuffix(tag, []byte(" 0")) {
 		return 0
@@ -99,7 +100,7 @@ func rowsOf(tag []byte) int {
 	return 1
 }
 
-// Ended records a command that ends a transaction, or a part of it: names mean again what they meant before. No
+// Ended records a command that ends a transaction, or a part of it. Names then mean again what they meant before. No
 // rollback takes numbers back.
 func (h *History) Ended(verb rewrite.Verb) {
 	switch verb {
@@ -113,7 +114,7 @@ func (h *History) Ended(verb rewrite.Verb) {
 	}
 }
 
-// add appends a run; the oldest gives way.
+// add appends a run, and removes the oldest one if there are too many.
 func (h *History) add(r run) {
 	if len(h.runs) == mostRuns {
 		h.runs = h.runs[:copy(h.runs, h.runs[1:])]
@@ -121,7 +122,7 @@ func (h *History) add(r run) {
 	h.runs = append(h.runs, r)
 }
 
-// Runs returns the statements for the planner, the oldest first.
+// Runs returns the recorded statements for the planner, the oldest first.
 func (h *History) Runs() []rewrite.Run {
 	runs := make([]rewrite.Run, 0, len(h.runs))
 	for _, r := range h.runs {

@@ -8,42 +8,46 @@ package sequence
 
 import "sync/atomic"
 
-// several is the user of a backend if more than one client may have drawn there, or if its numbers are out of date.
+// several is the user of a backend on which more than one client may have drawn, or whose numbers are out of date.
 const several = ^uint64(0)
 
-// backends is the serial number of the last backend.
+// backends is the serial number of the newest Backend.
 var backends atomic.Uint64
 
-// Backend is what clients may have drawn on one backend. It stays with the connection from lend to lend.
+// Backend records which client may have drawn numbers of sequences on one backend. It remains with the connection from
+// loan to loan.
 type Backend struct {
 	History History
-	// serial tells backends apart.
+	// serial is a number that only this backend has.
 	serial uint64
-	// user is the client that may have advanced a sequence there: 0 for none, or several.
+	// user is the id of the client that may have advanced a sequence on this backend. It is 0 for none, or several.
 	user uint64
 }
 
-// NewBackend returns the record of a new connection, without numbers.
+// NewBackend returns the record of a new connection, on which no client has drawn numbers.
 func NewBackend() Backend { return Backend{serial: backends.Add(1)} }
 
-// Cleared records that the server has forgotten all numbers.
+// Cleared records that the server has forgotten all numbers of the backend's session.
 func (b *Backend) Cleared() { b.user = 0 }
 
-// Outdate records that the client believes in a newer number than the backend would return: no client may ask there.
+// Outdate records that the client knows of a newer number than the backend would return. No client may then ask for
+// numbers there.
 func (b *Backend) Outdate() { b.user = several }
 
-// Client is what one client has drawn. Methods take the id of its session, which is above 0.
+// Client records where one client has drawn numbers of sequences. Methods take the id of the client's session, which is
+// above 0.
 type Client struct {
-	// usedOn is the serial number of the backend on which the client may have drawn last; 0 for none.
+	// usedOn is the serial number of the backend on which the client may have drawn last, or 0 for none.
 	usedOn uint64
-	// wantsOwn: the client has asked in vain.
+	// wantsOwn means that the client has asked for its numbers on a backend that could not return them.
 	wantsOwn bool
-	// own: the session keeps a backend for its numbers alone. void: it must give that backend up.
+	// own means that the session keeps a backend for its numbers alone. void means that the session must give that backend
+	// up.
 	own, void bool
 }
 
-// Use records that client id may draw on b. It is called before the statement is sent, because no rollback takes a
-// draw back.
+// Use records that client id may draw numbers on b. Use is called before the statement is sent, because no rollback
+// takes a number back.
 func (c *Client) Use(id uint64, b *Backend) {
 	switch {
 	case b.user == 0:
@@ -54,11 +58,12 @@ func (c *Client) Use(id uint64, b *Backend) {
 	c.usedOn = b.serial
 }
 
-// Owns reports whether all numbers of b are those of client id, and its newest.
+// Owns reports whether all numbers on b are those of client id, and its newest ones.
 func (c *Client) Owns(id uint64, b *Backend) bool { return b.user == id && c.usedOn == b.serial }
 
-// Believes reports whether b returns the right answer to client id. That is so if all numbers there are the client's.
-// It is also so if b has no numbers and the client has drawn none: the server returns its error.
+// Believes reports whether b returns the right answer to client id when it asks for its numbers. That is so if all
+// numbers there are the client's. It is also so if b has no numbers and the client has drawn none: the server returns
+// its error.
 func (c *Client) Believes(id uint64, b *Backend) bool {
 	return c.Owns(id, b) || b.user == 0 && c.usedOn == 0
 }
@@ -66,32 +71,34 @@ func (c *Client) Believes(id uint64, b *Backend) bool {
 // Others reports whether b has numbers that client id must not see.
 func (c *Client) Others(id uint64, b *Backend) bool { return b.user != 0 && !c.Owns(id, b) }
 
-// WantOwn records that the client has asked in vain: its next transaction should have a backend of its own.
+// WantOwn records that the client asked for its numbers on a backend that could not return them. The client's next
+// transaction should have a backend of its own.
 func (c *Client) WantOwn() { c.wantsOwn = true }
 
-// WantsOwn reports whether the client has ever asked in vain.
+// WantsOwn reports whether WantOwn was ever called for the client.
 func (c *Client) WantsOwn() bool { return c.wantsOwn }
 
 // GotOwn records that the session keeps a new backend for its numbers alone.
 func (c *Client) GotOwn() { c.own, c.usedOn = true, 0 }
 
-// ClearOwn records that the session keeps no backend, or keeps it for more than its numbers.
+// ClearOwn records that the session keeps no backend, or keeps a backend for more than its numbers.
 func (c *Client) ClearOwn() { c.own, c.void = false, false }
 
-// Place is where a DISCARD SEQUENCES has run.
+// Place says where a DISCARD SEQUENCES has run.
 type Place uint8
 
 const (
-	// Here: Sluice has answered it, and the server still knows the numbers.
+	// Here means that Sluice has answered the DISCARD SEQUENCES, and that the server still knows the numbers.
 	Here Place = iota
-	// AtServer: the server has run it, as the last statement of its request.
+	// AtServer means that the server has run the DISCARD SEQUENCES, as the last statement of its request.
 	AtServer
-	// AmidOthers: the server has run it, and may have run more statements of the request since. They may have drawn.
+	// AmidOthers means that the server has run the DISCARD SEQUENCES, and perhaps more statements of the request since.
+	// These may have drawn numbers.
 	AmidOthers
 )
 
-// Discard records a DISCARD SEQUENCES, or DISCARD ALL, of the client. b is its backend; nil for none, which is
-// possible Here alone.
+// Discard records a DISCARD SEQUENCES, or DISCARD ALL, of the client. b is the client's backend, or nil for none, which
+// is possible with Here only.
 func (c *Client) Discard(at Place, b *Backend) {
 	c.void = at == Here && c.own && c.usedOn != 0
 	c.usedOn = 0
@@ -107,9 +114,9 @@ func (c *Client) Discard(at Place, b *Backend) {
 	}
 }
 
-// Void records that the session gives its backend up, for more than its numbers, at the end of its transaction.
+// Void records that the session gives up its backend at the end of its transaction, for more reasons than its numbers.
 func (c *Client) Void() { c.void = true }
 
-// IsVoid reports whether the session must give up the backend that it keeps at the end of its transaction, because the
-// client has discarded what the server still knows there.
+// IsVoid reports whether the session must give up the backend that it keeps, at the end of its transaction. The client
+// has discarded numbers that the server still knows there.
 func (c *Client) IsVoid() bool { return c.void }

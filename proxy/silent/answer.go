@@ -25,31 +25,31 @@ import (
 )
 
 const (
-	// mostError bounds the stored bytes of an error, and mostField those of one of its fields, so
-	// that fields after a long one are stored too.
+	// mostError bounds the stored bytes of an error. mostField bounds those of one of its fields, so that fields after a
+	// long one are stored too.
 	mostError = 4 << 20
 	mostField = 3 << 20
-	// mostRows bounds the stored bytes of rows. The catalog's rows for a table with 1,600 columns,
-	// the maximum, are 250 KB.
+	// mostRows bounds the stored bytes of rows. The catalog's rows for a table with 1,600 columns, the maximum, have 250
+	// KB.
 	mostRows = 4 << 20
-	// mostTag bounds a stored tag.
+	// mostTag bounds the stored bytes of a command tag.
 	mostTag = 64
 )
 
-// Want is the expected answer of one of Sluice's own statements.
+// Want is the answer that is expected to one of Sluice's own statements.
 type Want struct {
-	// tag is the command tag, without the number at its end if counts is set; "" if an error is
-	// expected.
+	// tag is the expected command tag, without the number at its end if counts is set. It is "" if an error is expected.
 	tag    string
 	counts bool
-	// most bounds that number. If negative, it must be the number of rows, which are stored.
+	// most is the greatest number that the tag may have. If most is negative, the number must be that of the rows, which
+	// are stored.
 	most int
-	// status is that of the ReadyForQuery at the end; 0 means any but that of a failed block.
+	// status is the expected status of the ReadyForQuery. 0 means any status but that of a failed block.
 	status byte
 }
 
-// Begin, Commit and Rollback are the answers to these commands. Select is that to a query whose
-// rows are needed, within a block or outside. Refused is an error that leaves its block failed.
+// Begin, Commit and Rollback are the expected answers to these commands. Select is that to a query whose rows are
+// needed, within a block or outside. Refused is an error that leaves its block failed.
 var (
 	Begin    = Want{tag: "BEGIN", status: 'T'}
 	Commit   = Want{tag: "COMMIT", status: 'I'}
@@ -58,25 +58,25 @@ var (
 	Refused  = Want{status: 'E'}
 )
 
-// Within returns the expected answer of a statement with a tag within a block.
+// Within returns the Want for a statement with a tag within a block.
 func Within(tag string) Want { return Want{tag: tag, status: 'T'} }
 
-// Insert returns the expected answer of an INSERT of rows within a block. A trigger may omit some.
+// Insert returns the Want for an INSERT of rows within a block. A trigger may omit some rows.
 func Insert(rows int) Want { return Want{tag: "INSERT 0", counts: true, most: rows, status: 'T'} }
 
-// Verb returns the first word of the tag, "" if an error is expected.
+// Verb returns the first word of the expected tag, or "" if an error is expected.
 func (w Want) Verb() string {
 	word, _, _ := strings.Cut(w.tag, " ")
 	return word
 }
 
-// Answer reads one answer as it arrives. New returns one.
+// Answer reads the server's answer to one statement of Sluice's own, as it arrives. New returns an Answer.
 type Answer struct {
 	want Want
 	news []byte // for the client, from the last Take
 
-	// head is the header of the current frame, of which heads bytes have arrived while it is
-	// incomplete. left is the number of missing payload bytes.
+	// head is the header of the current frame. While the header is incomplete, heads is the number of its bytes that have
+	// arrived. left is the number of payload bytes that are missing.
 	head  [wire.HeaderLen]byte
 	heads int
 	left  int
@@ -97,11 +97,11 @@ type Answer struct {
 	odd    bool // an unexpected type of frame has arrived
 }
 
-// New returns an Answer that expects w.
+// New returns an Answer that expects the answer w.
 func New(w Want) *Answer { return &Answer{want: w} }
 
-// Take reads a piece of the answer, of any length, and returns the part that the client should get.
-// That is valid until the next Take.
+// Take reads a piece of the answer, of any length, and returns the part that the client should get. That part is valid
+// until the next Take.
 func (a *Answer) Take(b []byte) (news []byte) {
 	a.news = a.news[:0]
 	for len(b) > 0 {
@@ -122,8 +122,8 @@ func (a *Answer) Take(b []byte) (news []byte) {
 	return a.news
 }
 
-// Cut drops an incomplete frame after the loss of its server. It reports whether the client has got
-// part of it.
+// Cut drops an incomplete frame after the loss of the server. Cut reports whether the client has got a part of that
+// frame.
 func (a *Answer) Cut() (halved bool) {
 	if a.left > 0 {
 		switch a.head[0] {
@@ -143,7 +143,7 @@ func isNews(typ byte) bool {
 	return typ == wire.NoticeResponse || typ == wire.ParameterStatus || typ == wire.NotificationResponse
 }
 
-// begin handles the header of a frame.
+// begin processes the header of a frame of the answer.
 func (a *Answer) begin() {
 	switch typ := a.head[0]; {
 	case isNews(typ):
@@ -167,7 +167,7 @@ func (a *Answer) begin() {
 	}
 }
 
-// payload handles a piece of the current frame's payload.
+// payload processes a piece of the current frame's payload.
 func (a *Answer) payload(b []byte) {
 	switch typ := a.head[0]; {
 	case isNews(typ):
@@ -183,7 +183,7 @@ func (a *Answer) payload(b []byte) {
 	}
 }
 
-// hold stores a piece of an error, whose fields are a letter and a text that ends with NUL.
+// hold stores a piece of an error's payload. Each field of the error is a letter and a text that ends with NUL.
 func (a *Answer) hold(b []byte) {
 	for len(b) > 0 {
 		n := bytes.IndexByte(b, 0)
@@ -221,10 +221,10 @@ func wholeCharacters(b []byte) []byte {
 	return b
 }
 
-// Failure returns the payload of the last error, nil for none.
+// Failure returns the payload of the last error in the answer, or nil for none.
 func (a *Answer) Failure() []byte { return a.failure }
 
-// Told returns the last error, nil for none.
+// Told returns the last error in the answer, or nil for none.
 func (a *Answer) Told() *wire.Error {
 	if a.errors == 0 {
 		return nil
@@ -248,7 +248,7 @@ func (a *Answer) Told() *wire.Error {
 	return told
 }
 
-// Outcome returns the error of the statement, nil if the answer is as expected.
+// Outcome returns the error of the statement, or nil if the answer is as expected.
 func (a *Answer) Outcome() *wire.Error {
 	told, as := a.Told(), a.asWanted()
 	switch {
@@ -291,8 +291,7 @@ func (a *Answer) asWanted() bool {
 	return n <= w.most && a.count == 0
 }
 
-// ended reports whether the answer is complete, with the expected status and without an unexpected
-// frame.
+// ended reports whether the answer is complete, with the expected status and without an unexpected frame.
 func (a *Answer) ended() bool {
 	if a.odd || a.readys != 1 || len(a.status) != 1 || a.heads != 0 || a.left != 0 {
 		return false
@@ -301,10 +300,10 @@ func (a *Answer) ended() bool {
 	return s == a.want.status || a.want.status == 0 && (s == 'I' || s == 'T')
 }
 
-// Number returns the number at the end of the tag, after Outcome has found the expected one.
+// Number returns the number at the end of the tag, after Outcome has found the tag to be as expected.
 func (a *Answer) Number() int { return a.number }
 
-// Rows iterates over the payloads of the rows.
+// Rows iterates over the payloads of the rows in the answer.
 func (a *Answer) Rows() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for b := a.rows; len(b) >= wire.HeaderLen; {
@@ -317,7 +316,7 @@ func (a *Answer) Rows() iter.Seq[[]byte] {
 	}
 }
 
-// Values returns the values of a row's payload; NULL is "". It returns nil if the row is malformed.
+// Values returns the values of a row's payload, with "" for NULL. It returns nil if the row is malformed.
 func Values(row []byte) []string {
 	if len(row) < 2 {
 		return nil
@@ -336,10 +335,10 @@ func Values(row []byte) []string {
 	return out
 }
 
-// Asked returns the first word of the statement, for messages.
+// Asked returns the first word of the statement, for messages about its answer.
 func (a *Answer) Asked() string { return a.want.Verb() }
 
-// Said returns the server's actual answer, its tag, for messages.
+// Said returns the server's actual answer, its tag and status, for messages.
 func (a *Answer) Said() string {
 	switch tag := strings.TrimSuffix(string(a.tag), "\x00"); {
 	case a.tags == 0:

@@ -2,9 +2,9 @@ package silent
 
 import "encoding/binary"
 
-// PickParams returns some parameters of a Bind, by their numbers from 1, as a Bind has them: formats, values and
-// no result formats. bind is what the Bind has behind its names, and is not trusted to be well-formed. Each value
-// keeps its format, text or binary. It reports false where the Bind does not have them.
+// PickParams returns some parameters of a Bind, by their numbers from 1, in the form of a Bind: formats, values and no
+// result formats. bind is the part of the Bind after its names, and may be malformed. Each value retains its format,
+// text or binary. ok is false if the Bind does not have these parameters.
 func PickParams(bind []byte, numbers []int) (picked []byte, ok bool) {
 	take := func(n int) []byte {
 		if n < 0 || n > len(bind) {

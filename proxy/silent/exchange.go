@@ -12,9 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Exchange follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. It
-// checks that the server has answered each statement with its tag and status. NewExchange returns
-// one.
+// Exchange follows the answer to a message of Sluice's own, which ends in one ReadyForQuery. It checks that the server
+// has answered each statement with a fitting tag, and with the right status. NewExchange returns an Exchange.
 type Exchange struct {
 	words  []string // first words of the statements to be answered
 	sure   bool     // words covers all statements
@@ -27,8 +26,8 @@ type Exchange struct {
 	odd    error // the first unexpected frame
 }
 
-// NewExchange returns the Exchange of a message, in whole frames, to a server with a status: 'I',
-// 'T' or 'E', or 0 if unknown.
+// NewExchange returns the Exchange for a message, in whole frames. status is the server's transaction status before the
+// message: 'I', 'T' or 'E', or 0 if unknown.
 func NewExchange(message []byte, status byte) Exchange {
 	x := Exchange{sure: true, status: status}
 	for text := []byte(nil); len(message) >= wire.HeaderLen; {
@@ -50,7 +49,7 @@ func NewExchange(message []byte, status byte) Exchange {
 	return x
 }
 
-// asks adds the statements of a Query or Execute.
+// asks adds the statements of a Query or Execute to those that await an answer.
 func (x *Exchange) asks(text []byte) {
 	words, sure := parse.FirstWords(text)
 	x.words, x.sure = append(x.words, words...), x.sure && sure
@@ -66,8 +65,8 @@ func (x *Exchange) asks(text []byte) {
 	}
 }
 
-// Frame handles a frame of the answer, except ReadyForQuery and frames that may come at any time
-// (notices, parameters, notifications).
+// Frame processes a frame of the answer, except ReadyForQuery and frames that may arrive at any time (notices,
+// parameters, notifications).
 func (x *Exchange) Frame(typ byte, payload []byte) {
 	switch typ {
 	case wire.DataRow:
@@ -86,7 +85,7 @@ func (x *Exchange) Frame(typ byte, payload []byte) {
 	}
 }
 
-// tag handles the tag of a statement.
+// tag processes the command tag of a statement in the answer.
 func (x *Exchange) tag(tag string) {
 	switch {
 	case x.failed:
@@ -105,8 +104,8 @@ func (x *Exchange) strange(err error) {
 	}
 }
 
-// End handles the ReadyForQuery with its status. It returns an error if the server has not answered
-// the message. An ErrorResponse is an answer.
+// End processes the ReadyForQuery with its status. It returns an error if the server has not answered the message. An
+// ErrorResponse is an answer.
 func (x *Exchange) End(status byte) error {
 	switch {
 	case x.odd != nil:
@@ -125,8 +124,7 @@ func (x *Exchange) End(status byte) error {
 	return nil
 }
 
-// Fits reports whether a tag, after so many rows, belongs to a statement with that first word
-// (parse.FirstWords).
+// Fits reports whether a tag, after so many rows, can be that of a statement with this first word (parse.FirstWords).
 func Fits(word, tag string, rows int) bool {
 	if len(tag) > mostTag {
 		return false
@@ -155,13 +153,13 @@ func Fits(word, tag string, rows int) bool {
 	}
 }
 
-// wholeTags maps first words of statements to their tags without a number.
+// wholeTags maps the first words of statements to their tags, for tags without a number.
 var wholeTags = map[string]string{"set": "SET", "reset": "RESET", "begin": "BEGIN", "start": "START TRANSACTION", "commit": "COMMIT", "end": "COMMIT",
 	"rollback": "ROLLBACK", "abort": "ROLLBACK", "rollback to": "ROLLBACK", "savepoint": "SAVEPOINT", "release": "RELEASE", "show": "SHOW", "do": "DO", "call": "CALL"}
 
 func isChange(verb string) bool { return verb == "UPDATE" || verb == "DELETE" || verb == "MERGE" }
 
-// counts reports whether digits are that number; -1 accepts any.
+// counts reports whether digits are the decimal form of a number. -1 accepts any number.
 func counts(digits string, number int) bool {
 	n, err := strconv.Atoi(digits)
 	return err == nil && n >= 0 && strconv.Itoa(n) == digits && (number < 0 || n == number)

@@ -7,16 +7,15 @@ package trip
 
 import "errors"
 
-// ErrUnended says that a connection cannot be used, because a round trip of Sluice's own has not
-// ended.
+// ErrUnended says that a connection cannot be used, because a round trip that Sluice itself made has not ended.
 var ErrUnended = errors.New("an answer to Sluice itself has not come to its end on this connection")
 
-// Trips tracks the round trips of one connection. The zero value has none in progress. Only the
+// Trips tracks the round trips that Sluice makes on one connection. The zero Trips has none in progress. Only the
 // connection's owner calls its methods.
 type Trips struct{ under bool }
 
-// Begin claims the connection before the first byte of a round trip. After ErrUnended the
-// connection must be closed.
+// Begin claims the connection before the first byte of a round trip. If Begin returns ErrUnended, the connection must
+// be closed.
 func (t *Trips) Begin() error {
 	if t.under {
 		return ErrUnended
@@ -25,7 +24,7 @@ func (t *Trips) Begin() error {
 	return nil
 }
 
-// End records that the ReadyForQuery of the round trip was read, and nothing is left.
+// End records that the ReadyForQuery of the round trip was read, and that nothing else is to be read.
 func (t *Trips) End() { t.under = false }
 
 // Err returns nil if the connection may be used, and ErrUnended if it must be closed.
