@@ -55,8 +55,7 @@ func (p *Process) Used() int64 { return p.total.Load() }
 // UsedRows returns the bytes of the rows of all cursors WITH HOLD.
 func (p *Process) UsedRows() int64 { return p.rows.Load() }
 
-// shared returns the counter and the bound that a kind has for all clients. It returns nil for a kind without such a
-// bound.
+// shared returns the counter and the bound that a kind has for all clients. It returns nil for a kind without one.
 func (p *Process) shared(k Kind) (*atomic.Int64, *Bound) {
 	switch k {
 	case Own:

@@ -54,7 +54,7 @@ func (d *Drawn) Own(table, column string) error {
 	return err
 }
 
-// Undo drops the sequence if no column owns it, and reports whether no such sequence is left. The caller drops the
+// Undo drops the sequence if no column owns it, and reports whether no sequence is left. The caller drops the
 // column before.
 func (d *Drawn) Undo() bool {
 	if !d.made {

@@ -115,7 +115,7 @@ func (c *Work) await(id string) (end jobEnd, err error) {
 const (
 	pauseFirst = 20 * time.Millisecond
 	pauseMost  = time.Second
-	// pauseLate is the shortest pause between looks at the result of an ended job.
+	// pauseLate is the usual pause between looks at the result of an ended job.
 	pauseLate = 100 * time.Millisecond
 )
 

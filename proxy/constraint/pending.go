@@ -51,7 +51,7 @@ func (p *Pending) Begun(id string, named *rewrite.IndexName, tag []byte, alone b
 	return append(now, tag...)
 }
 
-// Ran records that a statement without a job of its own has finished.
+// Ran records that a statement has finished that started no job.
 func (p *Pending) Ran(kind rewrite.Kind) { p.beside = p.beside || kind >= rewrite.Write }
 
 // Failed records an error in the transaction, so that nothing of the transaction will be committed.

@@ -103,8 +103,8 @@ func (r *Retype) May(told *wire.Error, freed []string) error {
 func dependsBy(name string) string { return fmt.Sprintf("constraint \"%s\"", name) }
 func dependsIn(name string) string { return fmt.Sprintf("index \"%s\"", name) }
 
-// missing adds to an error the columns that another such statement has left in the table. A server that refuses the
-// statement has not checked that the column exists, so missing checks that.
+// missing adds to an error the columns that another ALTER COLUMN ... TYPE has left in the table. A server that refuses
+// the statement has not checked that the column exists, so missing checks that.
 func (r *Retype) missing(err error) error {
 	told := r.server.Refused(err)
 	if told == nil || told.Code != undefinedColumn && told.Code != retry.StateUnsupported {
@@ -191,7 +191,7 @@ func (r *Retype) adds(c *rewrite.Constraints) error {
 	return w.Run()
 }
 
-// seal adds a CHECK that the old and the new column agree, and makes them agree. Nobody can write either column by
+// seal adds a CHECK that the old and the new column agree, and makes them agree. Clients cannot write either column by
 // name. But an INSERT without a column list may write the old column, and a foreign key may update it.
 func (r *Retype) seal() error {
 	if err := r.do(r.Seal(r.from, r.sealName()), r.Unseal(r.sealName())); err != nil {
@@ -201,7 +201,7 @@ func (r *Retype) seal() error {
 }
 
 // unchanged returns an error if other sessions have changed the old column's dependencies meanwhile, for example by a
-// new index. Such a dependency would be dropped with the column. unchanged itself changes nothing.
+// new index. The new dependency would be dropped with the column. unchanged itself changes nothing.
 func (r *Retype) unchanged() error {
 	if err := r.server.More(); err != nil {
 		return err

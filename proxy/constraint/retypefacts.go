@@ -38,7 +38,7 @@ func (f *facts) same(g *facts) bool {
 		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name && a.made == b.made && a.loose == b.loose })
 }
 
-// look reads the column and its dependencies from the catalog. It returns false if there is no such column.
+// look reads the column and its dependencies from the catalog. It returns false if the column is missing.
 //
 // The server compares the types, because a type has several names (int, int4, integer) and a modifier, for example a
 // length.
@@ -141,8 +141,8 @@ func (r *Retype) mayRetype(told *wire.Error) error {
 	return r.leftBehind(nil)
 }
 
-// leftBehind returns an error about the columns of another such statement, which was interrupted or is running. The
-// error extends told, if told is not nil. leftBehind returns nil if there are no such columns.
+// leftBehind returns an error about the columns of another ALTER COLUMN ... TYPE, which was interrupted or is running.
+// The error extends told, if told is not nil. leftBehind returns nil if the table has none.
 func (r *Retype) leftBehind(told *wire.Error) error {
 	var made, was string
 	err := r.server.Ask(fmt.Sprintf(`SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped`, literal(r.Table)),

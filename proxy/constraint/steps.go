@@ -86,7 +86,7 @@ func (c *Work) carry(told *wire.Error) error {
 	return nil
 }
 
-// look reads the table from the catalog. It returns false if there is no such table and IF EXISTS allows that.
+// look reads the table from the catalog. It returns false if the table is missing and IF EXISTS allows that.
 func (c *Work) look(told *wire.Error) (there bool, err error) {
 	name := literal(c.Table) + "::pg_catalog.regclass"
 	if c.IfExists {

@@ -34,8 +34,8 @@ type statement struct {
 // Add appends a statement to the list by its text.
 func (l *Statements) Add(sql string) { l.add(sql, false) }
 
-// AddRead appends a statement that looks like a read, by its text. A list names few such statements, and does not count
-// further ones.
+// AddRead appends a statement that looks like a read, by its text. A list names few of these statements, and does not
+// count further ones.
 func (l *Statements) AddRead(sql string) { l.add(sql, true) }
 
 func (l *Statements) add(sql string, looksRead bool) {

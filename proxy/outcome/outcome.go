@@ -50,7 +50,7 @@ type step struct {
 	// tx is the statement's transaction command. snapshot means that the statement needs a snapshot.
 	tx       *rewrite.Transaction
 	snapshot bool
-	// alone means that the server may run the statement as a transaction of its own, although it is in a Sync group.
+	// alone means that the server may run the statement as a separate transaction, although it is in a Sync group.
 	alone bool
 }
 
@@ -80,8 +80,8 @@ func (o *Outcome) Start(at block.Block) {
 	o.seen.at = o.sent.at
 }
 
-// Begin records that Sluice has sent a BEGIN with the command tx before the client's frames. The client has been told
-// that it is in a block, which applies whatever happens to the BEGIN.
+// Begin records that Sluice has sent a BEGIN with the command tx before the client's frames. The client has an answer
+// by which it is in a block, whatever happens to the BEGIN.
 func (o *Outcome) Begin(tx *rewrite.Transaction) {
 	if !o.sent.at.In() {
 		o.sent.at.Run(tx, false)
@@ -105,8 +105,8 @@ func (o *Outcome) Call() {
 	o.sent.end()
 }
 
-// Execute records the execution of a portal. alone means that the server may run the statement as a transaction of its
-// own.
+// Execute records the execution of a portal. alone means that the server may run the statement as a separate
+// transaction.
 func (o *Outcome) Execute(plan *rewrite.Plan, alone bool) {
 	st := stepOf(plan, 0)
 	st.alone = alone

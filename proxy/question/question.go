@@ -40,12 +40,12 @@ const (
 	Later
 	// No means that the server lacks the feature. The question is asked again when this answer is old.
 	No
-	// Client means that the client's statement that needs the answer fails. The next such statement asks again.
+	// Client means that the client's statement that needs the answer fails. The next statement that needs it asks again.
 	Client
 )
 
-// Question is a question that Sluice itself asks a server. Its fields say when it is asked, what is assumed until the
-// answer, and what each fault means.
+// Question is a question that Sluice itself asks a server. Its fields describe the occasion of the question, the
+// assumption until the answer, and the meaning of each fault.
 type Question struct {
 	Name, When, Meanwhile string
 	On                    [Faults]Meaning

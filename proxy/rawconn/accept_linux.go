@@ -17,8 +17,8 @@ import (
 )
 
 // This file accepts connections by raw calls, which do not notify the scheduler. Package net accepts a connection, sets
-// its options and closes it by calls that do. In an idle process each such call wakes the scheduler's monitor thread,
-// which took a sixth of the CPU of a short connection. Connections are closed in two steps (closer_linux.go).
+// its options and closes it by calls that do. In an idle process each of these calls wakes the scheduler's monitor
+// thread, which took a sixth of the CPU of a short connection. Connections are closed in two steps (closer_linux.go).
 
 // Listener is a TCP listener whose connections get their options from the kernel. One goroutine at a time may call
 // Accept. The other methods are safe for concurrent use.

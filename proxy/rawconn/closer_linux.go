@@ -27,7 +27,7 @@ type closer struct {
 	files []*os.File
 	timer *time.Timer
 	// instead is the socket to which the descriptors of closed connections are redirected. It has no peer, so each call on
-	// it fails without waiting. With -1 there is no such socket, and connections are closed in one step.
+	// it fails without waiting. With -1 there is no socket, and connections are closed in one step.
 	instead int
 
 	// The following fields are a callback that is made once, and its result.

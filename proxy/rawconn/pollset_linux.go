@@ -35,7 +35,7 @@ func newPollSet() (*pollSet, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	// The descriptor must be nonblocking, because os.NewFile adds only such descriptors to the poller.
+	// The descriptor must be nonblocking, because os.NewFile adds no other descriptors to the poller.
 	err = os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
 	s := &pollSet{fd: fd, file: os.NewFile(uintptr(fd), "epoll")}
 	if err == nil {

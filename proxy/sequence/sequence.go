@@ -114,7 +114,7 @@ func (c *Client) Discard(at Place, b *Backend) {
 	}
 }
 
-// Void records that the session gives up its backend at the end of its transaction, for more reasons than its numbers.
+// Void records that the session must give up its backend at the end of its transaction.
 func (c *Client) Void() { c.void = true }
 
 // IsVoid reports whether the session must give up the backend that it keeps, at the end of its transaction. The client

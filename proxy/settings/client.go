@@ -22,7 +22,7 @@ type Client struct {
 	ReportedFor *Values
 
 	local localValues
-	// before is the state before the transaction's first change of a local setting, or nil without such a change. changes
+	// before is the state before the transaction's first change of a local setting, or nil without a change. changes
 	// are the changes of local settings that are repeated when the transaction commits.
 	before  *Snapshot
 	changes []localChange

@@ -26,7 +26,7 @@ type localChange struct {
 	reset       bool // to its default
 }
 
-// resetAll is the name of a localChange that stands for RESET ALL.
+// resetAll is the name of a localChange for RESET ALL.
 const resetAll = ""
 
 // localMark is the state of a client's settings at a savepoint of the server.

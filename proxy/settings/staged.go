@@ -100,5 +100,5 @@ func (x *Staged) Snapshot() Staged {
 	return Staged{slices.Clip(x.Changes), slices.Clip(x.marks), x.bytes}
 }
 
-// Unseen is the staged change that stands for settings that a function may have set.
+// Unseen is the staged change for settings that a function may have set.
 var Unseen = rewrite.Change{Action: rewrite.Set, Name: "*"}

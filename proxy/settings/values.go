@@ -50,7 +50,7 @@ type Values struct {
 	bytes   atomic.Int64 // result of Bytes; 0 for not counted yet
 }
 
-// Parsing has hashes of the settings that affect the parsing of a statement. A transaction that has changed such
+// Parsing has hashes of the settings that affect the parsing of a statement. A transaction that has changed these
 // settings has odd numbers of its own.
 type Parsing struct {
 	// All is the hash of the values of all ParsingSettings.
