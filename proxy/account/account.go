@@ -1,8 +1,8 @@
-// Package account counts the bytes that Sluice stores for clients, and bounds them: for one client,
-// and for all. It does not know what the bytes hold.
+// Package account counts the bytes that Sluice stores for clients, and bounds them, for one client and for all clients.
+// The package does not know the content of the bytes.
 //
-//	account.go  Process and Client, the accounts of all and of one
-//	charge.go   Charge, the part of an account that one thing uses
+//	account.go  Process and Client, the accounts of all clients and of one
+//	charge.go   Charge, the part of an account that one purpose uses
 package account
 
 import "sync/atomic"

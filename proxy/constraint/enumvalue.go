@@ -12,22 +12,22 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file performs ALTER TYPE ... ADD VALUE (rewrite.EnumValue), where a domain replaces the
-// enumeration. In October 2026 clusters refused ALTER DOMAIN ... ADD CONSTRAINT; whether they
-// accept DROP CONSTRAINT is not published. So a DROP CONSTRAINT of a missing name is tried first,
-// and a server that refuses it, or the ADD CONSTRAINT after it, has changed nothing.
+// This file performs ALTER TYPE ... ADD VALUE (rewrite.EnumValue), where a domain with a CHECK replaces the
+// enumeration. In October 2026 clusters refused ALTER DOMAIN ... ADD CONSTRAINT. Whether they accept DROP CONSTRAINT is
+// not published. So Sluice first tries a DROP CONSTRAINT of a missing name. A server that refuses this, or the ADD
+// CONSTRAINT after it, has changed nothing.
 //
 //	look    read the CHECKs of the domain
 //	one     done if it has the value. Otherwise add a CHECK with the value, under the next name
 //	more    a statement of this kind is running, or was interrupted: drop all but the last
 //
-// With more than one, a dropped CHECK may have a value that the last one lacks, because it was based
-// on a CHECK that was gone by then. The statement with that value then starts again.
+// If the domain has several CHECKs, a dropped CHECK may have a value that the last one lacks: the last one was based on
+// a CHECK that was dropped meanwhile. The statement with that value then starts again.
 //
-// This repeats until there is one CHECK. Of two statements based on the same CHECK, one is refused,
-// because both use the same next name. If others finish between a slow statement's look and its ADD
-// CONSTRAINT, its CHECK refuses their values until it is dropped. The rest of an interrupted
-// statement accepts all earlier values, and the next statement about the type continues with it.
+// The steps repeat until the domain has one CHECK. Of two statements based on the same CHECK, one is refused, because
+// both use the same next name. If others finish between a slow statement's look and its ADD CONSTRAINT, its CHECK
+// refuses their values until it is dropped. A CHECK that an interrupted statement left accepts all earlier values, and
+// the next statement about the type continues with it.
 
 // EnumValue is a running ALTER TYPE ... ADD VALUE, where a domain replaces the enumeration.
 type EnumValue struct {

@@ -10,18 +10,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file performs CREATE TABLE with serial columns (rewrite.Numbered). The statement itself is
-// sent first; if the server refuses it, these are the steps, each in its own transaction:
+// This file performs CREATE TABLE with serial columns (rewrite.Numbered). The statement itself is sent first. If the
+// server refuses it, these are the steps, each in its own transaction:
 //
-//	look       is there a relation of the name? which names are free for sequences?
-//	sequence   one for each serial column
-//	table      with DEFAULT nextval
-//	own        OWNED BY
+//	look       finds an existing relation of the name, and names that are free for sequences
+//	sequence   creates one for each serial column
+//	table      creates the table, with DEFAULT nextval
+//	own        makes the columns own the sequences (OWNED BY)
 //
-// If a step fails, the results are removed, the last first; the table only if it has no rows. If
-// the server refuses a step (0A000), the table is created with identity columns of bigint instead,
-// if that is allowed. Columns that refer to such a key also become bigint, and the client gets a
-// NOTICE.
+// If a step fails, the objects that were created are dropped, the last first. The table is dropped only if it has no
+// rows.
+//
+// If the server refuses a step (0A000), the table is created with identity columns of bigint instead, if that is
+// allowed. Columns that refer to such a key also become bigint, and the client gets a NOTICE.
 
 // Numbered is a running CREATE TABLE with serial columns.
 type Numbered struct {

@@ -7,17 +7,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Pending is the job that a CREATE INDEX has started in a transaction whose end the client was not
-// sent yet. The server runs the job after the commit. So the client gets the commit's tag after the
-// job's end, or an error instead:
+// Pending is the job that a CREATE INDEX has started in a transaction. The server runs the job after the commit. The
+// client must not know of the commit before the job's end. So the client gets one of these answers after the job's end,
+// or an error instead:
 //
 //	outside of a block   the tag of the CREATE INDEX, if nothing follows it
 //	in a block           the tag of its COMMIT, if nothing follows that
 //	otherwise            the ReadyForQuery of the request, after all tags
 //
-// A job is not awaited, with a WARNING, if a COMMIT does not end the request, or if the transaction
-// has changed something else, which an error would call undone. The zero value has no job. A
-// session reports answers in their order; Pending holds at most one tag.
+// In two cases the job is not awaited, and the client gets a WARNING. Either a COMMIT does not end the request, or the
+// transaction has changed something else, which an error would call undone.
+//
+// The zero Pending has no job. A session reports answers in their order, and Pending holds at most one tag.
 type Pending struct {
 	id     string             // of the job in sys.jobs; "" for none
 	absent *rewrite.IndexName // the index of an IF NOT EXISTS without a job, with its tag; otherwise nil

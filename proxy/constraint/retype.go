@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file performs ALTER TABLE ... ALTER COLUMN ... TYPE (rewrite.Retyping) by the steps that
-// DSQL has, each in its own transaction:
+// This file performs ALTER TABLE ... ALTER COLUMN ... TYPE (rewrite.Retyping) by the steps that DSQL has, each in its
+// own transaction:
 //
 //	look     read the column and its dependencies (retypefacts.go)
 //	Add      a column of the new type, under a name that no other such statement uses
@@ -31,12 +31,13 @@ import (
 //	DropWas  drop the old column with its indexes
 //	Arrive   rename the new column and its indexes to the final names
 //
-// Between Leave and Arrive other clients get 42703 for the column. From Seal to DropWas, which also
-// drops the seal, an INSERT or COPY without column names is refused (23514), because its value for
-// the old column would be lost. At least one column has the values at any time. Up to DropWas a
-// failure is undone, and after it the error lists the missing statements. An interrupted statement
-// leaves its columns. Another one does not continue with them, because the first may still be
-// running: its error names them.
+// Between Leave and Arrive other clients get 42703 for the column. Between Seal and DropWas, which also drops the seal,
+// an INSERT or COPY without column names is refused (23514). Its value for the old column would otherwise be lost. At
+// least one of the two columns has all values at any time.
+//
+// Up to DropWas a failure is undone. After DropWas the error lists the missing statements. An interrupted statement
+// leaves its columns. Another statement does not continue with them, because the first may still be running. Its error
+// names the columns.
 
 // Retype is a running ALTER TABLE ... ALTER COLUMN ... TYPE.
 type Retype struct {

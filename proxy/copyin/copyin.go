@@ -1,21 +1,21 @@
-// Package copyin carries out COPY FROM STDIN by INSERTs, for a server without COPY (copy.from: insert,
-// rewrite.CopyIn). Package copyrows makes rows of the client's data, and nested turns insert them.
+// Package copyin performs COPY FROM STDIN by INSERTs, for a server without COPY (copy.from: insert, rewrite.CopyIn).
+// Package copyrows makes rows of the client's data, and nested turns insert the rows.
 //
-// In a block the INSERTs belong to the client's transaction. Outside, each batch is a transaction, and
-// nothing but a batch takes a backend. So a client that sends slowly does not delay others. A COPY of one
-// batch is atomic, as PostgreSQL's is.
+// In a block the INSERTs belong to the client's transaction. Outside of a block, each batch of rows is a transaction,
+// and only a batch needs a backend. So a client that sends slowly does not delay others. A COPY of one batch is atomic,
+// as PostgreSQL's is.
 //
-// One Copy belongs to the goroutine of its session, and to one statement. Its memory is bounded: it reads
-// no further than the rows of a batch.
+// A Copy belongs to the goroutine of its session, and to one statement. Its memory is bounded, because a Copy reads no
+// further than the rows of a batch.
 //
-// The client may rely on this:
+// The client may rely on the following meaning of answers:
 //
 //	COPY n    all n rows are stored; a WARNING says if several transactions committed them
 //	an error  the rows that it counts are stored, in whole batches; if it counts none, none
 //	08007     those rows are stored, and those of one more batch may be
 //
-// A client that leaves, and a drain that cuts it, leave whole batches. A cancel or the statement timeout
-// ends a COPY between two frames of data, or during a batch before its COMMIT.
+// If a client leaves, or the end of a drain cuts its connection, whole batches are stored. A cancel or the statement
+// timeout ends a COPY between two frames of data, or during a batch before its COMMIT.
 package copyin
 
 import (

@@ -1,6 +1,5 @@
-// Package copyrows reads the data of COPY ... FROM STDIN: the text, CSV and binary formats, as
-// PostgreSQL 15 and 16 do. It does no I/O: Feed takes bytes in pieces of any size, and Next returns
-// rows.
+// Package copyrows reads the data of COPY ... FROM STDIN in the text, CSV and binary formats, as PostgreSQL 15 and 16
+// do. The package does no I/O: Reader.Feed takes bytes in pieces of any size, and Reader.Next returns rows.
 //
 //	rows.go      Options, Row, Reader
 //	where.go     Where, the place of an error, in the form of PostgreSQL's CONTEXT, and Error
@@ -11,7 +10,7 @@
 //	literal.go   rows in the form of VALUES; batch.go has INSERTs of them
 //	decode.go    binary values as text; times in decodetime.go, numeric in decodenumeric.go
 //
-// A value is text in PostgreSQL's input syntax, in any format, so that the server's own input
-// functions check it. Errors have PostgreSQL's code, text and line. With several errors in one COPY
-// another one may be found first, because a line is checked as a whole.
+// A value is text in PostgreSQL's input syntax, whatever the format, so that the server's own input functions check it.
+// Errors have PostgreSQL's code, text and line. If one COPY has several errors, another one than PostgreSQL's may be
+// found first, because a line is checked as a whole.
 package copyrows

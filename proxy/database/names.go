@@ -1,6 +1,5 @@
-// Package database decides what a client's database name means: a database of the backend, or a
-// schema in the database that all backends share (listen.databases). Names are values; the package
-// never asks a server.
+// Package database decides the meaning of a client's database name: a database of the backend, or a schema in the
+// database that all backends share (listen.databases). Names are values, and the package never asks a server.
 package database
 
 import (

@@ -1,7 +1,8 @@
-// Package listing names statements in messages to clients: those that an early commit of a part of a transaction has
-// made permanent, and those that it has not. It is pure: a list belongs to one session, and has no lock.
+// Package listing names statements in messages to clients: statements that an early commit of a part of a transaction
+// has made permanent, and statements that it has not. The package does no I/O. A list belongs to one session, and has
+// no lock.
 //
-// No list holds a string constant of a statement, which may be a secret, and the size of each is bounded.
+// No list has a string constant of a statement, which may be a secret. The size of each list is bounded.
 package listing
 
 import (

@@ -1,9 +1,9 @@
-// Package outcome says what a client's turn may have committed. An Outcome is a pure value. Its
-// owner, the turn of a session, reports each statement that it sends and each answer that arrives.
-// The code for losses, replays and cancels reads it.
+// Package outcome decides what a client's turn may have committed. An Outcome is a pure value. The turn of a session
+// owns it, and reports each statement that is sent and each answer that arrives. The code for losses, replays and
+// cancels reads the Outcome.
 //
-// An Outcome never reports less than may have happened: where servers differ, it assumes the one
-// that may have committed more. TestOutcome compares it with a model of the server.
+// An Outcome never reports less than may have been committed. Where servers differ, it assumes the server that may have
+// committed more. TestOutcome compares Outcome with a model of the server.
 package outcome
 
 import (

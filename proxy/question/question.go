@@ -1,9 +1,8 @@
-// Package question has the questions that Sluice itself asks a server: Table lists them, with the
-// meaning of each fault, and Pace says when one is asked again.
+// Package question has the questions that Sluice itself asks a server. Table lists them, with the meaning of each
+// fault. Pace decides when a question is asked again.
 //
-// A fault is not an answer. A server that could not answer has said nothing, so a fault has no
-// effect for longer than a pause. The row's Meanwhile applies until then; it is the safe
-// assumption.
+// A fault is a failure to get an answer, and says nothing about the server. So a fault has no effect for longer than a
+// pause. Until then the question's Meanwhile applies, which is the safe assumption.
 package question
 
 import "strings"

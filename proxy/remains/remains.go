@@ -1,5 +1,5 @@
-// Package remains detects state that functions have left in a server's session, besides settings.
-// No client text shows it, so the server is asked.
+// Package remains detects state that functions have left in a server's session, besides settings. The text of a
+// client's statement does not show that state, so Sluice asks the server.
 package remains
 
 import (

@@ -1,7 +1,7 @@
-// Package result builds the frames of statements that Sluice answers itself: tags, descriptions and rows. They
-// equal PostgreSQL's byte for byte, so that clients cannot distinguish the two.
+// Package result builds the frames of statements that Sluice answers itself: tags, descriptions and rows. The frames
+// equal PostgreSQL's byte for byte, so that clients cannot distinguish Sluice from PostgreSQL.
 //
-// The package is pure: the caller owns the frames that it gets.
+// The package does no I/O: the caller owns the frames that functions return.
 package result
 
 import (

@@ -1,9 +1,9 @@
-// Package sequence decides whose numbers currval and lastval would return. A server's session returns what it has
-// drawn itself, to any client. A Client records on which backend its session has drawn last, a Backend which
-// client has drawn there, and a History which statements the client's transaction has run there.
+// Package sequence decides whose numbers currval and lastval would return on a backend. A server's session returns the
+// numbers that it has drawn itself, to any client. A Client records on which backend its session has drawn last. A
+// Backend records which client has drawn on it, and a History which statements the client's transaction has run on it.
 //
-// The values have no locks. A Client belongs to its session, a Backend to the session that the backend is lent to.
-// The package does no I/O: callers send the SQL that the decisions ask for.
+// The values have no locks. A Client belongs to its session, and a Backend to the session to which the backend is lent.
+// The package does no I/O: callers send the SQL that the decisions require.
 package sequence
 
 import "sync/atomic"

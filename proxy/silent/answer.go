@@ -1,16 +1,15 @@
-// Package silent reads the server's answer to a statement that Sluice itself sends within a
-// client's turn, and returns the result. The client gets only notices, parameters and notifications
-// of it.
+// Package silent reads the server's answer to a statement that Sluice itself sends within a client's turn. Of this
+// answer the client gets only notices, parameters and notifications.
 //
-// An Answer knows the expected answer of its statement. Its Outcome is nil only if the server has
-// sent exactly that, to the end. Silence proves nothing: an answer without a tag, with another one,
-// or with two, is a failure. Without an answer to a COMMIT the outcome is unknown.
+// An Answer knows the answer that is expected to its statement. Answer.Outcome is nil only if the server has sent
+// exactly the expected answer, to the end. An answer without a tag, with another tag, or with two tags is a failure.
+// Without an answer to a COMMIT the outcome is unknown.
 //
-// An Exchange does the same for a message of several statements between two turns, by their first
-// words.
+// An Exchange does the same for a message of several statements between two turns, by the first words of the
+// statements.
 //
-// An Answer stores a bounded number of bytes, whatever a server sends. News for the client pass at
-// once and are not stored.
+// An Answer stores a bounded number of bytes, whatever a server sends. Frames for the client are passed on at once and
+// not stored.
 package silent
 
 import (

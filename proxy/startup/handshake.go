@@ -1,6 +1,6 @@
-// Package startup performs a client's startup, from the accepted connection to a proven identity:
-// TLS, protocol version, startup packet, SCRAM, client certificates. It uses no backend. The caller
-// sends AuthenticationOk and the rest.
+// Package startup performs a client's startup, from the accepted connection to a proven identity: TLS, protocol
+// version, startup packet, SCRAM, client certificates. The package uses no backend. Its caller sends AuthenticationOk
+// and the messages after it.
 //
 //	config.go     Config and its faults
 //	handshake.go  Handshaker, and the order of one client's requests

@@ -1,8 +1,8 @@
 // Package trip tracks the round trips that Sluice itself makes on a server's connection.
 //
-// The server answers in order. If an answer to Sluice is not read, the next reader would take it
-// for its own, and each later reader would get the answer before its own. So a connection carries
-// nothing else during a round trip, and one with an interrupted round trip is never used again.
+// The server answers in order. If an answer to Sluice were not read, the next reader would take it for the answer to
+// its own request, and so would each later reader. So nothing else is sent on a connection during a round trip. A
+// connection whose round trip was interrupted is never used again.
 package trip
 
 import "errors"
