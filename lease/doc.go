@@ -1,106 +1,104 @@
-// Package lease shares one cluster's connection count and connection rate among all its sidecars,
-// through a DynamoDB table. No other package calls DynamoDB.
+// Package lease shares one cluster's connection count and connection rate among all its sidecars, through a DynamoDB
+// table. No other package calls DynamoDB.
 //
 // # The ledger
 //
-// The limit is divided among shards, with one item each. A shard holds its number of free slots and
-// one record for each owner. Every change is one conditional write of one item, which names the
-// record that it replaces. So count and record cannot diverge, and a repeated or late write changes
-// nothing. A change whose outcome is unknown is sent again, unchanged, until its outcome is known.
-// No read proves that it did not happen.
+// The cluster's limit of connections is divided among shards, each of which is one item of the table. A shard holds its
+// number of free slots and one record for each owner, a process that holds slots there. Every change is one conditional
+// write of one item, which names the record that it replaces. So count and record cannot diverge, and a repeated or
+// late write changes nothing. A change whose outcome is unknown is sent again, unchanged, until its outcome is known.
+// No read proves that a change did not happen.
 //
-// Slots belong to the sidecar: recycling a backend writes nothing.
+// Slots belong to the sidecar, so recycling a backend writes nothing.
 //
 // # Keys and formats
 //
-// DynamoDB accepts at most 1,000 write units per second for one partition key. In format 2 each
-// shard's item has its own partition key. The settings, which sidecars only read, and the time of
-// the next ticket are under the cluster's key. No write touches two items, and no item is found by
-// a query: all names are known. In format 1, of older versions, all items are under the cluster's
-// key.
+// DynamoDB accepts at most 1,000 write units per second for one partition key. In format 2 each shard's item has its
+// own partition key. The settings, which sidecars only read, and the time of the next ticket are under the cluster's
+// key. No write concerns two items, and no item is found by a query, because all names are known. In format 1, of older
+// versions, all items are under the cluster's key.
 //
-// A table is migrated shard by shard while sidecars run (move.go). One write closes the item of
-// format 1 for good. Its count becomes a text, with which no version can calculate, and every
-// change by this version requires an open item. The content of a closed item is therefore final.
-// The operator or any sidecar that meets it copies it to its new key, and all copies are equal. A
-// change that meets a closed item is sent again, unchanged, to the new key: ledger sees one shard.
-// When all shards are moved, the settings change to format 2, and nobody looks for closed items
-// again. Closed items stay and do not expire; a new table has them too. An older version that
-// overwrites the settings with format 1 creates no second ledger, because its shards are closed.
+// A table is migrated to format 2 shard by shard while sidecars run (move.go). One write closes the item of format 1
+// for good. Its count becomes a text, with which no version can calculate, and every change by this version requires an
+// open item. The content of a closed item is therefore final. The operator, or any sidecar that reads the closed item,
+// copies it to its new key, and all copies are equal. A change that meets a closed item is sent again, unchanged, to
+// the new key. So the ledger sees one shard.
 //
-// An owner's name shows whether it follows a moved shard: whether it runs this code, under a policy
-// that allows the new keys (Store.Follows). A table is not migrated while any owner does not. If
-// one joins while a shard is being closed, it could renew its old record while others reap the
-// copy. So all records are renamed before the item is copied. That owner finds its record gone and
-// closes its backends at once. Its slots stay taken in the copy and are reaped by time.
+// When all shards are moved, the settings change to format 2, and no process looks for closed items any more. Closed
+// items stay and do not expire; a new table has them too. An older version that overwrites the settings with format 1
+// creates no second ledger, because its shards are closed.
+//
+// An owner's name shows whether the owner can use a shard that was moved. It can if it runs this code, under a policy
+// that allows the new keys (Store.Follows). A table is not migrated while any owner cannot. If such an owner joins
+// while a shard is being closed, it could renew its old record while others reap the copy. So all records are renamed
+// before the item is copied. That owner finds its record gone and closes its backends at once. Its slots stay taken in
+// the copy and are reaped by time.
 //
 // # Time
 //
-// An owner counts from the moment it sent its newest record: none of its backends is open longer
-// than ReapAfter - Guard after that. Others count from the moment they first saw the record, which
-// is later. They take its slots when the record has not changed for ReapAfter. Both use a monotonic
-// clock that runs while the machine sleeps, and no wall clock. So a slot is taken away only when no
-// backend uses it, even if its owner is slow or cannot reach the table.
+// An owner counts from the moment it sent its newest record: none of its backends is open longer than ReapAfter - Guard
+// after that. Other processes count from the moment they first saw the record, which is later. They take its slots when
+// the record has not changed for ReapAfter. Owner and others use a monotonic clock that advances while the machine
+// sleeps, and no wall clock. So a slot is taken away only when no backend uses it, even if its owner is slow or cannot
+// reach the table.
 //
-// The exception is a process that does not run (SIGSTOP, a paused virtual machine, a debugger): it
-// closes nothing. After ReapAfter others take its slots while its backends are open, and the
-// cluster exceeds the limit by their number. That ends when the process runs again and closes them,
-// or when the cluster closes them for their age. Margin covers this: it should be at least the
-// largest number of slots of one sidecar.
+// The exception is a process that does not run (SIGSTOP, a paused virtual machine, a debugger), because it closes
+// nothing. After ReapAfter others take its slots while its backends are open, and the cluster exceeds the limit by
+// their number. That ends when the process runs again and closes them, or when the cluster closes them for their age.
+// Margin covers this case: it should be at least the largest number of slots of one sidecar.
 //
 // # Evidence
 //
-// Names, process numbers and silence do not prove that a process has ended. A lock on a file does
-// (file.go). A process takes the lock before its first call, and the kernel releases it together
-// with the process's sockets. The next process with the lock removes the records that the file
-// names (predecessor.go), and joins under a new name. It never continues a record. Without a file
-// or a lock, time decides as above.
+// Names, process numbers and silence do not prove that a process has ended. A lock on a file does (file.go). A process
+// takes the lock before its first call, and the kernel releases it together with the process's sockets. The next
+// process with the lock removes the records that the file names (predecessor.go), and joins under a new name. It never
+// continues a record. Without a file or a lock, time decides as above.
 //
 // # Settings
 //
-// The limit and the rate come from the table, which is read once a heartbeat, and not from the
-// configuration. A shard's limit changes together with its free slots, which may fall below 0.
-// Nothing is granted there then, and sidecars above the fair share return some slots with each
-// heartbeat. So a lowered limit may be exceeded for a while, but never the highest limit so far.
+// The limit and the rate come from the table, which is read once a heartbeat, and not from the configuration. A shard's
+// limit changes together with its free slots, which may fall below 0. Nothing is then granted in that shard, and
+// sidecars above the fair share return some slots with each heartbeat. So a lowered limit may be exceeded for a while,
+// but never the highest limit so far.
 //
 // # Tickets
 //
-// One item holds the time of the next ticket, in DynamoDB's own time. A sidecar reserves several
-// tickets with one write and dials when they are due, without polling. A part of the rate is
-// reserved for sidecars that cannot reach the table.
+// A ticket is the right to dial once. One item holds the time of the next ticket, in DynamoDB's own time. A sidecar
+// reserves several tickets with one write and dials when they are due, without polling. A part of the rate is reserved
+// for sidecars that cannot reach the table.
 //
-// First backends come first. A sidecar without backends reserves one ticket however long the queue
-// is, up to MaxWait. A sidecar with backends waits until the queue is short, and the more it has,
-// the shorter. In the first seconds after its own start it leaves the burst to others. The tenth
-// backend is reserved by itself. A sidecar that sees a queue in these seconds waits until they are
-// over and that queue has dialled. One that sees others take tickets waits until there has been no
-// queue for the time of a dial.
+// First backends have precedence. A sidecar without backends reserves one ticket however long the queue is, up to
+// MaxWait. A sidecar with backends waits until the queue is short, and the more backends it has, the shorter the queue
+// must be. In the first seconds after its own start it leaves the burst to others. The tenth backend is reserved by
+// itself. A sidecar that sees a queue in these seconds waits until they are over and that queue has dialled. A sidecar
+// that sees others take tickets waits until there has been no queue for the time of a dial.
 //
 // # Fairness
 //
-// The fair share is the limit divided by the number of living sidecars. Below it, a sidecar takes
-// free slots. A sidecar below it that finds no slot says so in its record; those above it in that
-// shard return the missing slots, in equal parts, as they renew. A record that has not changed for
-// two heartbeats counts as dead: it has no share and no claim, though its slots are its own until
-// they are reaped. A sidecar younger than a heartbeat has a claim to one block only, because it may
-// be a pod that crashes again and again.
+// The fair share is the limit divided by the number of living sidecars. A sidecar below the fair share takes free
+// slots. If it finds none, it says so in its record. Sidecars above the fair share in that shard then return the
+// missing slots, in equal parts, as they renew.
+//
+// A record that has not changed for two heartbeats counts as dead: it has no share and no claim, though its owner
+// retains its slots until they are reaped. A sidecar younger than a heartbeat has a claim to one block of slots only,
+// because it may be a pod that crashes again and again.
 //
 // # How it is built
 //
-// ledger and tickets decide, and core orders their calls. They do no I/O and receive the time as a
-// parameter, so that tests can drive thousands of them through any fault.
+// ledger and tickets decide, and core orders their calls. They do no I/O and receive the time as a parameter, so that
+// tests can drive thousands of them through any fault.
 //
 //   - ledger.go: state and the next call; permits.go: the number of permits
 //   - part.go: own records; peers.go: records of others; grow.go: the search for slots
 //   - predecessor.go: records of an ended process; tickets.go: the connection rate
 //
-// Lease runs one core. Only Run calls the Store, one call at a time; Admit and Release read the
-// results. Table (table.go, keys.go) is the Store in DynamoDB. Change.Apply and Reservation.Apply
-// define a Store's effects. Static replaces a Lease where nothing is shared.
+// A Lease runs one core. Only Run calls the Store, one call at a time. Admit and Release read the results. Table
+// (table.go, keys.go) is the Store in DynamoDB. Change.Apply and Reservation.Apply define a Store's effects. Static
+// replaces a Lease where nothing is shared.
 //
 // # Invariants
 //
 //   - In every shard free + held = limit, after every write.
 //   - Permits in use never exceed the slots that are certainly held.
-//   - Neither Release nor State touches the network; Admit only waits.
+//   - Neither Release nor State uses the network, and Admit only waits.
 package lease

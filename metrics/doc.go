@@ -1,19 +1,17 @@
-// Package metrics holds every Prometheus metric of Sluice. It is a leaf: it imports no other
-// package of this module.
+// Package metrics holds every Prometheus metric of Sluice. The package imports no other package of this module.
 //
 // # Use
 //
-// The owner of a figure holds a *Proxy, *Reservoir or *Rewrite and calls its methods with plain Go
-// values. Every method may be called on nil and counts nothing then: tests need no wiring, and
-// there is no second implementation.
+// Code that counts events holds a *Proxy, *Reservoir or *Rewrite and calls its methods with plain Go values. Every
+// method may be called on nil and then counts nothing. So tests need no metrics, and there is no second implementation.
 //
-// Gauges, and counts that their owner has anyway, are pulled: the owner's snapshot is read at
-// scrape (see Pull). So a gauge cannot differ from its source.
+// Gauges, and counts that their owner has anyway, are pulled: each scrape reads a snapshot of the owner (see Pull). So
+// a gauge cannot differ from its source.
 //
 // # Labels
 //
-// Label values come from closed sets in labels.go. A value outside its set counts under "other", so
-// no caller can increase the number of series. Clients choose the names of operations, which
-// operations.go bounds. Every other series exists from the start with 0, so that a rate over its
-// first increment is right. SQL, users and addresses are never labels.
+// Label values come from fixed sets in labels.go. A value outside its set counts under "other", so no caller can
+// increase the number of series. Clients choose the names of operations, which operations.go bounds. Every other series
+// exists from the start with 0, so that a rate over its first increment is right. SQL, users and addresses are never
+// labels.
 package metrics

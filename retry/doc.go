@@ -1,18 +1,17 @@
-// Package retry decides when a transaction may be run again without its client noticing, and
-// records the data for that. It does no I/O and starts no goroutine; time and random numbers are
-// parameters.
+// Package retry decides when a transaction may be run again without its client noticing, and records the data for that.
+// The package does no I/O and starts no goroutine. Time and random numbers are parameters.
 //
 // # The claim
 //
-// A transaction is run again on a new snapshot. If it answers every request with exactly the bytes
-// that the client already has, and then commits, the client's history is a history of the committed
-// transaction. The client was merely slow.
+// A transaction is run again on a new snapshot. The replay must answer every request with exactly the bytes that the
+// client already has, and must then commit. The client's history is then a history of the committed transaction, and
+// the client was merely slow.
 //
 // # The parts
 //
 //   - Classify (classify.go) separates conflicts from other errors, by SQLSTATE.
 //   - A Log (log.go) holds one transaction: the frames that were sent, and a digest of each
-//     settled turn's answers. It also verifies a replay (verify.go): the calls that record a
+//     settled turn's answers. The Log also verifies a replay (verify.go). The calls that record a
 //     turn's replies then compare them, and say which bytes to drop because the client has them.
 //   - Attempts (attempts.go) paces the replays of one transaction, and Budget (budget.go) those
 //     of the process. Gate (gate.go) orders transactions that want the same rows.
@@ -25,10 +24,10 @@
 //     not have.
 //   - A digest (digest.go) has a random key per process, so that nobody can compute data that
 //     make two different answers look equal.
-//   - Everything is bounded. A transaction beyond a bound becomes unreplayable; it never waits,
-//     and no request fails.
+//   - Everything is bounded. A transaction beyond a bound becomes unreplayable. It never waits,
+//     and no request fails because of a bound.
 //   - In the steady state nothing allocates: logs and their chunks are pooled.
 //
-// A Log, Attempts and a Held belong to one session's goroutine. Logs, Quota, Budget and Gate are
-// safe for concurrent use.
+// A Log, an Attempts and a Held belong to one session's goroutine. Logs, Quota, Budget and Gate are safe for concurrent
+// use.
 package retry
