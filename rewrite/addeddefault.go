@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A column with a DEFAULT is added in steps. It has a temporary name until all rows have the default.
+// Sluice adds a column with a DEFAULT in steps. It has a temporary name until all rows have the default.
 
 // AddColumnDefaultKey is the configuration key of Rules.Backfill.
 const AddColumnDefaultKey = "ddl.add_column_default"
@@ -62,8 +62,8 @@ func plainColumn(column parse.Message) bool {
 	return column.Child("coll_clause").Shape == nil && column.Text("storage_name") == "" && column.Text("compression") == "" && column.Child("fdwoptions").Shape == nil
 }
 
-// holds sets Held to the column's other constraints. They are added while the column has its temporary name, so that no
-// other session can have written the column before. It returns false for a constraint that cannot be added.
+// holds sets Held to the column's other constraints. Sluice adds them while the column has its temporary name, so that
+// no other session has written the column before. It returns false for a constraint that cannot be added.
 func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) bool {
 	var adds []Addition
 	for _, span := range spans {

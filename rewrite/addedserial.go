@@ -61,7 +61,7 @@ func (r *rewriter) addsSerial(a *Alteration, cmd parse.Message, reader *constrai
 	return a
 }
 
-// holdNotNull adds the CHECK for NOT NULL to Held. A serial column is NOT NULL without the words.
+// holdNotNull adds the CHECK for NOT NULL to Held. A serial column is NOT NULL without these words.
 func (a *Alteration) holdNotNull() {
 	if a.Held == nil {
 		a.Held = &Constraints{Table: a.Table, Relation: a.relation, table: a.table}
@@ -72,7 +72,7 @@ func (a *Alteration) holdNotNull() {
 	a.Held.sort()
 }
 
-// identityAdded returns the integer type and the sequence options of an identity column BY DEFAULT.
+// identityAdded returns the integer type and the sequence options of an added identity column BY DEFAULT.
 func identityAdded(column parse.Message, spans []constraintSpan, ph *parse.Phrase) (of, options string, ok bool) {
 	kind := column.Child("type_name")
 	bits, small := narrowOf(kind)
@@ -124,5 +124,5 @@ func (a *Alteration) Drawing(name string) *Alteration {
 	return &drawing
 }
 
-// OnTable returns the table as SQL, as the statement names it.
+// OnTable returns the name of the altered table as SQL, as the statement writes the name.
 func (a *Alteration) OnTable() string { return a.table }

@@ -15,7 +15,7 @@ import (
 // AdvisoryKey is the configuration key of Rules.Advisory.
 const AdvisoryKey = "rewrite.advisory_locks"
 
-// AdvisoryVerb says what a lock function does.
+// AdvisoryVerb is the effect of an advisory lock function.
 type AdvisoryVerb uint8
 
 const (
@@ -129,7 +129,7 @@ func advisoryCall(m parse.Message) *Advisory {
 		}
 		a.Args = append(a.Args, arg)
 	}
-	// Parameters are numbered from 1 without a gap, because the type of a missing one is unknown.
+	// The parameters must be numbered from 1 without a gap, because the type of a missing one is unknown.
 	if n == 2 && a.Args[0].Param == 0 && a.Args[1].Param > 1 || n > 0 && a.Args[0].Param > 2 || n == 1 && a.Args[0].Param > 1 ||
 		n == 2 && a.Args[0].Param == 2 && a.Args[1].Param != 1 || n == 2 && a.Args[1].Param > 2 {
 		return nil

@@ -17,7 +17,7 @@ type Alteration struct {
 	Table  string // the table as SQL, for a cast to regclass
 	Column string // the column's name without quotes
 	Type   string // the column's type as SQL
-	// Default is the SQL default of an added column; "" for a change of type.
+	// Default is the SQL default of the added column; "" for a change of type.
 	Default              string
 	NotNull, IfNotExists bool
 	// Own is the sequence of an added serial column; nil for other columns.

@@ -19,7 +19,7 @@ func (a *Alteration) checked(column, name string) string {
 		a.table, name, column, a.table, name)
 }
 
-// eachAlone introduces a list of statements in a hint.
+// eachAlone introduces a list of statements in a hint about an ALTER TABLE.
 const eachAlone = "each in a transaction of its own: "
 
 // addHint returns the hint with the statements that add the column in steps.
@@ -36,7 +36,7 @@ func (a *Alteration) addHint() string {
 	return hint + " Or set " + AddColumnDefaultKey + " to " + backfillPolicy + ": Sluice then does so."
 }
 
-// ColumnFacts is what the catalog says about the column of an Alteration.
+// ColumnFacts are the catalog's facts about the column of an Alteration.
 type ColumnFacts struct {
 	Type     string // the column's type as format_type() shows it
 	IsOfType bool   // the statement names this type, apart from its modifier

@@ -12,7 +12,7 @@ type analysis struct {
 	kind  Kind
 	pin   Pin
 	inert bool
-	// contends reports that existing rows are locked or changed.
+	// contends reports that the statement locks or changes existing rows.
 	contends bool
 	modifies bool // rows are changed
 	tables   []tableRef
@@ -36,7 +36,7 @@ type analysis struct {
 	parameters        []string // parameters that current_setting reads
 }
 
-// tableRef is a table named in the text.
+// tableRef is a table that the text of a statement names.
 type tableRef struct {
 	name string
 	at   int // offset in the text
@@ -50,7 +50,7 @@ var functionPins = map[string]Pin{
 	"pg_advisory_lock_shared":     PinAdvisory,
 	"pg_try_advisory_lock":        PinAdvisory,
 	"pg_try_advisory_lock_shared": PinAdvisory,
-	// No view shows the state that these functions leave.
+	// No view of the server shows the state that these functions leave.
 	"pg_backup_start":                     PinProcedural,
 	"pg_start_backup":                     PinProcedural,
 	"pg_replication_origin_session_setup": PinProcedural,
@@ -110,7 +110,7 @@ func (a *analysis) visit(m parse.Message) {
 	case "FuncCall":
 		a.call(m)
 	case "A_Indirection":
-		// (x).f calls function f if x has no field f.
+		// The expression (x).f calls function f if x has no field f.
 		for _, name := range m.Names("indirection") {
 			a.function("", name, parse.Message{})
 		}
@@ -181,7 +181,7 @@ func (a *analysis) hide(name string) {
 	a.ctes = append(a.ctes, name)
 }
 
-// table records a table. With target, the name is never that of a WITH query.
+// table records a table of the statement. With target, the name is never that of a WITH query.
 func (a *analysis) table(m parse.Message, target bool) {
 	schema, name := m.Text("schemaname"), m.Text("relname")
 	if m.Text("relpersistence") == "t" || isTemp(schema) {

@@ -34,7 +34,7 @@ var traits = map[string]trait{
 	"DiscardStmt":        {kind: Setting, does: Sets},
 	"DeallocateStmt":     {kind: Setting, does: Deallocates},
 	"TransactionStmt":    {kind: Control, does: Ends},
-	// A cursor is as strong as its query. Rows are locked at FETCH, not at DECLARE.
+	// A cursor has the kind of its query. Rows are locked at FETCH, not at DECLARE.
 	"DeclareCursorStmt":  {kind: Read},
 	"FetchStmt":          {kind: Write},
 	"ClosePortalStmt":    {kind: Write},

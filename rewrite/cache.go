@@ -17,7 +17,7 @@ const cacheShards = 16
 type cache struct {
 	seed   maphash.Seed
 	shards []shard
-	// longest is the length in bytes of the longest text that fits
+	// longest is the length in bytes of the longest text that the cache accepts.
 	longest int
 }
 
@@ -108,7 +108,7 @@ func (s *shard) evictLocked() {
 			s.hand++
 			continue
 		}
-		// The youngest entry moves into the gap, where the hand comes last.
+		// The youngest entry moves into the gap, which the clock's hand reaches last.
 		last := len(s.clock) - 1
 		s.clock[s.hand] = s.clock[last]
 		s.clock[last] = nil

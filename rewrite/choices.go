@@ -43,7 +43,7 @@ const (
 type choice struct {
 	key    string
 	values []string
-	// gives maps a value to what the client loses by choosing it; values without loss are missing.
+	// gives maps a value to what a client gives up by choosing it; a value without loss is missing.
 	gives map[string]string
 }
 

@@ -29,7 +29,7 @@ type Command struct {
 // mostCommands is the maximum number of commands in a statement that Sluice carries out.
 const mostCommands = 100
 
-// eachCommandAlone is the advice for a statement that Sluice does not carry out.
+// eachCommandAlone is the advice for an ALTER TABLE that Sluice does not carry out.
 const eachCommandAlone = "Write each command of it in an ALTER TABLE of its own."
 
 // commands plans an ALTER TABLE of several commands, and reports whether Sluice carries it out. Otherwise the
@@ -77,13 +77,13 @@ type splitter struct {
 	passes   [passCount][]Command
 }
 
-// command is a command with its text.
+// command is one command of an ALTER TABLE with its text.
 type command struct {
 	parse.Message
 	sql string
 }
 
-// Passes, in the order in which commands run.
+// The passes of an ALTER TABLE, in the order in which its commands run.
 const (
 	dropPass = iota
 	typePass
@@ -95,7 +95,7 @@ const (
 	passCount
 )
 
-// splitter returns the commands of a statement. ok is false if the statement cannot be divided.
+// splitter returns the commands of an ALTER TABLE. ok is false if the statement cannot be divided.
 func (r *rewriter) splitter(p *part) (*splitter, bool) {
 	relation, text := p.node.Child("relation"), string(r.text[p.st.Start:p.st.End])
 	s := &splitter{r: r}
@@ -290,7 +290,7 @@ func (s *splitter) put(pass int, text string, cmd command) bool {
 	return true
 }
 
-// putAdds plans the additions, as one part if Sluice can carry them out together.
+// putAdds plans the commands that add columns and constraints, as one part if Sluice can run them together.
 func (s *splitter) putAdds(adds []command) bool {
 	texts := make([]string, len(adds))
 	for i, cmd := range adds {
@@ -322,5 +322,5 @@ func addOrder(cmd command) int {
 	return 2
 }
 
-// parts returns all parts in the order of the passes.
+// parts returns all parts of the ALTER TABLE in the order of the passes.
 func (s *splitter) parts() []Command { return slices.Concat(s.passes[:]...) }

@@ -27,7 +27,7 @@ func (a *Addition) Drop(name string) string {
 	return fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s", a.table, parse.Identifier(name))
 }
 
-// Rename returns the statement that renames a constraint.
+// Rename returns the statement that changes a constraint's name.
 func (a *Addition) Rename(from, to string) string {
 	return fmt.Sprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", a.table, parse.Identifier(from), parse.Identifier(to))
 }

@@ -33,7 +33,7 @@ func transaction(m parse.Message) Transaction {
 	return t
 }
 
-// options adds the modes of a transaction, such as READ ONLY.
+// options adds the modes of a BEGIN or SET TRANSACTION, such as READ ONLY.
 func (t *Transaction) options(options iter.Seq[parse.Message]) {
 	for option := range options {
 		arg := option.Child("arg")

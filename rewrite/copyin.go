@@ -18,12 +18,12 @@ type CopyIn struct {
 	Schema  string   // the table's schema as the client writes it; "" for none
 	Name    string   // the table's name without its schema
 	Columns []string // the column names that the client lists; nil for all columns
-	// CSV or Binary; neither means the text format.
+	// CSV and Binary report the format of the data; the text format sets neither.
 	CSV, Binary              bool
 	Delimiter, Quote, Escape byte
 	Null                     string
 	Header, MatchHeader      bool
-	// ForceNull and ForceNotNull are column names.
+	// ForceNull and ForceNotNull are the column names of COPY's options of these names.
 	ForceNull, ForceNotNull []string
 }
 
@@ -46,7 +46,7 @@ func (r *rewriter) copyIn(p *part) bool {
 		refusal = &Refusal{Code: "0A000", Message: "COPY FROM STDIN cannot be carried out in a string of several statements", Hint: "Send it in a request of its own."}
 	}
 	if refusal != nil {
-		// A server that takes the multi-statement query would wait for data.
+		// A server that accepts this COPY in a multi-statement query would wait for data.
 		refusal.Unsent = true
 		p.st.Refusal = refusal
 		f := handled(CopyFrom, Rejected, Error, "refused: it cannot be carried out by INSERTs", p.st.Start)
@@ -117,7 +117,7 @@ func readCopyIn(m parse.Message) (*CopyIn, *Refusal) {
 	return c.CopyIn, nil
 }
 
-// option reads one option.
+// option reads one option of the COPY.
 func (c *copyReading) option(m parse.Message) *Refusal {
 	name := m.Text("defname")
 	if c.given[name] {

@@ -53,10 +53,10 @@ const (
 	CursorRelative
 )
 
-// CursorAll is the Count of ALL.
+// CursorAll is the Count of FETCH ALL and MOVE ALL.
 const CursorAll = math.MaxInt64
 
-// Options of DECLARE, from PostgreSQL's parsenodes.h.
+// Options of a DECLARE CURSOR, from PostgreSQL's parsenodes.h.
 const (
 	cursorBinary      = 0x0001
 	cursorScroll      = 0x0002
@@ -153,7 +153,7 @@ func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
 	return nil, refusedUnread
 }
 
-// ofQuery reports what the rules will do to the query of a cursor when that is planned.
+// ofQuery reports the effects that the rules will have on the query of a cursor, when Sluice plans that query.
 func (r *rewriter) ofQuery(p *part) {
 	st := *p.st
 	query := *p
@@ -237,7 +237,7 @@ func writesInWith(query parse.Message) bool {
 	return false
 }
 
-// Refusals that PostgreSQL does not have.
+// Refusals of statements about cursors that PostgreSQL does not have.
 var (
 	refusedInString = &Refusal{Code: "0A000", Message: "statements about cursors must not share a string with other statements",
 		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, one statement at a time.",

@@ -144,7 +144,7 @@ func NewestValues(checks []*DomainValues) (newest *DomainValues, old []*DomainVa
 	return newest, old, true
 }
 
-// With returns values with the new value, in the order of the type.
+// With returns values with the enumeration's new value, in the order of the type.
 func (e *EnumValue) With(values []string) []string {
 	at := len(values)
 	if e.Placed {

@@ -102,5 +102,5 @@ func off(f Feature, at int) Finding {
 // findingBytes returns the memory of findings in bytes. Their texts are constants and do not count.
 func findingBytes(findings []Finding) int { return cap(findings) * int(unsafe.Sizeof(Finding{})) }
 
-// FindingOf returns the finding about a feature that passes unchanged, at offset 0.
+// FindingOf returns the finding about a feature of a statement that passes unchanged, at offset 0.
 func FindingOf(f Feature) Finding { return found(f, 0) }

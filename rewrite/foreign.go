@@ -6,7 +6,7 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // ALTER TABLE ASYNC. The tree does not contain ASYNC; offsets are those of the text.
 func parseDialect(sql string) (parse.Message, error) {
 	if blanked := withoutAsync(sql); blanked != "" {
-		// Without ASYNC first. PostgreSQL would read ASYNC as the name of an index without one.
+		// The first parse is without ASYNC, which PostgreSQL would read as an index name.
 		if tree, err := parse.Tree(blanked); err == nil {
 			return tree, nil
 		}

@@ -25,8 +25,8 @@ type Guarded struct {
 	Command   Command
 }
 
-// mostGuarded is the maximum length in bytes of a block that is examined. An enumeration of a thousand values
-// is shorter.
+// mostGuarded is the maximum length in bytes of a DO block that Sluice examines. An enumeration of a thousand values is
+// shorter.
 const mostGuarded = 64 << 10
 
 // conditionCodes maps the conditions that a block may ignore to their SQLSTATEs. All mean that an object exists

@@ -1,16 +1,16 @@
 package rewrite
 
-// A script runs in transactions that it begins itself, or that the tool begins which runs it.
+// A script runs in transactions that the script itself begins, or that the tool begins.
 
 // Running describes the transaction in which a tool runs a script. The zero value is a tool that sends each
 // statement alone, as psql does.
 type Running struct {
-	// Wrapped: the tool begins a transaction before the script and commits it afterwards.
+	// Wrapped reports that the tool begins a transaction before the script and commits it afterwards.
 	Wrapped bool
-	// Whole: the tool sends the script as one multi-statement query. Statements outside of the script's own
+	// Whole reports that the tool sends the script as one multi-statement query. Statements outside of the script's own
 	// transactions then form one transaction.
 	Whole bool
-	// Records: the tool writes a row about the script in its transaction.
+	// Records reports that the tool writes a row about the script in the script's transaction.
 	Records bool
 	// Remedy is advice on running each statement in a separate transaction.
 	Remedy string
@@ -42,7 +42,7 @@ func (l *Linter) observe(verb Verb, p *part, alone bool) []Finding {
 		l.inBlock, l.run.own = true, true
 		return nil
 	case Commit, Rollback, PrepareTransaction:
-		// Only a multi-statement query continues in a transaction. A tool's transaction ends here.
+		// After COMMIT or ROLLBACK only a multi-statement query continues in a transaction; a tool's transaction ends.
 		l.inBlock, l.block, l.run.own = l.run.Whole, block{}, false
 		l.run.Wrapped, l.run.reported = false, map[Feature]bool{}
 		return nil

@@ -93,7 +93,7 @@ func lockFinding(f Feature, policy Policy, at int) Finding {
 	return handled(f, Flagged, Error, "passes unchanged by policy and fails there", at)
 }
 
-// relock edits the clauses according to a policy, and records the intended changes of the tree.
+// relock applies a policy to locking clauses by edits, and records the intended changes of the tree.
 func (r *rewriter) relock(p *part, weak []parse.Message, policy Policy) {
 	ph := r.phrase(p)
 	for _, c := range clausesOf(&ph) {

@@ -37,9 +37,9 @@ type Numbered struct {
 	Table    string // the argument of to_regclass, with the schema if the client writes it
 	Schema   string // as the client writes it; "" for the current schema
 	Relation string // the table's name without its schema
-	// IfNotExists means that an existing relation of the name is no error.
+	// IfNotExists means that an existing relation with the table's name is no error.
 	IfNotExists bool
-	// Identity means that identity columns may replace sequences.
+	// Identity means that bigint identity columns may replace the sequences.
 	Identity  bool
 	Sequences []OwnedSequence
 	Narrow    []NarrowColumn
@@ -219,7 +219,7 @@ func (n *numbering) own(p *part, to parse.Message, refers *ReferredKey) bool {
 	return slices.Contains(n.Widens, refers.Column)
 }
 
-// refers adds a referenced key to a column of Narrow.
+// refers adds a key that a foreign key references to a column of Narrow.
 func (n *numbering) refers(r *rewriter, p *part, column parse.Message, key ReferredKey, own bool) {
 	name := column.Text("colname")
 	at := slices.IndexFunc(n.Narrow, func(c NarrowColumn) bool { return c.Column == name })
@@ -291,7 +291,7 @@ func (n *numbering) verifiedWithSequences(p *Planner, r *rewriter, tree parse.Me
 // ByServer returns the statement for a server that has serial columns.
 func (n *Numbered) ByServer() string { return n.edited(slices.Clone(n.plain)) }
 
-// edited returns the statement after edits, which must not overlap (fits).
+// edited returns the client's statement after edits, which must not overlap (fits).
 func (n *Numbered) edited(edits []parse.Edit) string {
 	text, _ := parse.Apply(n.Text, edits)
 	return text
@@ -369,7 +369,7 @@ func (s *OwnedSequence) Own(name, table string) string {
 	return "ALTER SEQUENCE " + name + " OWNED BY " + table + "." + parse.Identifier(s.Column)
 }
 
-// bytes estimates the memory of n in bytes.
+// bytes estimates the memory of the Numbered n in bytes.
 func (n *Numbered) bytes() int {
 	b := int(unsafe.Sizeof(*n)) + 2*len(n.Text) + len(n.Table)
 	for _, e := range slices.Concat(n.plain, n.sequence, n.identity) {

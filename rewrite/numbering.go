@@ -151,24 +151,24 @@ func (o *options) takeCache(f Feature, at int, wanted bool) {
 	o.r.find(handled(f, Rewritten, Info, o.r.rules.cacheAction(), at))
 }
 
-// add adds an option, which write inserts into the text.
+// add adds an option of a sequence, which write inserts into the text.
 func (o *options) add(sql string) {
 	o.added = append(o.added, sql)
 	o.written = append(o.written, optionOf(sql).Values("options")...)
 }
 
-// optionOf returns the tree of a CREATE SEQUENCE with one option.
+// optionOf returns the tree of a CREATE SEQUENCE with sql as its only option.
 func optionOf(sql string) parse.Message {
 	return parse.Sample("CREATE SEQUENCE s " + sql)().Child("stmts").Child("stmt")
 }
 
-// replace replaces an option, from token i to token end, by sql.
+// replace replaces an option of a sequence, from token i to token end, by sql.
 func (o *options) replace(option parse.Message, i, end int, sql string) {
 	o.r.edit(parse.Edit{Start: int(o.ph.Tokens[i].Start), End: int(o.ph.Tokens[end].End), Text: o.ph.Like(i, sql)})
 	o.r.meant.Set(option, "arg", optionOf(sql).Child("options").Values("arg")...)
 }
 
-// write inserts the added options into the text.
+// write inserts the added options of the sequence into the text.
 func (o *options) write() {
 	if len(o.added) == 0 {
 		return
@@ -186,7 +186,7 @@ func (o *options) write() {
 	o.r.meant.Set(o.node, o.field, all...)
 }
 
-// only returns the option with a name. several reports that the statement has more than one.
+// only returns the option with a name. several reports that the sequence has more than one.
 func (o *options) only(name string) (option parse.Message, several bool) {
 	for each := range o.node.List(o.field) {
 		if each.Text("defname") == name {

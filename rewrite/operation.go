@@ -19,7 +19,7 @@ type tables struct {
 	plans atomic.Pointer[map[string]*Plan]
 
 	mu sync.Mutex
-	// turnedAway counts plans that found the cache full since the last eviction.
+	// turnedAway counts plans that found the cache full since the cache last evicted plans.
 	turnedAway int
 }
 

@@ -33,7 +33,7 @@ type Plan struct {
 	// process may have created it since.
 	Lacks bool
 
-	// source is the client's text, and edits turned it into Text; both are empty without another text.
+	// source is the client's text, and edits turn it into Text; both are empty if the server gets the client's text.
 	source string
 	edits  []parse.Edit
 	// splits reports that Planner.Split may build a form of two statements.
@@ -43,7 +43,7 @@ type Plan struct {
 	// table is the key in tables of a plan by verb and table. ran reports that its statement succeeded recently.
 	table string
 	ran   atomic.Bool
-	// listed reports one DELETE from a table of Rules.Chunked.
+	// listed reports that the plan is one DELETE from a table of Rules.Chunked.
 	listed  bool
 	chunked lazyChunked
 	// rereads reports whether a statement changes how later texts are read (Rereads).
@@ -112,7 +112,7 @@ func (p *Plan) sum() {
 	}
 }
 
-// Any reports whether is returns true for a statement. Statements are passed by pointer because they are large.
+// Any reports whether is returns true for a statement of the plan. It passes pointers because statements are large.
 func (p *Plan) Any(is func(*Statement) bool) bool {
 	for i := range p.Statements {
 		if is(&p.Statements[i]) {

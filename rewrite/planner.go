@@ -81,7 +81,7 @@ type Stats struct {
 	// Unverified counts texts that pass unchanged because the rewritten text failed verification or exceeded a limit.
 	Unverified uint64
 
-	// The parser did not get these:
+	// Texts of these counts did not reach the parser:
 	GuardedBytes   uint64 // longer than MaxBytes, or nearly as long and all tokens, or repeated by the parser
 	GuardedNesting uint64 // deeper than MaxNesting
 	GuardedText    uint64 // not UTF-8, or a quote or comment has no end

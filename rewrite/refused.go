@@ -133,7 +133,7 @@ func isTriggers(function parse.Message) bool {
 	return len(names) > 0 && (names[len(names)-1] == "trigger" || names[len(names)-1] == "event_trigger")
 }
 
-// refusedAlters reports the refused commands of an ALTER TABLE. VALIDATE CONSTRAINT is taken in ALTER TABLE ASYNC only.
+// refusedAlters reports the commands of an ALTER TABLE that DSQL refuses. VALIDATE CONSTRAINT needs ALTER TABLE ASYNC.
 func (r *rewriter) refusedAlters(p *part) {
 	if p.st.Constraints != nil || p.st.Commands != nil {
 		return
@@ -168,7 +168,7 @@ func (r *rewriter) refusedControl(p *part) {
 	}
 }
 
-// refusedTable reports the refused parts of a CREATE TABLE.
+// refusedTable reports the parts of a CREATE TABLE that DSQL refuses.
 func (r *rewriter) refusedTable(p *part) {
 	m, at := p.node, p.st.Start
 	if m.Child("relation").Text("relpersistence") == "u" {

@@ -78,21 +78,21 @@ func (r *Retyping) alter(command string, names ...string) string {
 	return "ALTER TABLE " + r.table + " " + fmt.Sprintf(command, quoted...)
 }
 
-// Add returns the statement that adds the new column.
+// Add returns the statement that adds the column of the new type.
 func (r *Retyping) Add() string { return r.alter("ADD COLUMN %s ", r.Made) + r.Type }
 
-// Leave renames the old column to Was, and Return renames it back.
+// Leave returns the statement that renames the old column to Was. Return returns the one that renames it back.
 func (r *Retyping) Leave() string  { return r.alter("RENAME COLUMN %s TO %s", r.Column, r.Was) }
 func (r *Retyping) Return() string { return r.alter("RENAME COLUMN %s TO %s", r.Was, r.Column) }
 
-// Arrive renames the new column to the final name.
+// Arrive returns the statement that gives the new column the final name.
 func (r *Retyping) Arrive() string { return r.alter("RENAME COLUMN %s TO %s", r.Made, r.Column) }
 
-// DropMade drops the new column, and DropWas the old one.
+// DropMade returns the statement that drops the new column. DropWas returns the one that drops the old column.
 func (r *Retyping) DropMade() string { return r.alter("DROP COLUMN %s", r.Made) }
 func (r *Retyping) DropWas() string  { return r.alter("DROP COLUMN %s", r.Was) }
 
-// SetDefault sets the default of the new column to that of the old one.
+// SetDefault returns the statement that gives the new column the default of the old one.
 func (r *Retyping) SetDefault(value string) string {
 	return r.alter("ALTER COLUMN %s SET DEFAULT ", r.Made) + value
 }

@@ -113,7 +113,7 @@ func created(meant parse.Intents, tree, st parse.Message) string {
 	return ""
 }
 
-// read sets keys, condition and columns from the tree of the new index.
+// read sets keys, condition and columns from the tree of the new column's index.
 func (l *Likeness) read(st parse.Message) bool {
 	names := map[string]bool{l.r.Made: true}
 	take := func(holder parse.Message, field string) (string, bool) {
@@ -209,7 +209,7 @@ func (l *Likeness) Duplicate() string {
 		strings.Join(l.keys, ", "), strings.Join(nulls, ", "), l.r.table, where, list, list)
 }
 
-// Keys returns the number of keys.
+// Keys returns the number of the index's keys.
 func (l *Likeness) Keys() int { return len(l.keys) }
 
 func (l *Likeness) where() string {

@@ -15,7 +15,7 @@ type part struct {
 	st   *Statement    // the statement's plan
 	raw  parse.Message // the RawStmt
 	node parse.Message // the statement's node
-	// locked are the queries in the statement that have locking clauses.
+	// locked are the queries of the statement that have locking clauses.
 	locked  []parse.Message
 	samples bool // uses TABLESAMPLE
 	// advisory reports a call of a function that takes an advisory lock.
@@ -249,7 +249,7 @@ func (r *rewriter) statement(p *part) {
 	}
 }
 
-// others applies all rules except those of cursors, COPY, advisory locks and the mapping.
+// others applies all rules to a statement, except those of cursors, COPY, advisory locks and the mapping.
 func (r *rewriter) others(p *part) {
 	r.locking(p)
 	r.generateUUIDs(p)

@@ -30,7 +30,7 @@ func (a *analysis) recordSequenceCall(name string, call parse.Message) {
 	}
 }
 
-// question is a call of currval or lastval.
+// question is a call of currval or lastval in a statement.
 type question struct {
 	name string
 	call parse.Message // absent for the notation (x).currval

@@ -100,7 +100,7 @@ func (r *rewriter) setConfig(p *part) {
 	} else {
 		r.find(handled(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
-	// In a Query message with parameters the server gets the call, and refuses it.
+	// In a Query message with parameters the server gets the client's call, and refuses it.
 	*p.st = Statement{Kind: Setting, Does: setsConfig(columns), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: columns, Calls: values}
 	if len(columns) > 1 {
 		p.st.Hint = hint(catalogue[SetConfig].remedy)
@@ -149,7 +149,7 @@ func pattern(sqls ...string) func() texts {
 	})
 }
 
-// equalTo reports whether m equals one of the statements.
+// equalTo reports whether m equals one of the known statements.
 func (all texts) equalTo(m parse.Message) bool {
 	return slices.ContainsFunc(all, func(known parse.Message) bool { return (parse.Intents{}).Equal(known, m) })
 }

@@ -69,7 +69,7 @@ func pinOf(c Change) Pin {
 			return PinTemp // later CREATE statements may make temporary objects
 		}
 	case "standard_conforming_strings":
-		// With escaping backslashes, texts have another meaning than the planner reads.
+		// If backslashes escape, string constants have another meaning than the planner assumes.
 		switch strings.ToLower(c.Text) {
 		case "on", "true", "yes", "1":
 		default:

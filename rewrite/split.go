@@ -20,7 +20,7 @@ type Split struct {
 	Lock string
 	// Params maps the parameters of Lock to those of the query: $1 of Lock is the query's $Params[0].
 	Params []int
-	// Read is the query without FOR UPDATE. Its parameters are those of the query.
+	// Read is the client's query without FOR UPDATE, with the same parameters.
 	Read string
 
 	text  string // the text that the server refused and that edits turned into Read
@@ -53,7 +53,7 @@ func (s *Split) TextPosition(position int) (mapped int, ok bool) {
 type lazySplit struct {
 	once sync.Once
 	form *Split
-	// used is form after the cluster refused the plan's text, before that nil.
+	// used is the Split of the plan after the cluster refused the plan's text; before that it is nil.
 	used atomic.Pointer[Split]
 }
 

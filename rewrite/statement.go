@@ -134,7 +134,7 @@ type Change struct {
 	// SQL is the value as PostgreSQL accepts it after "SET name TO ", for example `'UTC'`, `'$user', 'public'`
 	// or `0.5`. It is empty for resets, for SET LOCAL to the default, and for values that PostgreSQL computes.
 	SQL string
-	// Text is the value without quotes if it is a single constant, for example "5s"; otherwise "".
+	// Text is the value of the setting without quotes if it is a single constant, for example "5s"; otherwise "".
 	Text string
 	// Default reports SET name TO DEFAULT and SET TIME ZONE LOCAL, with LOCAL or without.
 	Default bool
@@ -181,7 +181,7 @@ type Statement struct {
 	// semicolon. End is 0 for a text that was planned by its words: the statement is the whole text.
 	Start, End int
 	Tx         Transaction
-	// Changes are the changes of settings, usually one.
+	// Changes are the changes of settings that the statement makes, usually one.
 	Changes []Change
 	// Told lists the columns of the row that a SELECT of set_config calls returns, one for each of Changes. For
 	// one call the server gets a SET.
@@ -224,7 +224,7 @@ type Statement struct {
 	Weakened bool
 	// OfBlock reports that PostgreSQL warns of the statement outside of a transaction block.
 	OfBlock bool
-	// Notices are sent to the client before Tag.
+	// Notices are the notices that the client gets before Tag.
 	Notices []Notice
 	// Refusal is the error with which Sluice answers the statement, or nil. If the server gets the text anyway,
 	// Refusal replaces the server's error for this statement.
@@ -242,7 +242,7 @@ type Statement struct {
 	// Truncation is set for a TRUNCATE that the server gets as a DELETE.
 	Truncation *Truncation
 
-	// These belong to a value of Does and are otherwise nil. For Alters exactly one of six is set.
+	// The fields below belong to a value of Does and are otherwise nil. For Alters exactly one of six is set.
 	Database    *Database    // the server does not get CREATE or DROP DATABASE (Rules.SchemaOf)
 	Advisory    *Advisory    // for Locks, which sets Tag as well
 	Cursor      *Cursor      // the server does not get a statement about a cursor

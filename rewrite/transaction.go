@@ -164,7 +164,7 @@ func (p *Plan) Groups() [][2]int {
 	return p.Cut()
 }
 
-// Cut returns the groups of Groups for any text.
+// Cut returns the groups that Groups describes, also for a text with one statement or without DDL.
 func (p *Plan) Cut() (groups [][2]int) {
 	joins := false
 	for i := range p.Statements {

@@ -85,9 +85,9 @@ func truncationOf(node parse.Message) *Truncation {
 // truncateName is the prefix of the WITH queries in the rewritten statement. Tables must not have it.
 const truncateName = "sluice truncate"
 
-// text returns the rewritten statement.
+// text returns the DELETE statement that replaces the TRUNCATE.
 func (t *Truncation) text() string {
-	// PostgreSQL resolves the WITH first, so the error names a missing schema.
+	// PostgreSQL resolves the WITH queries first, so the error names a missing schema.
 	if len(t.Tables) == 1 && !t.qualified {
 		return "DELETE FROM " + t.Tables[0] + " WHERE " + t.allowed()
 	}

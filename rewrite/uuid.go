@@ -11,7 +11,7 @@ import (
 // generateV4 is the function's name, and the default name of its result column.
 const generateV4 = "uuid_generate_v4"
 
-// uuids rewrites the calls in one statement.
+// uuids rewrites the calls of uuid_generate_v4() in one statement.
 type uuids struct {
 	r     *rewriter
 	ph    parse.Phrase
@@ -181,7 +181,7 @@ func (u *uuids) isTaken(start, end int) bool {
 	return i > 0 && u.taken[i-1].End > start
 }
 
-// call rewrites one call.
+// call rewrites one call of uuid_generate_v4().
 func (u *uuids) call(call parse.Message) {
 	i := u.ph.At(call.Integer("location"))
 	if i < 0 || u.unchanged[&call.Wire[0]] {

@@ -52,7 +52,7 @@ func (d *ddl) alterCommand(t *Table, cmd parse.Message, i, end int) {
 			d.wrap(t, cmd, "def", at+3, end) // the tokens are name SET DEFAULT expression
 		}
 	case kind == parse.AT_AddColumn:
-		// The name is taken, and with the physical name the server refuses the command.
+		// If the column's name is taken, the physical name makes the server refuse the command.
 		if name := cmd.Child("def").Text("colname"); t.Maps(name) {
 			d.rewriteName(cmd.Child("def"), "colname", ph.ColumnToken(i), physicalName(name))
 		}

@@ -74,7 +74,7 @@ func (m *mapper) sides(s *scope, left, right parse.Message, end, begin int) bool
 	return false
 }
 
-// rows rewrites a comparison of rows element by element.
+// rows rewrites a comparison of rows, one element of the rows after the other.
 func (m *mapper) rows(s *scope, left parse.Message, others []parse.Message) bool {
 	all := append([]parse.Message{left}, others...)
 	elements, spans := make([][]parse.Message, len(all)), make([][][2]int, len(all))
@@ -158,7 +158,7 @@ func (m *mapper) rowsIn(s *scope, left parse.Message, rows []parse.Message) bool
 	return false
 }
 
-// between rewrites BETWEEN; at is its token.
+// between rewrites BETWEEN with a mapped column; at is the token BETWEEN.
 func (m *mapper) between(s *scope, left parse.Message, bounds []parse.Message, at int) bool {
 	c, ok := m.bare(s, left)
 	if !ok || len(bounds) != 2 {
@@ -250,7 +250,7 @@ func (m *mapper) digitsOf(n parse.Message, first, last int) {
 	text := string(m.ph.Text[m.ph.Tokens[first].Start:m.ph.Tokens[last].End])
 	array := text
 	if isUntyped(n.Kind()) {
-		// A cast would also accept other types.
+		// A cast to bytea[] would also accept other types.
 		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
 	}
 	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.By.Hex("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"

@@ -10,7 +10,7 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 type constants struct {
 	query  *byte  // the address of the query's node
 	wanted []bool // the target columns that are mapped
-	// They refer to all result columns, to columns by number or name, and to these parameters and constants.
+	// The clauses refer to all result columns, to columns by number or name, and to these parameters and constants.
 	all     bool
 	numbers map[int]bool
 	names   map[string]bool
@@ -49,7 +49,7 @@ func ordersConstant(query parse.Message) bool {
 	return len(c.params)+len(c.texts) > 0
 }
 
-// by records one key.
+// by records one key of an ORDER BY, DISTINCT, GROUP BY or window.
 func (c *constants) by(node parse.Message, names map[string]bool) {
 	switch node.Name() {
 	case "A_Const":

@@ -49,7 +49,7 @@ func (d *ddl) statement(node parse.Message) {
 			d.statement(element)
 		}
 	case "DropStmt", "LockStmt", "TruncateStmt", "ReindexStmt", "ClusterStmt", "AlterObjectSchemaStmt":
-		// They name no column, or the server refuses them in every form.
+		// These statements name no column, or the server refuses them in every form.
 	default:
 		d.refuseOthers(node)
 	}
@@ -101,7 +101,7 @@ func (d *ddl) phrase() *parse.Phrase {
 	return &d.ph
 }
 
-// token returns the token at an offset that the tree names.
+// token returns the token at an offset in the text, as the tree has offsets.
 func (d *ddl) token(at int) int {
 	i := d.phrase().At(at)
 	if i < 0 {
@@ -122,7 +122,7 @@ func (d *ddl) write(i int, name string) {
 
 func (d *ddl) edit(e parse.Edit) { d.edits = append(d.edits, e) }
 
-// before inserts text before token i.
+// before inserts text before token i of the statement.
 func (d *ddl) before(i int, text string) {
 	if ph := d.phrase(); i >= 0 && i < len(ph.Tokens) {
 		at := int(ph.Tokens[i].Start)
@@ -130,7 +130,7 @@ func (d *ddl) before(i int, text string) {
 	}
 }
 
-// behind inserts text after token i.
+// behind inserts text after token i of the statement.
 func (d *ddl) behind(i int, text string) {
 	if ph := d.phrase(); i >= 0 && i < len(ph.Tokens) {
 		at := int(ph.Tokens[i].End)

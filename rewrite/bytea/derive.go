@@ -40,7 +40,7 @@ func writes(node parse.Message) bool {
 	return false
 }
 
-// commonNames collects the names of WITH queries.
+// commonNames adds the names of a query's WITH queries to names.
 func commonNames(node parse.Message, names map[string]bool) {
 	if node.Is("CommonTableExpr") {
 		names[node.Text("ctename")] = true

@@ -48,7 +48,7 @@ func (m *mapper) expr(s *scope, n parse.Message) {
 	}
 }
 
-// children rewrites the expressions in a node of a known kind.
+// children rewrites the expressions in the fields of a node.
 func (m *mapper) children(s *scope, node parse.Message) {
 	for number, v := range node.Each() {
 		if int(number) >= len(node.Shape.Fields) {

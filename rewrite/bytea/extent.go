@@ -199,7 +199,7 @@ func (m *mapper) indirectionEnd(n parse.Message, start int) int {
 	return i
 }
 
-// begin returns the first token of an expression that ends at token end, or -1 if it is unclear.
+// begin returns the first token of an expression that ends at token end, or -1 if the start is unclear.
 func (m *mapper) begin(n parse.Message, end int) int {
 	at, infix := m.root(n)
 	if at < 0 || end < 0 {

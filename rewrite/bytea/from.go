@@ -13,7 +13,7 @@ func (m *mapper) from(s *scope, items []parse.Message) {
 	}
 }
 
-// fromItem returns the view of one item. beside is the view that LATERAL may refer to.
+// fromItem returns the view of one item of FROM. beside is the view that LATERAL may refer to.
 func (m *mapper) fromItem(s *scope, beside view, n parse.Message) view {
 	node := n.Kind()
 	switch node.Name() {

@@ -26,7 +26,7 @@ func (m *mapper) insert(node parse.Message, outer *scope) outputs {
 	return made
 }
 
-// columns rewrites the column list of an INSERT. wanted reports which target columns are mapped.
+// columns rewrites the column list of an INSERT. wanted reports for each target column whether it is mapped.
 func (m *mapper) columns(target view, node parse.Message) (wanted []bool) {
 	if !node.Has("cols") {
 		for _, c := range target.items[0].columns {

@@ -11,7 +11,7 @@ const ColumnsKey = "rewrite.bytea_columns"
 // MaxMapped is the maximum length in bytes of a mapped column's name for clients.
 const MaxMapped = parse.MaxName - len(schema.MappedSuffix)
 
-// Mapping rewrites the statements of one text to mapped columns.
+// Mapping rewrites the statements of one text for tables with mapped columns.
 type Mapping struct {
 	Names *schema.Names // decide which columns are mapped
 	By    *Conversion

@@ -26,7 +26,7 @@ type mapper struct {
 	constants *constants
 	// aliases are the aliases in a query that derive rewrites.
 	aliases map[string]bool
-	// wholes are names by which that query may read whole rows.
+	// wholes are names by which the query that derive rewrites may read whole rows.
 	wholes map[string]bool
 
 	refusal *Refused
@@ -173,7 +173,7 @@ func (m *mapper) edit(first, last int, text string) {
 	m.edits = append(m.edits, parse.Edit{Start: int(m.ph.Tokens[first].Start), End: int(m.ph.Tokens[last].End), Text: text})
 }
 
-// before inserts text before token i.
+// before inserts text before token i of the statement.
 func (m *mapper) before(i int, text string) {
 	if i < 0 || i >= len(m.ph.Tokens) {
 		m.lost()
@@ -183,7 +183,7 @@ func (m *mapper) before(i int, text string) {
 	m.edits = append(m.edits, parse.Edit{Start: at, End: at, Text: text})
 }
 
-// behind inserts text after token i.
+// behind inserts text after token i of the statement.
 func (m *mapper) behind(i int, text string) {
 	if i < 0 || i >= len(m.ph.Tokens) {
 		m.lost()

@@ -7,7 +7,7 @@ type scope struct {
 	view
 	outer *scope
 	ctes  []commonTable
-	// byName indexes columns by name; indexed is the number of columns when it was made.
+	// byName maps a name to the indexes of its columns. indexed is the number of columns in that map.
 	byName  map[string][]int
 	indexed int
 }
@@ -34,7 +34,7 @@ type attribute struct {
 	of           *item // nil for a column that JOIN USING has merged
 }
 
-// maps reports whether a column is mapped.
+// maps reports whether a column of the view is mapped.
 func (v *view) maps() bool { return mapsAny(v.columns) }
 
 func mapsAny(columns []attribute) bool {

@@ -164,7 +164,7 @@ func (m *mapper) targets(s *scope, node parse.Message, field string, wanted []bo
 	return out, made
 }
 
-// name adds an alias to a result column whose name comes from a mapped column.
+// name adds an alias to a result column whose name would come from a mapped column.
 func (m *mapper) name(s *scope, target, leaf parse.Message) {
 	var c attribute
 	switch {

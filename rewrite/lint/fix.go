@@ -14,12 +14,12 @@ import (
 type Status uint8
 
 const (
-	// Handled: Sluice changes the statement when it is sent, with the same meaning.
+	// Handled means that Sluice changes the statement when it is sent, with the same meaning.
 	Handled Status = iota
-	// People: a person should check it. With Warning Sluice changes the statement, but something
+	// People means that a person should check the statement. With Warning Sluice changes the statement, but something
 	// differs.
 	People
-	// Fixed: the file has a new text, which DSQL accepts.
+	// Fixed means that the file has a new text, which DSQL accepts.
 	Fixed
 )
 
@@ -33,14 +33,14 @@ func StatusOf(f *rewrite.Finding) Status {
 	return Handled
 }
 
-// Placed is a finding of a file.
+// Placed is a finding with its place in a file.
 type Placed struct {
 	rewrite.Finding
 	Line   int // from 1; in the fixed text, if there is one
 	Status Status
 }
 
-// Linted is the result for a file.
+// Linted is the result of reading one file.
 type Linted struct {
 	Statements int
 	Findings   []Placed
@@ -48,7 +48,7 @@ type Linted struct {
 	Text string
 }
 
-// errNotSame is an internal error; the file stays unchanged.
+// errNotSame is an internal error after which Fix leaves the file unchanged.
 var errNotSame = errors.New("what was made of it does not read as the statements that were meant")
 
 // errBackslashes refuses a file in which a backslash may precede a quote.
@@ -188,13 +188,13 @@ func (f *fixer) statement(s parse.Snippet, sent string, findings []Placed) (adde
 	return f.added
 }
 
-// copy writes the unchanged text up to a byte.
+// copy writes the unchanged text of the file up to a byte.
 func (f *fixer) copy(to int) {
 	f.out.WriteString(f.text[f.done:to])
 	f.done = to
 }
 
-// end writes the rest and returns the new text.
+// end writes the rest of the file and returns the new text.
 func (f *fixer) end() string {
 	f.copy(len(f.text))
 	return f.out.String()

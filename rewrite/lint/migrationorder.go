@@ -36,7 +36,7 @@ func version(name string) []string {
 	return strings.FieldsFunc(m[1]+m[2], func(r rune) bool { return r == '.' || r == '_' })
 }
 
-// rank returns 1 for a file without a version.
+// rank returns 1 for a file without a version, and 0 for other files.
 func rank(version []string) int {
 	if version == nil {
 		return 1
@@ -44,7 +44,7 @@ func rank(version []string) int {
 	return 0
 }
 
-// undoes returns 1 for a file that undoes a migration.
+// undoes returns 1 for a file that undoes a migration, and 0 for other files.
 func undoes(name string) int {
 	if strings.HasSuffix(name, ".down.sql") || strings.HasPrefix(name, "U") && flywayName.MatchString(name) {
 		return 1

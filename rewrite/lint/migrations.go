@@ -33,9 +33,9 @@ func (s *Source) beside(name string) (text string, ok bool) {
 // tool is a tool that runs migrations.
 type tool struct {
 	name string
-	// records: it records a file's execution in the transaction of the file.
+	// records reports that the tool records a file's execution in the transaction of the file.
 	records bool
-	// up and down describe its switches that make each statement its own transaction.
+	// up and down name the tool's switches that make each statement its own transaction.
 	up, down string
 	// passages splits a file of the tool.
 	passages func(t *tool, s *Source) []passage
@@ -50,13 +50,13 @@ func (t *tool) remedy(down bool) string {
 
 // running is how a tool runs a passage.
 type running struct {
-	// tool runs it; nil means that each statement is sent alone, as by psql.
+	// tool is the tool that runs the passage; nil means that each statement is sent alone, as by psql.
 	tool *tool
 	down bool // it undoes a migration
-	// wrapped: the tool begins a transaction, and commits it after the script.
+	// wrapped reports that the tool begins a transaction before the script and commits it afterwards.
 	wrapped bool
-	// whole: the script is sent as one multi-statement query, so that statements outside of a block
-	// are one transaction too.
+	// whole reports that the tool sends the script as one multi-statement query, so that statements outside of a block are
+	// one transaction too.
 	whole bool
 }
 
@@ -101,7 +101,7 @@ var (
 	prismaFolder = regexp.MustCompile(`^[0-9]{14}_`)
 )
 
-// breakpoint is where Drizzle splits a file.
+// breakpoint is the line at which Drizzle splits a file.
 const breakpoint = "--> statement-breakpoint"
 
 // toolOf returns the tool of a file, by its marks and its name; nil if unknown.
@@ -193,7 +193,7 @@ func goosePassages(t *tool, s *Source) []passage {
 		case "Up", "Down":
 			next.begins, next.how.down = true, said[0] == "Down"
 		case "StatementBegin", "StatementEnd":
-			// Without a transaction each of them is its own session.
+			// Without a transaction the tool runs each passage in its own session.
 			next.begins, next.how.whole = !wrapped, !wrapped && said[0] == "StatementBegin"
 		}
 		return next

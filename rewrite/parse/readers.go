@@ -8,7 +8,7 @@ import (
 // Readers are the settings that may affect how PostgreSQL reads constants when it parses a text.
 type Readers uint8
 
-// The settings, in the order of ReaderNames.
+// The settings in Readers, in the order of ReaderNames.
 const (
 	ByEncoding Readers = 1 << iota
 	ByDateStyle
@@ -17,7 +17,7 @@ const (
 	byAll = ByEncoding | ByDateStyle | ByIntervalStyle | ByTimeZone
 )
 
-// ReaderNames are the names of these settings, in small letters.
+// ReaderNames are the names of the settings in Readers, in lower case.
 var ReaderNames = [...]string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
 
 // readers maps PostgreSQL's types to the settings that affect their constants. Other types are
@@ -139,7 +139,7 @@ var moments = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byt
 // spans are words of intervals that dates and times lack.
 var spans = WordSet("year years month months week weeks day days hour hours minute minutes second seconds ago")
 
-// dated are words that digits may follow without a blank, in some date, time or interval.
+// dated are words that digits may follow without a blank in some date, time or interval constants.
 var dated = WordSet("j t p pt y m w d h s z bc ad am pm jan january feb february mar march apr april may jun june jul july aug august sep sept september " +
 	"oct october nov november dec december mon monday tue tues tuesday wed wednesday weds thu thur thurs thursday fri friday sat saturday sun sunday julian jd at on")
 

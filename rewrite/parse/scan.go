@@ -3,7 +3,7 @@ package parse
 // Shown is what the words of a text show (ScanWords).
 type Shown uint8
 
-// What words show.
+// The results of ScanWords.
 const (
 	Unshown    Shown = iota // the text must be parsed
 	EmptyText               // no statement
@@ -16,7 +16,7 @@ const (
 	DeleteText
 )
 
-// reads reports whether the statement is a SELECT or VALUES.
+// reads reports whether the text is a SELECT or VALUES.
 func (s Shown) reads() bool { return s == SelectText || s == ValuesText }
 
 // ScanWords classifies a text by its words, for clients that send a new text each time: a parse
@@ -67,7 +67,7 @@ const (
 	nameRead                // a dot would continue it
 )
 
-// before is the token before another one, as far as calls are concerned.
+// before is the kind of the previous token, as far as a following parenthesis could make it a call.
 type before uint8
 
 const (
@@ -94,7 +94,7 @@ type scanner struct {
 	depth int    // of parentheses
 }
 
-// rest reads to the end; shown is the result of the first word.
+// rest reads the tokens to the end of the text; shown is the result of the first word.
 func (s *scanner) rest(shown Shown, look search) (Shown, []byte) {
 	s.shown, s.look, s.sure.unsure = shown, look, shown != SelectText
 	for {
@@ -238,7 +238,7 @@ func isTelltale(word []byte) bool {
 		RoleOf(word)&telltale != 0
 }
 
-// scanEnd returns shown if only semicolons follow.
+// scanEnd returns shown if only semicolons follow, otherwise Unshown.
 func scanEnd(l *Lexer, shown Shown) Shown {
 	for {
 		switch kind := l.Next(); {
@@ -250,7 +250,7 @@ func scanEnd(l *Lexer, shown Shown) Shown {
 	}
 }
 
-// IsWord compares a word with a lower-case one, in any case.
+// IsWord reports whether a word equals lower, in any case.
 func IsWord(word []byte, lower string) bool {
 	if len(word) != len(lower) {
 		return false

@@ -13,9 +13,9 @@ type Snippet struct {
 	At   int // byte offset of it
 	SQL  string
 
-	// Gap is the start of the blanks and comments before it.
+	// Gap is the start of the blanks and comments before the statement.
 	Gap int
-	// Open says that a string or comment in it does not end, so that its meaning is unknown.
+	// Open says that a string or comment in the statement does not end, so that its meaning is unknown.
 	Open bool
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// ColumnsIn adds the names of the columns in an expression, each once, up to a second.
+// ColumnsIn appends the names of the columns in an expression to columns, each once. It stops at a second name.
 func ColumnsIn(expr Message, columns []string) []string {
 	if expr.Is("ColumnRef") {
 		if name, _ := LastName(expr); name != "" && !slices.Contains(columns, name) {
@@ -20,7 +20,7 @@ func ColumnsIn(expr Message, columns []string) []string {
 	return columns
 }
 
-// LastName is the last name of a reference, with its node; "" where that is a star.
+// LastName returns the last name of a column reference, with its node; "" for a star.
 func LastName(ref Message) (name string, node Message) {
 	for field := range ref.List("fields") {
 		node = field
@@ -31,8 +31,7 @@ func LastName(ref Message) (name string, node Message) {
 	return node.Text("sval"), node
 }
 
-// ConstraintsOf yields the constraints of a CREATE TABLE in their order, each with the
-// columns that it is over.
+// ConstraintsOf yields the constraints of a CREATE TABLE in their order, each with its columns.
 func ConstraintsOf(create Message) func(yield func(constraint Message, keys []string) bool) {
 	return func(yield func(Message, []string) bool) {
 		for element := range create.List("table_elts") {
@@ -52,7 +51,7 @@ func ConstraintsOf(create Message) func(yield func(constraint Message, keys []st
 	}
 }
 
-// KeysOf are the columns that a table's constraint is over.
+// KeysOf returns the columns of a table's constraint.
 func KeysOf(constraint Message) []string {
 	if ConstraintIs(constraint, CONSTR_FOREIGN) {
 		return constraint.Names("fk_attrs")

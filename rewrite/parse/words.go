@@ -10,12 +10,12 @@ type Role uint16
 
 // The roles that a word may have.
 const (
-	// telltale words matter for a pin, a classification or a rule: a text with one is parsed.
+	// telltale words matter for a pin, a classification or a rule, so a text with one must be parsed.
 	telltale Role = 1 << iota
 	// Callable words may precede a parenthesis in a query that only reads: functions without side
 	// effects, and keywords that cannot be functions.
 	Callable
-	// Harmless words are functions without side effects.
+	// Harmless words are the names of functions without side effects.
 	Harmless
 	// chained words make an expression one level deeper, as operators do.
 	chained
@@ -50,7 +50,7 @@ var vocabulary = []struct {
 	words string
 }{
 	{Callable | Harmless, functions},
-	// Reserved words, and those that PostgreSQL's grammar does not accept as a function's name.
+	// These are reserved words, and words that PostgreSQL's grammar does not accept as a function's name.
 	{Callable, `all and any array as between bit case cast char character coalesce dec decimal distinct else except
 		exists extract float from greatest group grouping having in intersect interval lateral least limit national
 		nchar not nullif numeric offset on or overlay position returning row select some substring then time
@@ -119,7 +119,7 @@ var telltaleThirds = func() (bits [256]uint32) {
 	return bits
 }()
 
-// thirdLetter is a bit of telltaleThirds, the same for both cases of a letter.
+// thirdLetter returns a word's bit for telltaleThirds, the same for both cases of the third letter.
 func thirdLetter(word []byte) uint32 { return 1 << (word[2] & 0x1f) }
 
 // RoleOf returns the role of a word, in any case.

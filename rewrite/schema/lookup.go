@@ -13,8 +13,8 @@ func IsSystem(schema string) bool {
 	return strings.HasPrefix(schema, "pg_") || schema == "information_schema" || schema == "sys"
 }
 
-// knows reports whether a name denotes a relation of the snapshot or of the server. With an unknown search
-// path, a relation of the name in any schema suffices.
+// knows reports whether a name denotes a relation of the snapshot or of the server. With an unknown search path, a
+// relation with that name in any schema suffices.
 func (n *Names) knows(schema, name string) bool {
 	if schema != "" {
 		return n.schema.relations[relationName{schema, name}] != nil || IsSystem(schema)
@@ -52,12 +52,12 @@ type relationNames struct {
 	// awaits reports that a relation's name may come next. called reports that a parenthesis may follow the
 	// name.
 	awaits, called bool
-	// behind reports that the current statement has begun.
+	// behind reports that the scan is after the first token of the current statement.
 	behind bool
 	// lists has one bit for each depth of parentheses, set if a comma at this depth precedes a relation.
 	lists uint64
 	depth uint
-	// in is the name that is being read, with its schema.
+	// in is the relation's name that the scan reads now, with its schema.
 	in struct {
 		schema, name         [parse.MaxName]byte
 		schemaLen, nameLen   int

@@ -17,7 +17,7 @@ type Cell struct{ Row, Column int }
 // Given provides the values of an Insertion's first run. They replace values that the server would generate
 // again.
 type Given struct {
-	// Value returns SQL for a value of the first answer: a constant or a parameter. It is nil if the client did
+	// Value returns SQL for a value in the answer of the first run: a constant or a parameter. It is nil if the client did
 	// not get the answer.
 	Value func(Cell) string
 	// Clock means that Value is also used for times in the first answer.

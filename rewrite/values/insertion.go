@@ -95,7 +95,7 @@ func (in *Insertion) Same(names *schema.Names) bool {
 	return r != nil && r.ID == in.relation.ID && slices.Equal(r.Columns, in.relation.Columns)
 }
 
-// returns reads RETURNING into returned. It returns false if the number of returned columns is unknown.
+// returns reads RETURNING into the field returned. It returns false if the number of returned columns is unknown.
 func (in *Insertion) returns(node, name parse.Message) bool {
 	called, alias := name.Text("relname"), name.Child("alias")
 	if alias.Shape != nil {
@@ -158,7 +158,7 @@ func (in *Insertion) column(name string) int {
 	return slices.IndexFunc(in.relation.Columns, func(c schema.Column) bool { return c.Name == name })
 }
 
-// lists reads the column list. It sets head to the token after the list.
+// lists reads the column list of the INSERT. It sets head to the token after the list.
 func (in *Insertion) lists(node parse.Message) bool {
 	i := in.ph.At(node.Child("relation").Integer("location"))
 	if i < 0 {
@@ -187,7 +187,7 @@ func (in *Insertion) lists(node parse.Message) bool {
 	return true
 }
 
-// values reads the rows.
+// values reads the rows of the INSERT.
 func (in *Insertion) values(query parse.Message) bool {
 	if query.Shape == nil {
 		in.Rows = 1

@@ -88,7 +88,7 @@ func AtInstant(p *rewrite.Planner, sql string, instant func() string) string {
 	return parse.Edited(sql, a.edits)
 }
 
-// instants replaces the time in one statement.
+// instants replaces expressions for the transaction's time in one statement.
 type instants struct {
 	ph      parse.Phrase
 	pairs   []int32 // matching parentheses of ph; nil until first needed

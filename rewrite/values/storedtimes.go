@@ -76,7 +76,7 @@ func (t *StoredTimes) add(s storedTime) {
 	}
 }
 
-// Read reports whether a text may return a recorded time to the client.
+// Read reports whether a text may return a recorded transaction time to the client.
 func (t *StoredTimes) Read(p *rewrite.Planner, sql string, names *schema.Names) bool {
 	if len(t.in) == 0 {
 		return false
