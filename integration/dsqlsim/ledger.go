@@ -11,17 +11,17 @@ const maxLedgerSQL = 200
 
 // Event is one event of a connection in the ledger.
 type Event struct {
-	// Seq numbers the events of a server from 1, in the order in which they ended.
+	// Seq is the number of the event, from 1, in the order in which the events of a server ended.
 	Seq uint64 `json:"seq"`
-	// Session numbers the connections of a server from 1.
+	// Session is the number of the connection, from 1.
 	Session uint64 `json:"session"`
 	// PID is the process id of the PostgreSQL backend, 0 before the session has one.
 	PID  uint32    `json:"pid,omitempty"`
 	Time time.Time `json:"time"`
 	// Kind is connect, refuse, statement, transaction (its end), cancel, fault or close.
 	Kind string `json:"kind"`
-	// Transaction and Statement number a statement in its session and in its transaction, as in a Fault. In an event of
-	// kind transaction, Statement is the number of its statements.
+	// Transaction and Statement are the numbers of a statement in its session and in its transaction, as in a Fault. In an
+	// event of kind transaction, Statement is the number of its statements.
 	Transaction uint64 `json:"transaction,omitempty"`
 	Statement   int    `json:"statement,omitempty"`
 	// Verb is the first word of a statement.

@@ -6,14 +6,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The parser repeats the source of an assignment to several columns, "SET (a, b) = source", under
-// each target. A tree here has it once, under the first target. So each node has one place in the
-// text, and no rule edits a place twice.
+// PostgreSQL's parser repeats the source of "SET (a, b) = source" under each target. Trees of package parse have the
+// source once, under the first target. Each node thus has one place in the text, and no rule edits a place twice.
 
-// MultiAssign is the node type of one target of these assignments.
+// MultiAssign is the node type of one target in an assignment to several columns.
 const MultiAssign = "MultiAssignRef"
 
-// withoutCopies returns the wire form of a tree with sources under their first targets only.
+// withoutCopies returns the wire form of a tree with the sources of assignments under their first targets only.
 func withoutCopies(tree Message) []byte {
 	node := Shapes()["Node"]
 	for number, f := range node.Fields {
@@ -25,8 +24,8 @@ func withoutCopies(tree Message) []byte {
 	return tree.Wire
 }
 
-// copiesOut performs withoutCopies for one node. changed is false if the node has no copy; wire is
-// then its own.
+// copiesOut removes the copies of sources from one node. changed is false if the node has no copy; wire is then the
+// node's own.
 func copiesOut(m Message) (wire []byte, changed bool) {
 	copied := m.Is(MultiAssign) && m.Integer("colno") > 1
 	at := 0 // end of the fields read so far

@@ -12,8 +12,8 @@ type Edit struct {
 	Text       string
 }
 
-// Apply changes a text, and sorts the edits. ok is false, and nothing is changed, if two of them
-// overlap or one lies outside of the text.
+// Apply returns text with the edits made, and sorts the edits. ok is false, and Apply makes no edit, if two edits
+// overlap or one is outside of the text.
 func Apply(text string, edits []Edit) (made string, ok bool) {
 	if !Ordered(edits, 0, len(text)) {
 		return "", false
@@ -43,7 +43,7 @@ func Ordered(edits []Edit, start, end int) bool {
 	return at <= end
 }
 
-// Edited returns the text of Apply, or "".
+// Edited returns the text that Apply returns, or "" if Apply fails.
 func Edited(text string, edits []Edit) string {
 	made, _ := Apply(text, edits)
 	return made
@@ -66,8 +66,8 @@ func offsetBefore(edits []Edit, offset int) int {
 	return offset - shift
 }
 
-// PositionBefore maps a server's position, in characters from 1, to the original text. A position
-// outside the text stays.
+// PositionBefore converts a server's position, in characters from 1, to a position in the original text. A position
+// outside the text remains as it is.
 func PositionBefore(before, after string, edits []Edit, position int) int {
 	offset, ok := ByteOffset(after, position)
 	if !ok {
@@ -76,7 +76,7 @@ func PositionBefore(before, after string, edits []Edit, position int) int {
 	return utf8.RuneCountInString(before[:offsetBefore(edits, offset)]) + 1
 }
 
-// ByteOffset returns the byte offset of a position from 1; the one after the last character is the
+// ByteOffset returns the byte offset of a position, in characters from 1. The position after the last character is the
 // end.
 func ByteOffset(text string, position int) (int, bool) {
 	if position < 1 {

@@ -2,8 +2,8 @@ package parse
 
 import pg_query "github.com/pganalyze/pg_query_go/v6"
 
-// These are the enumerations of PostgreSQL's grammar that a Message has as integers, with
-// PostgreSQL's names.
+// The types are enumerations of PostgreSQL's grammar, with PostgreSQL's names. A Message holds their values as
+// integers.
 type (
 	A_Expr_Kind         = pg_query.A_Expr_Kind
 	AlterTableType      = pg_query.AlterTableType
@@ -27,7 +27,7 @@ type (
 	VariableSetKind     = pg_query.VariableSetKind
 )
 
-// Values of the enumerations.
+// The values of PostgreSQL's enumerations.
 const (
 	AEXPR_BETWEEN         = pg_query.A_Expr_Kind_AEXPR_BETWEEN
 	AEXPR_BETWEEN_SYM     = pg_query.A_Expr_Kind_AEXPR_BETWEEN_SYM

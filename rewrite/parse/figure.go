@@ -4,9 +4,8 @@ import (
 	"strings"
 )
 
-// Figure returns the name that PostgreSQL gives a query's column without a name in the text. leaf
-// is the column reference, field reference or call that supplies the name; it is absent for any
-// other name. n is a Node.
+// Figure returns the name that PostgreSQL gives to a result column without an alias. leaf is the column reference,
+// field reference or call that supplies the name; it is absent for any other name. n is a Node.
 func Figure(n Message) (name string, leaf Message) {
 	name, leaf, _ = Figured(n.Kind())
 	if name == "" {
@@ -15,11 +14,11 @@ func Figure(n Message) (name string, leaf Message) {
 	return name, leaf
 }
 
-// figuredAs maps kinds of expressions to names.
+// figuredAs maps kinds of expressions to the column names that PostgreSQL gives them.
 var figuredAs = map[string]string{"A_ArrayExpr": "array", "RowExpr": "row", "CoalesceExpr": "coalesce", "GroupingFunc": "grouping"}
 
-// Figured performs Figure for the content of a Node. sure is PostgreSQL's confidence in the name: 0
-// for none, 1 for the name of a type, or case, and 2 for any other.
+// Figured returns the name of Figure, for the content of a Node. sure is PostgreSQL's confidence in the name: 0 for
+// none, 1 for the name of a type, or case, and 2 for any other.
 func Figured(node Message) (name string, leaf Message, sure int) {
 	switch node.Name() {
 	case "ColumnRef":
@@ -71,7 +70,7 @@ func Figured(node Message) (name string, leaf Message, sure int) {
 	return "", Message{}, 0
 }
 
-// figuredQuery returns the name of a query in an expression. It includes the name of a mapped
+// figuredQuery returns the name that PostgreSQL gives to a subquery in an expression. The name may be that of a mapped
 // column.
 func figuredQuery(node Message) (string, Message, int) {
 	switch SubLinkType(node.Integer("sub_link_type")) {

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// FirstWords returns the first word of each statement of a text, in lower case; that of ROLLBACK TO
-// is "rollback to". sure is false if servers may split the text differently; the words then mean
-// nothing. That applies to a text that the lexer cannot read to its end, one with a backslash, and
-// a body between BEGIN ATOMIC and END.
+// FirstWords returns the first word of each statement of a text, in lower case; the word for ROLLBACK TO is "rollback
+// to". sure is false if servers may split the text differently; the words are then meaningless. That is so for a text
+// that the lexer cannot read to its end, one with a backslash, and one with a body between BEGIN ATOMIC and END.
 func FirstWords(sql []byte) (words []string, sure bool) {
 	if bytes.IndexByte(sql, '\\') >= 0 {
 		return nil, false

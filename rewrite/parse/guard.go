@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// Reason says why a text does not go to the parser.
+// Reason is why the guard refuses to give a text to the parser.
 type Reason uint8
 
-// All reasons; Fits is none, and Reasons their number.
+// All reasons of the guard. Fits means that the text may be parsed, and Reasons is the number of reasons.
 const (
 	Fits Reason = iota
 	TooLong
@@ -17,17 +17,17 @@ const (
 	Reasons
 )
 
-// bytesPerToken is the number of bytes of MaxBytes per token of a text. The parser needs up to 500
-// bytes and 2 µs for each token (measured). Usual texts have four bytes or more per token.
+// bytesPerToken is how many bytes of MaxBytes each token of a text counts for. The parser needs up to 500 bytes and 2
+// µs for each token (measured). Usual texts have four bytes or more per token.
 const bytesPerToken = 2
 
-// queryDepth is the depth of a query in parentheses: its parse tree has more and larger levels than
-// an expression's.
+// queryDepth is how many levels a query in parentheses counts for, because its parse tree has more and larger levels
+// than that of an expression.
 const queryDepth = 3
 
-// Guard decides whether a text of at most maxBytes may go to the parser. The parser is recursive C
-// code without a check of its stack: a deep text ends the process. The guard is iterative, and
-// refuses in doubt.
+// Guard returns Fits if a text of at most maxBytes may go to the parser, otherwise the reason. The parser is recursive
+// C code without a check of its stack, so a deep text would end the process. Guard is iterative, and in doubt refuses a
+// text.
 func Guard(sql []byte, maxBytes, maxNesting int) Reason {
 	if len(sql) > maxBytes {
 		return TooLong
@@ -48,8 +48,8 @@ type level struct {
 	kind  byte // '(', '[', 'c' for CASE, 0 for the text itself
 	query bool
 	links int
-	// For the current expression: the number of operators, whether it has AND or OR (any number
-	// makes one node), and the deepest closed level in it.
+	// The fields describe the current expression: its number of operators, whether it has AND or OR (any number of which
+	// makes one node), and the depth of the deepest closed level in it.
 	chain, and, or, within int
 
 	repeats
@@ -58,7 +58,7 @@ type level struct {
 	before  int // of earlier statements
 }
 
-// depth returns the depth of the tree over a level so far.
+// depth returns the depth so far of the parse tree for a level.
 func (l *level) depth() int {
 	d := l.links + max(l.deepest, l.expression())
 	if l.query {
@@ -69,13 +69,13 @@ func (l *level) depth() int {
 
 func (l *level) expression() int { return l.chain + l.and + l.or + l.within }
 
-// separate ends an expression: the next one is beside it, not above it.
+// separate ends an expression. The next expression is a sibling, and does not add to its depth.
 func (l *level) separate() {
 	l.deepest = max(l.deepest, l.expression())
 	l.chain, l.and, l.or, l.within = 0, 0, 0, 0
 }
 
-// measure holds the open levels while a text is read.
+// measure holds the open levels while the guard reads a text.
 type measure struct {
 	levels []level
 	max    int
@@ -134,12 +134,12 @@ func (m *measure) verdict() Reason {
 	return Fits
 }
 
-// word counts a word and reports whether anything got deeper. After AS it may be the name of a
-// column, which opens and closes no CASE.
+// word counts a word and reports whether the tree got deeper. A word after AS may be the name of a column, which opens
+// and closes no CASE.
 func (m *measure) word(r Role, as bool) bool {
 	switch top := m.top(); {
 	case r&(linked|querying) != 0:
-		// These words are never directly in a CASE: the apparent CASE was a name.
+		// These words never occur directly in a CASE, so the apparent CASE was a name.
 		m.leave(0)
 		top = m.top()
 		if r&linked != 0 {
@@ -169,7 +169,7 @@ func (m *measure) word(r Role, as bool) bool {
 	return true
 }
 
-// punct counts a byte of punctuation and reports whether anything got deeper.
+// punct counts a byte of punctuation and reports whether the tree got deeper.
 func (m *measure) punct(c byte) bool {
 	switch c {
 	case '(', '[':
@@ -191,8 +191,8 @@ func (m *measure) punct(c byte) bool {
 	return true
 }
 
-// leave closes every CASE on top, and then the level of a kind if it is on top. A bracket without
-// its partner stays: the text is invalid SQL.
+// leave closes every CASE on top of the stack of levels, and then the top level if it is of the given kind. A bracket
+// without a counterpart remains open, because the text is invalid SQL.
 func (m *measure) leave(kind byte) {
 	for m.top().kind == 'c' {
 		m.close()
@@ -202,7 +202,7 @@ func (m *measure) leave(kind byte) {
 	}
 }
 
-// close ends the top level and counts it in the one below.
+// close removes the top level from the stack and counts its depth in the level below.
 func (m *measure) close() {
 	depth := m.top().depth() + 1
 	if m.top().kind != '(' {

@@ -1,25 +1,25 @@
 package parse
 
-// copiedTokens bounds the tokens that the parser may repeat. It repeats the source of "SET (a, b) =
-// source" for each target, and sources may be nested: 549 bytes made a tree of 517 MB (measured).
-// PostgreSQL accepts up to 1,664 targets; a hundred of them with a source of 600 tokens pass.
+// copiedTokens bounds the tokens that the parser may repeat. The parser repeats the source of "SET (a, b) = source" for
+// each target, and sources may be nested: 549 bytes made a tree of 517 MB (measured). PostgreSQL accepts up to 1,664
+// targets; a hundred of them with a source of 600 tokens pass.
 const copiedTokens = 64 << 10
 
-// repeats is a level's state of these assignments.
+// repeats is how often the parser repeats the tokens of one level.
 type repeats struct {
-	// copies is how often the parser repeats the current tokens, and around how often the level.
+	// copies is how often the parser repeats the current tokens. around is how often it repeats the whole level.
 	copies, around int
-	// target: the level may be the targets; members counts them, without the first.
+	// target reports that the level may be the targets of an assignment. members is the number of targets minus one.
 	target  bool
 	members int
 }
 
-// inside returns the state of a new level.
+// inside returns the repeats of a new level within a level.
 func (r repeats) inside(target bool) repeats {
 	return repeats{copies: r.copies, around: r.copies, target: target}
 }
 
-// copying counts repeated tokens while a text is read.
+// copying counts the repeated tokens while the guard reads a text.
 type copying struct {
 	copied  int
 	assigns bool    // the last token was SET or a comma, which targets may follow
@@ -27,8 +27,8 @@ type copying struct {
 	ended   bool    // by the last token, a parenthesis
 }
 
-// count counts a token, and finds the start and end of copies: after "(a, b) =", up to a comma,
-// WHERE, RETURNING, or the end of the level. In doubt it counts more.
+// count counts a token, and finds the start and end of a repeated source: after "(a, b) =", up to a comma, WHERE,
+// RETURNING, or the end of the level. In doubt it counts more.
 func (m *measure) count(kind Token, lexeme []byte, dotted bool) {
 	top := m.top()
 	m.copied = min(m.copied+top.copies-1, copiedTokens+1)
@@ -41,7 +41,7 @@ func (m *measure) count(kind Token, lexeme []byte, dotted bool) {
 	}
 }
 
-// follow records the context of the next token.
+// follow records a token as the context of the next one.
 func (m *measure) follow(kind Token, lexeme []byte) {
 	comma := kind == PunctToken && lexeme[0] == ','
 	m.assigns = comma || kind == WordToken && IsWord(lexeme, "set")

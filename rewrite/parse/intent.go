@@ -9,24 +9,23 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// intent is one intended change of a tree: the values of a node's field afterwards, none to empty
-// it.
+// intent is one intended change of a tree: the new values of a node's field, or no value to empty the field.
 type intent struct {
 	field  string
 	values []Value
 }
 
-// Intents are changes by node, which is identified by the address of its bytes. These nodes are
-// never empty.
+// Intents are intended changes of a tree by node. The address of its bytes identifies a node, so a changed node must
+// not be empty.
 type Intents map[*byte][]intent
 
-// Set records a change.
+// Set records that a field of node m gets these values.
 func (in Intents) Set(m Message, field string, values ...Value) {
 	key := &m.Wire[0]
 	in[key] = append(in[key], intent{field, values})
 }
 
-// of returns the changes of one node.
+// of returns the intended changes of one node.
 func (in Intents) of(m Message) []intent {
 	if len(in) == 0 || len(m.Wire) == 0 {
 		return nil
@@ -40,17 +39,16 @@ type Element struct {
 	Value
 }
 
-// Walker reads a node's fields with a meaning (no places in the text, no empty values), with the
-// changes applied.
+// Walker reads the fields of a node with the intended changes applied. It skips positions in the text and empty values.
 type Walker struct {
 	shape *shape
 	wire  []byte
-	// changed holds the fields if there are changes; wire is unused then.
+	// changed holds the fields if the node has changes; wire is unused then.
 	changed []Element
 	listed  bool
 }
 
-// Walk returns a Walker over the fields of m, with the changes applied.
+// Walk returns a Walker over the fields of m, with the intended changes applied.
 func (in Intents) Walk(m Message) Walker {
 	changes := in.of(m)
 	if changes == nil {
@@ -71,7 +69,7 @@ func (in Intents) Walk(m Message) Walker {
 	return w
 }
 
-// Next returns the next field; number 0 is the end.
+// Next returns the next field of the node; number 0 means the end.
 func (w *Walker) Next() Element {
 	for {
 		var e Element
@@ -97,7 +95,7 @@ func (w *Walker) Next() Element {
 	}
 }
 
-// Equal reports whether the changed tree of a equals the tree b.
+// Equal reports whether the tree a, with the intended changes, equals the tree b.
 func (in Intents) Equal(a, b Message) bool {
 	if a.Shape != b.Shape {
 		return false
@@ -126,7 +124,7 @@ func (in Intents) Equal(a, b Message) bool {
 	}
 }
 
-// Encode returns the changed tree of m in wire form.
+// Encode returns the wire form of the tree m with the intended changes.
 func (in Intents) Encode(m Message) []byte {
 	var b []byte
 	for w := in.Walk(m); ; {
@@ -146,7 +144,7 @@ func (in Intents) Encode(m Message) []byte {
 	}
 }
 
-// Values returns the contents of a field unchanged, wrapped in their Nodes.
+// Values returns the values of a field as they are, wrapped in their Nodes.
 func (m Message) Values(field string) []Value {
 	if m.Shape == nil {
 		return nil
@@ -164,8 +162,8 @@ func (m Message) Values(field string) []Value {
 // IsPlace reports whether a field is only a position in the text.
 func IsPlace(name string) bool { return strings.HasSuffix(name, "location") || name == "stmt_len" }
 
-// Sample returns a function that parses sql once and returns the whole tree. Rules copy nodes from
-// it into a client's tree, so that the parser alone makes nodes.
+// Sample returns a function that parses sql at its first call and returns the whole tree. Rules copy nodes from a
+// sample into a client's tree, so that only the parser makes nodes.
 func Sample(sql string) func() Message {
 	return sync.OnceValue(func() Message {
 		tree, err := Tree(sql)
@@ -176,7 +174,7 @@ func Sample(sql string) func() Message {
 	})
 }
 
-// Convert wraps the content of a Node in the expression that a sample has around NULL.
+// Convert records that the content of a Node becomes the expression of a sample, with the old content instead of NULL.
 func (in Intents) Convert(n, sample Message) {
 	made := Converted(sample)
 	operand := Hole(made)
@@ -190,12 +188,12 @@ func (in Intents) Convert(n, sample Message) {
 	in.Replace(n, made)
 }
 
-// Converted returns a copy of the expression of a sample, a Node.
+// Converted returns a copy of the expression in a sample, as a Node.
 func Converted(sample Message) Message {
 	return Message{Shapes()["Node"], slices.Clone(sample.Child("stmts").Child("stmt").Child("target_list").Values("val")[0].Bytes)}
 }
 
-// Hole returns the Node in a tree that holds NULL.
+// Hole returns the Node with the constant NULL in a tree.
 func Hole(n Message) Message {
 	if n.Is("Node") && n.Inner().Is("A_Const") && n.Inner().Flag("isnull") {
 		return n
@@ -211,14 +209,14 @@ func Hole(n Message) Message {
 	return Message{}
 }
 
-// become copies another Node's content into a Node.
+// become copies the content of another Node into Node n.
 func (in Intents) become(n, other Message) {
 	for number, v := range other.Each() {
 		in.Set(n, other.Shape.Fields[number].Name, v)
 	}
 }
 
-// Replace replaces a Node's content by another Node's.
+// Replace records that the content of another Node replaces that of Node n.
 func (in Intents) Replace(n, other Message) {
 	for number := range n.Each() {
 		in.Set(n, n.Shape.Fields[number].Name)

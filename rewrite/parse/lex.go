@@ -2,10 +2,10 @@ package parse
 
 import "bytes"
 
-// Token is the kind of a lexeme, as far as the guard and the scan distinguish them.
+// Token is the kind of a token, as far as the guard and ScanWords distinguish kinds.
 type Token uint8
 
-// The kinds of lexemes.
+// The kinds of tokens.
 const (
 	EndToken    Token = iota
 	BadToken          // unterminated, or ambiguous between servers
@@ -20,9 +20,9 @@ const (
 	PunctToken // any other single byte
 )
 
-// maxRestarts bounds the tokens that PostgreSQL's scanner finds in one run of operator characters,
-// for example "/**//**/" or "+-+-". It reads to the end of the run for each of them: 160 KB take 6
-// s (pg_query 17-6.2.5, measured). Real texts have fewer than ten.
+// maxRestarts bounds the tokens that PostgreSQL's scanner finds in one run of operator characters, for example
+// "/**//**/" or "+-+-". For each of them the scanner reads to the end of the run: 160 KB take 6 s (pg_query 17-6.2.5,
+// measured). Real texts have fewer than ten.
 const maxRestarts = 64
 
 // Lexer splits a text as PostgreSQL's scanner does with standard_conforming_strings on. It reads
@@ -32,11 +32,9 @@ type Lexer struct {
 	Pos  int
 	// Start is the start of the token that ends at Pos.
 	Start int
-	// runEnd is the end of the last run of operator characters, with comments; restarts counts the
-	// tokens in it.
+	// runEnd is the end of the last run of operator characters, comments included. restarts counts the tokens in that run.
 	runEnd, restarts int
-	// UTF8 says that the text is valid UTF-8. In other encodings a byte of a
-	// character may look like a backslash.
+	// UTF8 reports that the text is valid UTF-8. In other encodings a byte of a character may equal a backslash.
 	UTF8 bool
 }
 
@@ -71,7 +69,7 @@ var classes = func() (c [256]uint8) {
 	return c
 }()
 
-// Next reads one token. After BadToken the position means nothing.
+// Next reads one token and returns its kind. After BadToken the position is meaningless.
 func (l *Lexer) Next() Token {
 	text := l.Text
 	if l.Pos < len(text) && text[l.Pos] == ' ' { // in front of most tokens stands nothing else
@@ -112,10 +110,10 @@ func (l *Lexer) Next() Token {
 	return PunctToken
 }
 
-// Lexeme is the text of the token last read.
+// Lexeme returns the text of the last token.
 func (l *Lexer) Lexeme() []byte { return l.Text[l.Start:l.Pos] }
 
-// peek is the next byte, 0 at the end.
+// peek returns the next byte, 0 at the end of the text.
 func (l *Lexer) peek() byte {
 	if l.Pos < len(l.Text) {
 		return l.Text[l.Pos]
@@ -123,8 +121,7 @@ func (l *Lexer) peek() byte {
 	return 0
 }
 
-// SkipBlank passes over white space and comments. It reports false for a
-// comment without end.
+// SkipBlank skips white space and comments. It returns false for a comment without end.
 func (l *Lexer) SkipBlank() bool {
 	for {
 		text, pos := l.Text, l.Pos
@@ -141,7 +138,7 @@ func (l *Lexer) SkipBlank() bool {
 	}
 }
 
-// skipComment passes over the comment that begins here, if one does; ends: it has an end, or there is none.
+// skipComment skips the comment that begins at the position, if one does. ends is false only for a comment without end.
 func (l *Lexer) skipComment() (skipped, ends bool) {
 	switch {
 	case l.opens('-', '-'):
@@ -157,12 +154,12 @@ func (l *Lexer) skipComment() (skipped, ends bool) {
 	return false, true
 }
 
-// opens reports whether the next two bytes are a and b.
+// opens reports whether the next two bytes of the text are a and b.
 func (l *Lexer) opens(a, b byte) bool {
 	return l.Pos+1 < len(l.Text) && l.Text[l.Pos] == a && l.Text[l.Pos+1] == b
 }
 
-// comment passes over a comment in slashes and stars, which nests.
+// comment skips a comment in /* and */, nested comments included.
 func (l *Lexer) comment() bool {
 	for depth := 0; l.Pos < len(l.Text); {
 		switch {
@@ -192,8 +189,7 @@ func (l *Lexer) comment() bool {
 	return false
 }
 
-// restart counts n tokens of a run of operator characters, and reports whether
-// they still are few.
+// restart counts n tokens in a run of operator characters, and reports whether the run does not exceed maxRestarts.
 func (l *Lexer) restart(n int) bool {
 	if l.runEnd != l.Pos {
 		l.restarts = 0
@@ -218,8 +214,8 @@ func (l *Lexer) word(first byte) Token {
 	return WordToken
 }
 
-// prefixed reads a constant or name in quotes behind the one letter that says how it is written. It returns
-// WordToken, and reads nothing, where the letter is a word.
+// prefixed reads a quoted constant or name after its one-letter prefix. It returns WordToken, and reads nothing, if the
+// letter is a word.
 func (l *Lexer) prefixed(letter byte) Token {
 	start := l.Pos
 	l.Pos++
@@ -241,7 +237,7 @@ func (l *Lexer) prefixed(letter byte) Token {
 	return WordToken
 }
 
-// quoted reads up to the closing quote; two quotes stand for one.
+// quoted reads up to the closing quote; a doubled quote is a part of the token.
 func (l *Lexer) quoted(quote byte, kind Token) Token {
 	for {
 		n := bytes.IndexByte(l.Text[l.Pos:], quote)
@@ -256,8 +252,8 @@ func (l *Lexer) quoted(quote byte, kind Token) Token {
 	}
 }
 
-// escaped reads an E” constant, in which a backslash takes the next byte along.
-// One that goes on behind a line break goes on with escapes.
+// escaped reads a string constant with the prefix E, in which a backslash escapes the next byte. If the constant
+// continues after a line break, escapes apply there too.
 func (l *Lexer) escaped() Token {
 	for l.Pos < len(l.Text) {
 		c := l.Text[l.Pos]
@@ -287,7 +283,7 @@ func (l *Lexer) escaped() Token {
 	return BadToken
 }
 
-// number reads digits and whatever clings to them: for a plain number, a point.
+// number reads digits and the letters that follow them; in a plain number also one point.
 func (l *Lexer) number(kind Token) Token {
 	text, pos := l.Text, l.Pos
 	for point := kind == NumberToken; pos < len(text); pos++ {
@@ -308,7 +304,7 @@ func (l *Lexer) number(kind Token) Token {
 	return kind
 }
 
-// dollar reads $1, or a constant in dollar quotes.
+// dollar reads a parameter such as $1, or a constant in dollar quotes.
 func (l *Lexer) dollar() Token {
 	if classes[l.peek()]&digitByte != 0 {
 		return l.number(ParamToken)
@@ -347,8 +343,8 @@ func (l *Lexer) operator() Token {
 	return OperatorToken
 }
 
-// operators is how many operators a run may be: signs at its end are ones of
-// their own.
+// operators returns the maximum number of operators in a run of operator characters. Each sign at its end may be a
+// separate operator.
 func operators(run []byte) int {
 	rest := len(run)
 	for rest > 0 && (run[rest-1] == '+' || run[rest-1] == '-') {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// WordSet returns the set of blank-separated words.
+// WordSet returns the set of the blank-separated words in a text.
 func WordSet(words string) map[string]bool {
 	m := map[string]bool{}
 	for word := range strings.FieldsSeq(words) {
@@ -29,10 +29,10 @@ func Fold(to, word []byte) []byte {
 // MaxName is the longest name of PostgreSQL in bytes.
 const MaxName = 63
 
-// Identifier quotes a name, which may be a keyword, for a text.
+// Identifier returns a name in quotes, which may be a keyword.
 func Identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// Literal quotes a string constant, independently of standard_conforming_strings.
+// Literal returns a quoted string constant, valid with any standard_conforming_strings.
 func Literal(s string) string {
 	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	if strings.Contains(s, `\`) {
@@ -41,8 +41,8 @@ func Literal(s string) string {
 	return quoted
 }
 
-// Written quotes a name for a text, except one of small letters, digits and _ only. The name must
-// not be a keyword.
+// Written returns a name as SQL, quoted unless it has only lower-case letters, digits and _. The name must not be a
+// keyword.
 func Written(name string) string {
 	for i := range len(name) {
 		c := name[i]
@@ -54,8 +54,7 @@ func Written(name string) string {
 	return name
 }
 
-// IsType reports whether a TypeName is a type of PostgreSQL, by its name in pg_catalog, without
-// array or length.
+// IsType reports whether a TypeName is the type of PostgreSQL with that name in pg_catalog, without array or length.
 func IsType(kind Message, name string) bool {
 	names := kind.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {
@@ -89,12 +88,12 @@ func IsBuiltinType(m Message) bool {
 	return false
 }
 
-// builtinTypes are types, other than keywords, to which people cast constants.
+// builtinTypes are usual types of constants whose names are not keywords.
 var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "int4": true, "int8": true, "float4": true, "float8": true,
 	"date": true, "uuid": true, "json": true, "jsonb": true, "bytea": true, "oid": true, "regclass": true, "regtype": true,
 	"timestamptz": true, "timestamp": true, "name": true}
 
-// ConstraintIs reports whether a Constraint has one of some kinds.
+// ConstraintIs reports whether a Constraint is of one of the given kinds.
 func ConstraintIs(constraint Message, kinds ...ConstrType) bool {
 	return slices.Contains(kinds, ConstrType(constraint.Integer("contype")))
 }

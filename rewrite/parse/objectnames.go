@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// DistinctNames are the names of an index's columns with a number behind each that is there twice,
-// as PostgreSQL's ChooseIndexColumnNames has them. More than have room in a name are left out.
+// DistinctNames returns the names of an index's columns, as PostgreSQL's ChooseIndexColumnNames does: a repeated name
+// gets a number. It leaves out columns that cannot fit into an index name.
 func DistinctNames(columns []string) []string {
 	columns = columns[:min(len(columns), MaxName)]
 	taken := make(map[string]bool, len(columns))
@@ -24,7 +24,7 @@ func DistinctNames(columns []string) []string {
 	return all
 }
 
-// JoinedNames are names of columns with _ between them, as far as PostgreSQL writes them.
+// JoinedNames returns names of columns joined by _, as far as PostgreSQL uses them in an index name.
 func JoinedNames(columns []string) string {
 	var b strings.Builder
 	for _, column := range columns {
@@ -39,8 +39,8 @@ func JoinedNames(columns []string) string {
 	return b.String()
 }
 
-// ObjectName is PostgreSQL's makeObjectName: the longer one of both names is cut until
-// the whole fits.
+// ObjectName returns the name that PostgreSQL's makeObjectName makes. It cuts the longer of first and second until the
+// whole fits.
 func ObjectName(first, second, label string) string {
 	room := MaxName - len(label) - 1
 	if second != "" {
@@ -61,7 +61,7 @@ func ObjectName(first, second, label string) string {
 	return name + "_" + label
 }
 
-// clipped are the first n bytes of a text without a part of a character at their end.
+// clipped returns the first n bytes of a text, without a partial character at the end.
 func clipped(s string, n int) string {
 	if n == len(s) {
 		return s

@@ -12,7 +12,7 @@ type Lexed struct {
 	Start, End int32
 }
 
-// Phrase is a statement's tokens, for rules to edit.
+// Phrase holds the tokens of a statement, for rules to edit.
 type Phrase struct {
 	Text   []byte // the whole text
 	Tokens []Lexed
@@ -30,14 +30,14 @@ func LexPhrase(text []byte, start, end int) Phrase {
 	}
 }
 
-// Tokens has the tokens of one statement, for all who read it one after another. The zero value has none.
+// Tokens caches the tokens of the statement that rules currently read. The zero value is empty.
 type Tokens struct {
 	start, end int
 	phrase     Phrase
 }
 
-// Of returns the tokens of the statement of a text between two offsets. It lexes where the last call was for another
-// statement. All calls are for one text.
+// Of returns the tokens of the statement between two offsets of a text. It lexes again if the last call was for another
+// statement. All calls must be for one text.
 func (t *Tokens) Of(text []byte, start, end int) Phrase {
 	if t.phrase.Text == nil || t.start != start || t.end != end {
 		t.start, t.end, t.phrase = start, end, LexPhrase(text, start, end)
@@ -53,12 +53,12 @@ func (p *Phrase) Lexeme(i int) []byte {
 	return p.Text[p.Tokens[i].Start:p.Tokens[i].End]
 }
 
-// Word reports whether token i is a keyword.
+// Word reports whether token i is the keyword lower, in any case.
 func (p *Phrase) Word(i int, lower string) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == WordToken && IsWord(p.Lexeme(i), lower)
 }
 
-// Words reports whether keywords begin at token i.
+// Words reports whether the keywords lower begin at token i.
 func (p *Phrase) Words(i int, lower ...string) bool {
 	for n, w := range lower {
 		if !p.Word(i+n, w) {
@@ -73,13 +73,13 @@ func (p *Phrase) Name(i int) bool {
 	return i >= 0 && i < len(p.Tokens) && (p.Tokens[i].Kind == WordToken || p.Tokens[i].Kind == QuotedToken)
 }
 
-// Punct reports whether token i is that byte of punctuation.
+// Punct reports whether token i is the byte of punctuation c.
 func (p *Phrase) Punct(i int, c byte) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == PunctToken && p.Text[p.Tokens[i].Start] == c
 }
 
-// Pairs returns, for each parenthesis and bracket, the token of its partner; -1 for other tokens
-// and without a partner.
+// Pairs returns, for each parenthesis and bracket token, its counterpart; -1 for other tokens and without a
+// counterpart.
 func (p *Phrase) Pairs() []int32 {
 	pairs := make([]int32, len(p.Tokens))
 	var open []int32
@@ -106,7 +106,7 @@ func (p *Phrase) At(offset int) int {
 	return i
 }
 
-// Replace returns the edit that replaces token i by text, in lower case if the token was.
+// Replace returns the edit that replaces token i by text. The text becomes lower case if the token is.
 func (p *Phrase) Replace(i int, text string) Edit {
 	return Edit{int(p.Tokens[i].Start), int(p.Tokens[i].End), p.Like(i, text)}
 }
@@ -137,7 +137,7 @@ func (p *Phrase) Like(i int, text string) string {
 	return strings.ToLower(text)
 }
 
-// Span returns the text from token i up to, but without, token end.
+// Span returns the text from token i up to token end, exclusive.
 func (p *Phrase) Span(i, end int) string {
 	if i >= end || end > len(p.Tokens) {
 		return ""
@@ -145,7 +145,7 @@ func (p *Phrase) Span(i, end int) string {
 	return string(p.Text[p.Tokens[i].Start:p.Tokens[end-1].End])
 }
 
-// Punctuated reports whether token i is an operator.
+// Punctuated reports whether token i is the given operator.
 func (p *Phrase) Punctuated(i int, operator string) bool { return string(p.Lexeme(i)) == operator }
 
 // ColumnToken returns the token of the column's name in a command of ALTER TABLE that begins at
@@ -260,7 +260,7 @@ func (p *Phrase) Commented() bool {
 	return false
 }
 
-// Next returns the first token from i on that is a word, or -1.
+// Next returns the first token from i on that is the word lower, or -1.
 func (p *Phrase) Next(i int, lower string) int {
 	for ; i < len(p.Tokens); i++ {
 		if p.Word(i, lower) {

@@ -68,7 +68,7 @@ func ReadBy(sql []byte) Readers {
 	return by
 }
 
-// readConstant performs ReadBy for the constant at token i. Two adjacent constants are one.
+// readConstant returns the settings of ReadBy for the constant at token i. Two adjacent constants are one.
 func readConstant(p *Phrase, i int) Readers {
 	beside := func(n int) bool { return n >= 0 && n < len(p.Tokens) && p.Tokens[n].Kind == StringToken }
 	if beside(i-1) || beside(i+1) {
@@ -85,9 +85,9 @@ func readConstant(p *Phrase, i int) Readers {
 	return may
 }
 
-// constantType returns the type that a text gives the constant at token i. The type before it reads
-// it even if it is cast to another; otherwise it is the type after "::". known is false if there is
-// none, or one that readers lacks.
+// constantType returns the type that a text gives to the constant at token i. A type before the constant applies even
+// if the constant is cast to another type; otherwise it is the type after "::". known is false if there is no type, or
+// one that readers lacks.
 func constantType(p *Phrase, i int) (kind string, known bool) {
 	if followsType(p, i) {
 		return typeRead(p, i-1, p.Punct(i-2, '.'))
@@ -102,7 +102,7 @@ func constantType(p *Phrase, i int) (kind string, known bool) {
 	return typeRead(p, at, p.Punct(at+1, '.'))
 }
 
-// typeRead returns the type that a word names; elsewhere says that it is in a schema.
+// typeRead returns the type that a word names; elsewhere reports that the type is in a schema.
 func typeRead(p *Phrase, at int, elsewhere bool) (kind string, known bool) {
 	if elsewhere || at < 0 || at >= len(p.Tokens) || p.Tokens[at].Kind != WordToken {
 		return "", false

@@ -1,6 +1,6 @@
 package parse
 
-// Shown is what the words of a text show (ScanWords).
+// Shown is what the words of a text show about its statement, as ScanWords returns it.
 type Shown uint8
 
 // The results of ScanWords.
@@ -79,7 +79,7 @@ const (
 	builtin          // the dot of pg_catalog.
 )
 
-// scanner reads a statement after its first word.
+// scanner reads the tokens of a statement after its first word, for ScanWords.
 type scanner struct {
 	Lexer
 	shown Shown  // the result unless a word prevents it
@@ -109,7 +109,7 @@ func (s *scanner) rest(shown Shown, look search) (Shown, []byte) {
 	}
 }
 
-// take reads the next token and reports whether the result still holds.
+// take reads the next token and reports whether the scan's result is still valid.
 func (s *scanner) take(kind Token) bool {
 	columns := s.look == nameRead && s.shown == InsertText // a parenthesis then holds columns of the table
 	if !s.sure.unsure {
@@ -159,7 +159,7 @@ func (s *scanner) seek(kind Token) {
 	}
 }
 
-// takeWord performs take for a word.
+// takeWord handles a word as take does.
 func (s *scanner) takeWord() bool {
 	word := s.Lexeme()
 	if s.shown == InsertText && s.prev == aWord && IsWord(s.name, "do") && IsWord(word, "update") {
@@ -176,7 +176,7 @@ func (s *scanner) takeQuoted() bool {
 	return name[0] == '"' && !isTelltale(name[1:len(name)-1])
 }
 
-// takePunct performs take for a byte of punctuation.
+// takePunct handles a byte of punctuation as take does.
 func (s *scanner) takePunct(columns bool) bool {
 	prev := s.prev
 	s.prev = anything
@@ -272,7 +272,7 @@ type tokens struct {
 	word   bool // the last token was a word
 }
 
-// token checks each token after the first word, until the query is unsure.
+// token checks one token after the first word. After an unsure token it ignores the others.
 func (p *tokens) token(kind Token, lexeme []byte) {
 	switch kind {
 	case WordToken:

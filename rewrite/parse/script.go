@@ -42,7 +42,7 @@ func MarkBytes(text string) int {
 	return 0
 }
 
-// script reads a script.
+// script reads the statements of a script.
 type script struct {
 	Lexer
 	counted, line int // line is that of the byte at counted

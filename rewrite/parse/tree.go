@@ -36,14 +36,14 @@ type Message struct {
 	Wire  []byte
 }
 
-// shape describes the messages of one type.
+// shape describes the node type of a message.
 type shape struct {
 	Name    string
 	Fields  []Field // by number
 	numbers map[string]protowire.Number
 }
 
-// Field is one field of a shape. Shape is nil if it is not a message.
+// Field is one field of a node type. Shape is nil if the field is not a message.
 type Field struct {
 	Name  string
 	Shape *shape
@@ -80,7 +80,7 @@ func (s *shape) fill(fields protoreflect.FieldDescriptors, all map[string]*shape
 	}
 }
 
-// Is reports whether m is present and of a type.
+// Is reports whether m is present and of the named type.
 func (m Message) Is(name string) bool { return m.Shape != nil && m.Shape.Name == name }
 
 // Name returns the type of m, "" if it is missing.
@@ -105,7 +105,7 @@ func (m Message) Each() iter.Seq2[protowire.Number, Value] {
 	}
 }
 
-// consume reads the first field of a message and returns its length, -1 at the end.
+// consume reads the first field of a message and returns the field's length, -1 at the end.
 func consume(b []byte) (protowire.Number, Value, int) {
 	num, typ, head := protowire.ConsumeTag(b)
 	if head < 0 {
@@ -228,7 +228,7 @@ func (m Message) Names(field string) []string {
 	return names
 }
 
-// Same reports whether m and o are the same node of one tree.
+// Same reports whether m and o are the same node of one tree, not only equal nodes.
 func (m Message) Same(o Message) bool {
 	return m.Shape == o.Shape && len(m.Wire) == len(o.Wire) && (len(m.Wire) == 0 || &m.Wire[0] == &o.Wire[0])
 }
@@ -262,7 +262,7 @@ func (m Message) Kind() Message {
 	return m.Inner()
 }
 
-// Has reports whether m has any of some fields. DISTINCT is a list with one empty node.
+// Has reports whether m has any of the given fields. DISTINCT is a list with one empty node.
 func (m Message) Has(fields ...string) bool {
 	for _, f := range fields {
 		if len(m.ValuesOf(f)) > 0 {
@@ -272,7 +272,7 @@ func (m Message) Has(fields ...string) bool {
 	return false
 }
 
-// ValuesOf performs Values for a message that may be absent.
+// ValuesOf returns the values of a field as Values does, for a message that may be absent.
 func (m Message) ValuesOf(field string) []Value {
 	if m.Shape == nil {
 		return nil

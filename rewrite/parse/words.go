@@ -17,11 +17,11 @@ const (
 	Callable
 	// Harmless words are the names of functions without side effects.
 	Harmless
-	// chained words make an expression one level deeper, as operators do.
+	// chained words make the parse tree of an expression one level deeper, as operators do.
 	chained
 	conjunction // AND
 	disjunction // OR
-	// linked words make a query or its FROM one level deeper.
+	// linked words make the parse tree of a query or its FROM one level deeper.
 	linked
 	// querying words begin a query.
 	querying
@@ -122,7 +122,7 @@ var telltaleThirds = func() (bits [256]uint32) {
 // thirdLetter returns a word's bit for telltaleThirds, the same for both cases of the third letter.
 func thirdLetter(word []byte) uint32 { return 1 << (word[2] & 0x1f) }
 
-// RoleOf returns the role of a word, in any case.
+// RoleOf returns the roles of a word, in any case.
 func RoleOf(word []byte) Role {
 	if len(word) > MaxWord {
 		return 0
@@ -146,5 +146,5 @@ func RoleOf(word []byte) Role {
 	return r
 }
 
-// RoleNamed returns the role of a word in lower case.
+// RoleNamed returns the roles of a word in lower case.
 func RoleNamed(word string) Role { return roles[word] }

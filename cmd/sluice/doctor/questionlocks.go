@@ -34,7 +34,8 @@ func askLockOutside(a *inquiry) {
 	a.So = "nothing: under an advisory lock (rewrite.advisory_locks) Sluice writes in blocks, of its own where the client has none."
 }
 
-// meetsOutside returns the conflict of the two clients, or the refusal of one of their steps.
+// meetsOutside runs the steps of two clients that want the same row. It returns their conflict, or the refusal of a
+// step.
 func (a *inquiry) meetsOutside(digits string) *serverError {
 	table, row := a.e.table("keyed"), " WHERE a = 6 AND digits = '"+digits+"'"
 	lock := appendStatement(nil, "SELECT n FROM "+table+row+" FOR KEY SHARE")

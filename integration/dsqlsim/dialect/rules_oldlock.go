@@ -2,8 +2,8 @@ package dialect
 
 import pg "github.com/pganalyze/pg_query_go/v6"
 
-// Refusals of a locking clause by clusters of early 2026 and before (documented). Neither was seen in measurements of
-// August 2026.
+// Refusals of a locking clause by clusters of early 2026 and before (documented). Measurements of August 2026 found
+// neither refusal.
 var (
 	severalTables = refuse("locking clause such as FOR UPDATE can be applied on a single table")
 	// NoWholeKey refuses a clause on one table without equality on its whole key. Only the catalog knows the key, see
