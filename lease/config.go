@@ -73,7 +73,7 @@ type Config struct {
 	// renewed for ReapAfter. Guard before that, the lease's backends are closed. No backend is lent when less than
 	// TransactionLimit remains until then.
 	Heartbeat, ReapAfter, Guard, TransactionLimit time.Duration
-	// IdleRelease is the time after which unused slots return to the table.
+	// IdleRelease is the time after which a process returns unused slots to the table.
 	IdleRelease time.Duration
 
 	// RateLimit is the cluster's connection rate, per second. Reserve is the part of RateLimit for sidecars that cannot
@@ -100,7 +100,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate reports every bad value at once.
+// Validate returns all faults of the configuration in one error.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key string, value any, want string, args ...any) {
@@ -154,7 +154,7 @@ func (c Config) shareable() error {
 		c.Burst, late, c.Reserve, burstQuota)
 }
 
-// isTable reports whether DynamoDB accepts a table's name. DynamoDB itself checks an ARN.
+// isTable reports whether DynamoDB may accept a name of a table. DynamoDB itself checks an ARN.
 func isTable(name string) bool {
 	return strings.HasPrefix(name, "arn:") || len(name) >= 3 && len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.", r)

@@ -71,7 +71,8 @@ func (f *File) take() ([]place, error) {
 	return f.parse(string(text[:n])), nil
 }
 
-// lockRegular locks a regular file and returns its device and inode.
+// lockRegular locks the file with descriptor fd, which must be a regular file. It returns the file's device and inode
+// as text.
 func lockRegular(fd int) (name string, err error) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {

@@ -114,7 +114,7 @@ func (l *ledger) best(need, fair int, now time.Duration) (shard, slots int) {
 	return shard, slots
 }
 
-// permitted returns the number of slots that this process may take from a shard.
+// permitted returns the number of slots that this process may take from a shard now, by the rules of fairness.
 func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	held := l.held()
 	if held >= block && now-l.began < settleTime && (s.limit-s.free)*settlePart > s.limit {

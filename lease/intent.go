@@ -102,7 +102,7 @@ func (t *Table) follow(ctx context.Context, now intent) (changed bool, err error
 	return changed || did, t.newest(ctx, now)
 }
 
-// newest returns errOvertaken when an intent is no longer the newest one.
+// newest returns errOvertaken if now is no longer the newest intent in the table.
 func (t *Table) newest(ctx context.Context, now intent) error {
 	found, err := t.intent(ctx)
 	if err == nil && found != now {

@@ -257,7 +257,7 @@ func (l *Lease) note() {
 		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, trouble(s)...)...)
 }
 
-// logSettings logs changes of the table's limits, and differences from the configured ones.
+// logSettings logs changes of the table's limits, and limits that differ from the configured ones.
 func (l *Lease) logSettings(s State, now Settings, changed, differ bool) {
 	if changed {
 		l.log.Info("the lease table has other limits now", slog.Int("limit", now.Limit), slog.Int("rate", now.Rate), slog.Int("burst", now.Burst))

@@ -198,7 +198,7 @@ func (l *ledger) join(shard, slots int, now time.Duration) *call {
 	return l.change(p, now, slots)
 }
 
-// urgent reports whether a record is due for renewal or has an unknown outcome.
+// urgent reports whether one of this process's records is due for renewal or has an unknown outcome.
 func (l *ledger) urgent(now time.Duration) bool {
 	return now >= l.pause && slices.ContainsFunc(l.parts, func(p *part) bool { return p.pending != nil || now >= p.due })
 }

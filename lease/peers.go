@@ -292,7 +292,8 @@ func (l *ledger) reap(now time.Duration) (*call, time.Duration) {
 	return nil, wake
 }
 
-// ripest returns the record of another process that may be taken and was seen first.
+// ripest returns a record of another process whose slots may be taken. If there are several, the one that was unchanged
+// for longest is returned.
 func (l *ledger) ripest(s *sight, now time.Duration) (owner string, ripest *peer) {
 	for name, p := range s.peers {
 		if now < p.reapAt() || l.owns(name) {

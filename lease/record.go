@@ -19,7 +19,7 @@ type Record struct {
 	// ReapAfter is the time after which others may take the slots of the unchanged record. The record's text has ReapAfter
 	// in milliseconds.
 	ReapAfter time.Duration
-	// Home marks one record of each process, so that processes can be counted.
+	// Home is true for one record of each process, so that processes can be counted.
 	Home bool
 	// Waiting is true if the owner's process is below its fair share and finds no free slot.
 	Waiting bool

@@ -10,9 +10,9 @@ import (
 // Store is the shared table of the lease. A call that fails may have happened, may happen later, and may happen twice.
 // Each call returns in bounded time. Change.Apply and Reservation.Apply define the effects of calls.
 type Store interface {
-	// Settings returns the cluster's settings, or ErrNoSettings if there are none.
+	// Settings returns the cluster's settings in the table, or ErrNoSettings if the table has none.
 	Settings(ctx context.Context) (Settings, Stamp, error)
-	// Look returns a shard, perhaps not in its newest state. A missing shard is empty.
+	// Look returns a shard, perhaps not in its newest state. A shard that is missing in the table is empty.
 	Look(ctx context.Context, shard int) (Shard, error)
 	// Change makes a conditional write of a shard. Change returns the shard after the write, or as it was found when the
 	// condition was not met.

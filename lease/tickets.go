@@ -113,7 +113,7 @@ func (t *tickets) saved(now time.Duration) int64 {
 	return int64(t.burst)
 }
 
-// interval returns the time between two tickets, in microseconds of the table's clock.
+// interval returns the time between two tickets (rights to dial once), in microseconds of the table's clock.
 func (t *tickets) interval() int64 { return int64(time.Second/time.Microsecond) / int64(t.rate) }
 
 // burstTime returns the time for which unused tickets are saved, in which the burst accumulates.

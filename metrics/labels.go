@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Other is the label value for values outside a label's closed set.
+// Other is the label value that replaces values outside a label's fixed set.
 const Other = "other"
 
 // These are values of the label cause of dsql_sessions_ended_total, which says why a session ended.

@@ -150,7 +150,7 @@ func (p *Proxy) CopyBatch() {
 	}
 }
 
-// BackfillBatch counts one batch of rows in which a new column gets its values.
+// BackfillBatch counts one batch of rows that got values in an added column.
 func (p *Proxy) BackfillBatch() {
 	if p != nil {
 		p.backfills.Inc()

@@ -39,14 +39,14 @@ func (p *pulled[S]) snapshot() S {
 	return none
 }
 
-// Describe implements prometheus.Collector.
+// Describe implements prometheus.Collector by sending the descriptions of all rows.
 func (p *pulled[S]) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range p.rows {
 		ch <- r.desc
 	}
 }
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector by reading a snapshot and sending its rows.
 func (p *pulled[S]) Collect(ch chan<- prometheus.Metric) { p.collect(p.snapshot(), ch) }
 
 func (p *pulled[S]) collect(s S, ch chan<- prometheus.Metric) {

@@ -146,7 +146,7 @@ func (p *Proxy) TxExhausted(operation string) {
 	}
 }
 
-// TxBackoff observes the wait before a replay.
+// TxBackoff observes the pause before a replay of a transaction.
 func (p *Proxy) TxBackoff(d time.Duration) {
 	if p != nil {
 		p.tx.backoff.Observe(d.Seconds())

@@ -32,7 +32,7 @@ type backoff struct {
 	since, last time.Time
 }
 
-// next returns the time of the next dial. waited says that a borrower waits for a backend.
+// next returns the time at which the next dial may be made. waited says that a borrower waits for a backend.
 func (b *backoff) next(waited bool) time.Time {
 	if waited {
 		return b.soon

@@ -63,7 +63,7 @@ type Config struct {
 	// ProbeInterval is the interval at which an unused ready backend must answer a round trip. With 0, backends are probed
 	// only after a call of Suspect.
 	ProbeInterval time.Duration
-	// CheckoutWait is how long Acquire waits for a backend.
+	// CheckoutWait is how long a borrower waits for a backend.
 	CheckoutWait time.Duration
 	// BaseLifetime plus a random part of LifetimeJitter is the greatest age of a backend. A backend is not lent in the
 	// last GuardWindow of its lifetime.

@@ -49,7 +49,7 @@ const (
 	ProbeFailed Reason = "probe_failed"
 )
 
-// Reasons lists all reasons.
+// Reasons lists all reasons for which a backend is closed.
 var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Cancelled, ClientGone, ClientLeft, Unclean, Shutdown, Surplus,
 	Unleased, Revoked, Silent, ProbeFailed}
 

@@ -220,7 +220,7 @@ func (a *attempt) connect(ctx context.Context, network, address string) (net.Con
 		// Each address gets an equal part of the remaining time.
 		deadline, _ := ctx.Deadline()
 		dialer := net.Dialer{Timeout: time.Until(deadline) / time.Duration(len(addresses)-i), KeepAlive: -1, KeepAliveConfig: KeepAlive(a.dialer.cfg.KeepAlive)}
-		// Go sets TCP_NODELAY by default.
+		// The dial sets no option for TCP_NODELAY, because Go sets it by default.
 		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(ip, port))
 		if err != nil {
 			errs = append(errs, err)

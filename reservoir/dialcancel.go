@@ -73,7 +73,7 @@ func (c canceler) exchange(ctx context.Context, conn net.Conn) error {
 	return nil // closed, with an error or without
 }
 
-// startTLS asks the server for TLS and performs the handshake.
+// startTLS asks the server for TLS on conn and performs the TLS handshake.
 func startTLS(ctx context.Context, conn net.Conn, cfg *tls.Config) (*tls.Conn, error) {
 	request := binary.BigEndian.AppendUint32([]byte{0, 0, 0, 8}, sslRequest)
 	if _, err := conn.Write(request); err != nil {

@@ -27,7 +27,7 @@ var ChannelBindings = []string{"disable", "prefer", "require"}
 // connectors do. The group is the region.
 var endpointForm = regexp.MustCompile(`^[a-z0-9-]+\.dsql(?:-[a-z0-9]+)?\.([a-z0-9-]+)\.on\.aws$`)
 
-// DialConfig names the server, the role and the database of a Dialer.
+// DialConfig is the configuration of a Dialer. It names the server, the role and the database.
 type DialConfig struct {
 	Kind string // dsql or postgres
 	// Endpoint is the server's name, which the server's certificate must contain. For kind dsql, Endpoint is the cluster's
@@ -102,7 +102,7 @@ func (c DialConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// host returns the host to dial.
+// host returns the name or address of the host to dial.
 func (c DialConfig) host() string {
 	if c.Address != "" {
 		return c.Address

@@ -71,7 +71,7 @@ func (d *digest) write(p []byte) {
 	}
 }
 
-// seal sets tag to the hash of the block.
+// seal sets the digest's tag to the hash of the current block.
 func (d *digest) seal() { d.h.mac.Seal(d.tag[:0], d.h.nonce[:], nil, d.block[:d.n]) }
 
 // sum returns the digest of all bytes written so far. More bytes may follow.

@@ -29,7 +29,7 @@ func (h *Held) Add(b []byte) bool {
 	return true
 }
 
-// Len returns the number of held bytes.
+// Len returns the number of bytes that are held back.
 func (h *Held) Len() int { return h.data.n }
 
 // Bytes returns a copy of the held bytes, never nil. The copy counts for no quota.

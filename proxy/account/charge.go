@@ -6,8 +6,8 @@ type Charge struct{ bytes int32 } // small, because each session has several
 // Bytes returns the number of bytes that are charged.
 func (x *Charge) Bytes() int { return int(x.bytes) }
 
-// TrySet sets the charge to n bytes. Without room for more, it leaves the charge unchanged and
-// returns the bound.
+// TrySet sets the charge to n bytes. If there is no room for more, TrySet leaves the charge unchanged and returns the
+// bound.
 func (x *Charge) TrySet(c *Client, n int) *Bound {
 	full := c.TryTake(Own, n-int(x.bytes))
 	if full == nil {
@@ -16,7 +16,7 @@ func (x *Charge) TrySet(c *Client, n int) *Bound {
 	return full
 }
 
-// Set sets the charge to n bytes, even without room.
+// Set sets the charge to n bytes, even if there is no room.
 func (x *Charge) Set(c *Client, n int) {
 	c.Add(Own, n-int(x.bytes))
 	x.bytes = int32(n)

@@ -46,15 +46,15 @@ type Conns struct {
 // NewConns returns a Conns with places for most connections.
 func NewConns(most int) *Conns { return &Conns{most: most, sources: map[source]int{}} }
 
-// source is the origin of connections: an address (a /64 of IPv6), or a process at a Unix socket.
-// The zero value means unknown processes of this machine, which are not counted.
+// source is the origin of connections: an address (a /64 of IPv6), or a process at a Unix socket. The zero source means
+// unknown processes of this machine, which are not counted.
 type source struct {
 	addresses netip.Prefix
 	process   int32
 }
 
-// sourceOf returns the source of a connection. It is called once, at the accept: a process may end
-// before its connection does, and its number may be used again.
+// sourceOf returns the source of a connection. It is called once, after the accept, because a process may end before
+// its connection does, and its number may be used again.
 func sourceOf(conn net.Conn) (of source) {
 	if pid, _, ok := rawconn.PeerProcess(conn); ok {
 		of.process = pid

@@ -20,7 +20,7 @@ type Heartbeat struct {
 	ended bool
 }
 
-// Mark records that a round has ended.
+// Mark records that a round of the goroutine has ended.
 func (b *Heartbeat) Mark() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -31,7 +31,7 @@ func (b *Heartbeat) Mark() {
 	}
 }
 
-// Stop records that there will be no more rounds.
+// Stop records that the goroutine will make no more rounds.
 func (b *Heartbeat) Stop() {
 	b.Mark()
 	b.mu.Lock()

@@ -25,7 +25,7 @@ func (l *list) add(in *Conn) {
 	l.n++
 }
 
-// remove removes a connection from its list.
+// remove removes a connection from its list. The connection must be in this list.
 func (l *list) remove(in *Conn) {
 	at := in.place
 	if at.previous == nil {

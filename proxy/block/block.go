@@ -96,7 +96,7 @@ func (b *Block) Status() byte {
 	return b.status
 }
 
-// In reports whether a block is open, even a failed one.
+// In reports whether a block is open. A failed block is open too.
 func (b *Block) In() bool { return b.status == 'T' || b.status == 'E' }
 
 // Ends returns the number of transactions that have ended. Two statements belong to one transaction if the number is

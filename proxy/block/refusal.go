@@ -39,7 +39,7 @@ func (b *Block) Refuses(tx *rewrite.Transaction) string {
 	return ""
 }
 
-// refusesFailed performs Refuses in a failed block.
+// refusesFailed returns the result of Refuses for a statement in a failed block.
 func (b *Block) refusesFailed(tx *rewrite.Transaction) string {
 	switch tx.Verb {
 	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
@@ -53,8 +53,8 @@ func (b *Block) refusesFailed(tx *rewrite.Transaction) string {
 	return CodeAborted
 }
 
-// refusesModes performs Refuses for a statement that gives transaction modes. After a query, or within a savepoint,
-// PostgreSQL refuses some modes. READ ONLY is always accepted.
+// refusesModes returns the result of Refuses for a statement that gives transaction modes. After a query, or within a
+// savepoint, PostgreSQL refuses some modes. READ ONLY is always accepted.
 func (b *Block) refusesModes(tx *rewrite.Transaction) string {
 	late := b.queried || len(b.saves) > 0
 	was := b.Modes()

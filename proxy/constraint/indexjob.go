@@ -277,7 +277,7 @@ func (j *IndexJob) takeBack(end jobEnd) error {
 	return why
 }
 
-// dropping returns the statement that drops the index.
+// dropping returns the DROP INDEX statement for the index.
 func (x *indexShown) dropping() string {
 	return "DROP INDEX " + quoted(x.schema) + "." + quoted(x.name)
 }

@@ -143,7 +143,7 @@ func (n *Numbered) tellWide() {
 	}
 }
 
-// notice adds a notice for the client.
+// notice adds a NOTICE for the client, which gets it before the tag.
 func (n *Numbered) notice(message, detail string) {
 	notice := &wire.Error{Code: "00000", Message: message, Detail: detail, Hint: rewrite.SerialKey + " says when that is so."}
 	n.Notices = append(n.Notices, notice.AppendNotice(nil, "NOTICE"))
@@ -222,7 +222,7 @@ func (n *Numbered) steps() error {
 	return nil
 }
 
-// taken returns PostgreSQL's message for an existing relation.
+// taken returns PostgreSQL's message for a CREATE TABLE whose relation exists already.
 func (n *Numbered) taken() string { return fmt.Sprintf("relation \"%s\" already exists", n.Relation) }
 
 // sequence creates the sequence of a serial column under the first free name that PostgreSQL would choose. It returns

@@ -308,7 +308,7 @@ const (
 // notThere are the SQLSTATEs of a DROP of a missing object.
 var notThere = []string{undefinedObject, undefinedColumn, "42P01"}
 
-// holdsValues reports whether a column holds a value in some row.
+// holdsValues reports whether a column has a value other than NULL in any row.
 func (c *Work) holdsValues(column string) (any bool, err error) {
 	err = c.server.Ask(fmt.Sprintf("SELECT 1 FROM %s WHERE %s IS NOT NULL LIMIT 1", c.Table, quoted(column)), func([]string) { any = true })
 	return any, err

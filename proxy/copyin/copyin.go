@@ -37,7 +37,7 @@ import (
 // If the data have several errors, the client may get another one first than from PostgreSQL. The server checks all
 // constants of an INSERT before it checks a constraint.
 
-// Config is the configuration of all COPYs.
+// Config is the configuration that all COPYs share.
 type Config struct {
 	// MaxStatementBytes bounds a text that is planned. MaxMessageBytes bounds a message that the server accepts, and is 0
 	// for no bound.

@@ -50,7 +50,7 @@ func (b *Batch) Reset() { b.tuples, b.Rows, b.texts = b.tuples[:0], b.Rows[:0], 
 // heldBytes is the memory of a row without its values and its text, rounded up.
 const heldBytes = 128
 
-// Held returns the memory of the batch in bytes.
+// Held returns the memory, in bytes, of the rows in the batch.
 func (b *Batch) Held() int { return cap(b.tuples) + cap(b.Rows)*heldBytes + b.texts }
 
 // Free drops all rows of the batch and their memory.

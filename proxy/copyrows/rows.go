@@ -54,7 +54,7 @@ type Row struct {
 type Reader struct {
 	o   Options
 	buf []byte
-	// at is the start of the next row in buf.
+	// at is the index in buf at which the next row starts.
 	at int
 	// ended means that no more data follow. over means that no more rows follow.
 	ended, over bool
@@ -91,7 +91,7 @@ func (r *Reader) Feed(b []byte) {
 // End records that the data are complete.
 func (r *Reader) End() { r.ended = true }
 
-// Held returns the memory of the Reader in bytes.
+// Held returns the memory of the Reader's buffers in bytes.
 func (r *Reader) Held() int { return cap(r.buf) + cap(r.out) }
 
 // Line returns the number of the line of the current or last row.

@@ -140,7 +140,7 @@ type Deferred interface {
 var (
 	// ErrTerminated ends the session of a client that has sent Terminate.
 	ErrTerminated = errors.New("client said goodbye")
-	// ErrInternal ends a session that has met an impossible state.
+	// ErrInternal ends a session that has reached an impossible state.
 	ErrInternal = &wire.Error{Fatal: true, Code: "XX000", Message: "Sluice met a state that it does not know and closed the connection",
 		Hint: "Please report this with Sluice's log line."}
 )

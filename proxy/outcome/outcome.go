@@ -32,7 +32,7 @@ type Outcome struct {
 // position is the server's state between two statements, if no earlier statement failed. Its methods follow
 // PostgreSQL's steps. Where servers differ, a method does the step that may have committed more.
 type position struct {
-	// at is the session's block, with the number of transactions that have ended in the turn.
+	// at is the session's block at this position. It counts the transactions that have ended in the turn.
 	at block.Block
 	// dirty means that outside a block there is a change that is not committed yet.
 	dirty bool
@@ -225,7 +225,8 @@ func (o *Outcome) SyncCommits() bool { return o.on && !o.sent.at.In() }
 // group.
 func (o *Outcome) Apart() bool { return o.sent.eager }
 
-// Loses reports whether the loss of the server now undoes something, or may. Then the client must get an error.
+// Loses reports whether the loss of the server now undoes something, or may undo something. The client must then get an
+// error.
 func (o *Outcome) Loses() bool {
 	return o.InBlock() || o.sent.dirty || o.seen.dirty || o.seen.at.In()
 }

@@ -21,7 +21,7 @@ const (
 	Timeout
 	// Refusal is the fault that the server answered with any other error.
 	Refusal
-	// Faults is the number of faults.
+	// Faults is the number of kinds of faults.
 	Faults
 )
 

@@ -105,7 +105,7 @@ func (p *Parking[T]) wake(ticket uint64) {
 	}
 }
 
-// Parked returns the number of parked entries.
+// Parked returns the number of entries that are parked now.
 func (p *Parking[T]) Parked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

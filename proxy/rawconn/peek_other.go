@@ -4,7 +4,7 @@ package rawconn
 
 import "syscall"
 
-// canPeek reports whether the system can peek at a socket.
+// canPeek reports whether this system can look at a socket's next byte without consuming it.
 const canPeek = false
 
 func peek(uintptr) (State, error) { return Quiet, nil }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// canPeek reports whether the system can peek at a socket.
+// canPeek reports whether this system can look at a socket's next byte without consuming it.
 const canPeek = true
 
 // peek reports what a read of fd would find, without waiting and without consuming a byte. For the State Closed, err is

@@ -39,7 +39,7 @@ type Conn interface {
 	// CloseWrite ends the outgoing half of the stream, if the connection has halves.
 	CloseWrite() error
 
-	// NetConn returns the underlying connection.
+	// NetConn returns the connection that the Conn wraps.
 	NetConn() net.Conn
 }
 

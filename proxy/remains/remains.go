@@ -127,8 +127,8 @@ const comments = `--[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/`
 // builtins matches the names of builtin functions that leave state, or that execute the text of an argument.
 const builtins = `^set_config$|advisory|replication_(slot|origin)|_to_xml|^ts_(stat|rewrite)$`
 
-// leaves matches words of statements and functions that leave state. EXECUTE may run any statement. SET and RESET count
-// at the start of a statement only, because UPDATE has the word SET too.
+// leaves is a regular expression for words of statements and functions that leave state. EXECUTE may run any statement.
+// SET and RESET count at the start of a statement only, because UPDATE has the word SET too.
 const leaves = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M|\mcreate\M|replication_|set_config|_to_xml|ts_stat|ts_rewrite|(^|;|>>|\mbegin|\mthen|\melse|\mloop)\s*(re)?set\M`
 
 // mostFunctions is the greatest number of functions for which each name is searched for in all other functions.

@@ -42,7 +42,7 @@ func (h *History) Forget() {
 	h.text, h.at, h.runs = h.text[:0], -1, h.runs[:0]
 }
 
-// Moved records that names may mean something else from now on. The statements before prove nothing.
+// Moved records that names may mean something else from now on. Statements that ran before then prove nothing.
 func (h *History) Moved() {
 	h.Forget()
 	h.moved = true
@@ -59,7 +59,7 @@ func (h *History) Query(sql []byte) {
 	}
 }
 
-// Unrecorded says that the text of the current Query is not recorded.
+// Unrecorded records that the text of the current Query is not in the History.
 func (h *History) Unrecorded() { h.at = -1 }
 
 // RanQuery records the end of statement n of the current Query, with its tag. st is nil for an unknown statement.

@@ -68,7 +68,7 @@ func (c *Client) Believes(id uint64, b *Backend) bool {
 	return c.Owns(id, b) || b.user == 0 && c.usedOn == 0
 }
 
-// Others reports whether b has numbers that client id must not see.
+// Others reports whether b has numbers of sequences that client id must not see.
 func (c *Client) Others(id uint64, b *Backend) bool { return b.user != 0 && !c.Owns(id, b) }
 
 // WantOwn records that the client asked for its numbers on a backend that could not return them. The client's next
@@ -78,7 +78,7 @@ func (c *Client) WantOwn() { c.wantsOwn = true }
 // WantsOwn reports whether WantOwn was ever called for the client.
 func (c *Client) WantsOwn() bool { return c.wantsOwn }
 
-// GotOwn records that the session keeps a new backend for its numbers alone.
+// GotOwn records that the session keeps a new backend, only for its numbers of sequences.
 func (c *Client) GotOwn() { c.own, c.usedOn = true, 0 }
 
 // ClearOwn records that the session keeps no backend, or keeps a backend for more than its numbers.

@@ -71,7 +71,7 @@ func (c *Client) Needs(change *rewrite.Change, inBlock bool) int {
 // them.
 const Most = 1000
 
-// Takes reports whether the client has at most Most settings after the statements.
+// Takes reports whether the client will have at most Most settings after these statements.
 func (c *Client) Takes(statements []rewrite.Statement) bool {
 	more := 0
 	for i := range statements {

@@ -227,7 +227,8 @@ func digit(c byte) int {
 	return 99
 }
 
-// readBool accepts PostgreSQL's Boolean words and their unambiguous prefixes.
+// readBool returns "on" or "off" for PostgreSQL's Boolean words and their unambiguous prefixes, and PostgreSQL's error
+// for other values.
 func readBool(_ *form, name, value string) (string, *wire.Error) {
 	v := strings.ToLower(value)
 	begins := func(word string, least int) bool { return len(v) >= least && strings.HasPrefix(word, v) }

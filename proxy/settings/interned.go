@@ -69,7 +69,7 @@ func (n *Interned) makeKey(s *Values) {
 // reusedKey bounds the size of a key buffer that is used again.
 const reusedKey = 4 << 10
 
-// appendString appends a string with its length, so that keys are unambiguous.
+// appendString appends a string after its length, so that different settings never have the same key.
 func appendString(key []byte, s string) []byte {
 	return append(binary.AppendUvarint(key, uint64(len(s))), s...)
 }

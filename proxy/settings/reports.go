@@ -62,7 +62,7 @@ func (r *Reports) With(name, value string) *Reports {
 	return made
 }
 
-// News returns the parameters that are missing in told, or have another value there.
+// News returns the parameters of r that are missing in told, or have another value there.
 func (r *Reports) News(told *Reports) (changed []Param) {
 	for _, p := range r.All {
 		if was, ok := told.Get(p.Lower); !ok || was != p.Value {

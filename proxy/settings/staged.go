@@ -95,7 +95,7 @@ func (x *Staged) find(name string) int {
 	return -1
 }
 
-// Snapshot returns a copy that later changes do not affect.
+// Snapshot returns a copy of the staged changes, which later changes do not affect.
 func (x *Staged) Snapshot() Staged {
 	return Staged{slices.Clip(x.Changes), slices.Clip(x.marks), x.bytes}
 }

@@ -207,7 +207,7 @@ func (a *Answer) hold(b []byte) {
 	}
 }
 
-// wholeCharacters returns b without an incomplete character at its end.
+// wholeCharacters returns b without an incomplete UTF-8 character at its end.
 func wholeCharacters(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {

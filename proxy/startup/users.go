@@ -21,7 +21,7 @@ import (
 const (
 	// scramIterations is PostgreSQL's default number of iterations (SCRAM_SHA_256_DEFAULT_ITERATIONS).
 	scramIterations = 4096
-	// scramSalt is the length of PostgreSQL's salts (SCRAM_DEFAULT_SALT_LEN).
+	// scramSalt is the length in bytes of PostgreSQL's salts (SCRAM_DEFAULT_SALT_LEN).
 	scramSalt = 16
 	// maxUsersFile bounds the size of a users file, to some 100,000 users.
 	maxUsersFile = 16 << 20

@@ -59,7 +59,7 @@ func (r *reader) upTo(most int64) int64 {
 	return n
 }
 
-// ended reports whether the whole text was consumed without a mismatch.
+// ended reports whether the reader has consumed the whole text without a mismatch.
 func (r *reader) ended() bool { return !r.bad && len(r.rest) == 0 }
 
 // daysOf has the number of days of each month in a leap year.

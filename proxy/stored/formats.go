@@ -83,7 +83,7 @@ type column struct {
 	oid    uint32
 }
 
-// Columns are the columns of a RowDescription.
+// Columns are the columns that a RowDescription describes.
 type Columns []column
 
 // ColumnsOf parses a RowDescription. It returns nil if the frame is malformed.

@@ -44,7 +44,7 @@ func (r *Rows) More(part []byte) {
 // wordBytes is the memory that a row needs for its end in Rows.ends.
 const wordBytes = 8
 
-// Cost returns the memory of the rows in bytes.
+// Cost returns the memory that the rows use, in bytes.
 func (r *Rows) Cost() int { return cap(r.frames) + wordBytes*cap(r.ends) }
 
 // AtEnd reports whether the cursor is after the last row.

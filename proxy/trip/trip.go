@@ -27,7 +27,7 @@ func (t *Trips) Begin() error {
 // End records that the ReadyForQuery of the round trip was read, and that nothing else is to be read.
 func (t *Trips) End() { t.under = false }
 
-// Err returns nil if the connection may be used, and ErrUnended if it must be closed.
+// Err returns nil if the connection may be used. Err returns ErrUnended if the connection must be closed.
 func (t *Trips) Err() error {
 	if t.under {
 		return ErrUnended

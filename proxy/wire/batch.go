@@ -70,7 +70,7 @@ func (k *Batch) next() {
 // Len returns the number of bytes in the batch.
 func (k *Batch) Len() int { return k.size + k.n }
 
-// Full reports whether the batch has as many bytes as a pooled buffer.
+// Full reports whether the batch has at least as many bytes as a pooled buffer.
 func (k *Batch) Full() bool { return k.Len() >= BufferSize }
 
 // Empty reports whether the batch has no bytes.

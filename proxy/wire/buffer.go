@@ -47,8 +47,8 @@ func PutBuffer(b []byte) {
 	}
 }
 
-// putLarge is PutBuffer for a buffer of getLarge. It stands apart, and is not inlined, because it allocates:
-// PutBuffer would else do so for each buffer.
+// putLarge returns a buffer from getLarge to its pool. It is a separate function, and is not inlined, because it
+// allocates. Otherwise PutBuffer would allocate for each buffer.
 //
 //go:noinline
 func putLarge(b []byte) { largePools[bits.Len(uint(len(b)-1))].Put(&b) }

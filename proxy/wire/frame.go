@@ -1,5 +1,6 @@
-// Package wire has the common parts of both sides of the Postgres protocol: types and encoding of
-// frames, buffers for reading and collecting frames, and Sluice's own errors. It knows no sessions.
+// Package wire has the parts of the PostgreSQL protocol that the client's side and the server's side share: types and
+// encoding of frames, buffers for reading and collecting frames, and Sluice's own errors. The package does not know
+// sessions.
 //
 //	frame.go   types and bounds of frames; the Append functions write them
 //	reader.go  Reader, which reads frames from a connection

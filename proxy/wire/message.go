@@ -86,7 +86,7 @@ func (m *Message) End() error {
 	return m.Failed()
 }
 
-// Failed returns Err as an error.
+// Failed returns Message.Err as an error, or nil.
 func (m *Message) Failed() error {
 	if m.Err != nil {
 		return m.Err

@@ -69,7 +69,7 @@ func TakeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
 	return codes, b[2*n:], true
 }
 
-// Len returns the number of parameters.
+// Len returns the number of the Bind's parameters.
 func (p *Params) Len() int { return p.n }
 
 // Format returns the format of a result column, by the Bind's result formats.

@@ -107,7 +107,7 @@ func (s *Reader) Terminates() (first, some bool) {
 	return false, false
 }
 
-// Full reports whether the unread bytes reach the buffer's end.
+// Full reports whether the unread bytes reach the end of the buffer.
 func (s *Reader) Full() bool { return s.w == len(s.buf) }
 
 // MayExtend ensures that the Reader has a buffer, for Extend. It returns false if there is no room after the unread
