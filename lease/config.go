@@ -54,7 +54,8 @@ type Config struct {
 	// Slots shares the cluster's connection count among sidecars, and Rate shares its connection rate. With neither, a
 	// Static replaces the Lease.
 	Slots, Rate bool
-	// Table is the DynamoDB table of the slots, and RateTable that of the tickets. An empty RateTable means Table.
+	// Table is the DynamoDB table of the slots, and RateTable that of the tickets, rights to dial once. An empty RateTable
+	// means Table.
 	Table, RateTable string
 	// Cluster is the cluster's name in the table. Earlier is the name that older versions used, "" when it is the same.
 	// The function Cluster returns both names.
@@ -77,10 +78,11 @@ type Config struct {
 	IdleRelease time.Duration
 
 	// RateLimit is the cluster's connection rate, per second. Reserve is the part of RateLimit for sidecars that cannot
-	// reach the table, at most MaxInstances of them. Burst is the number of unused tickets that may accumulate.
+	// reach the table, at most MaxInstances of them. Burst is the number of unused tickets (rights to dial once) that may
+	// accumulate.
 	RateLimit, Reserve, Burst, MaxInstances int
-	// MaxWait is how far ahead a ticket may be reserved. While the queue of tickets is longer, a dial waits without a
-	// ticket.
+	// MaxWait is how far ahead a ticket (right to dial once) may be reserved. While the queue of tickets is longer, a dial
+	// waits without a ticket.
 	MaxWait time.Duration
 
 	// CallTimeout bounds each call of DynamoDB.
@@ -144,7 +146,7 @@ func (c Config) Validate() error {
 }
 
 // shareable returns an error if all sidecars together could dial more often than the cluster accepts at once. They can
-// use saved tickets, tickets that are early or late through clock errors, and the reserve.
+// use saved tickets (unused rights to dial), tickets that are early or late through clock errors, and the reserve.
 func (c Config) shareable() error {
 	late := int((ticketValidity+2*clockError)/time.Second) * c.tickets()
 	if c.Burst+late+c.Reserve <= burstQuota {

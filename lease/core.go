@@ -119,8 +119,8 @@ func (c *core) decide(now time.Duration) (*call, time.Duration) {
 	return nil, wake
 }
 
-// atHand returns the number of dials that have a slot and may need a ticket: waiting Admits with a slot, and unused
-// slots.
+// atHand returns the number of dials that have a slot and may need a ticket, the right to dial once: waiting Admits
+// with a slot, and unused slots.
 func (c *core) atHand(now time.Duration) int {
 	if !c.cfg.Slots {
 		return ticketBatch

@@ -85,8 +85,8 @@ func (t *Table) put(ctx context.Context, table string, old, next intent) (done b
 	return err == nil, nil
 }
 
-// follow applies an intent to all shards, and to the settings in the table of tickets. follow returns errOvertaken when
-// the intent is no longer the newest one.
+// follow applies an intent to all shards, and to the settings in the table of tickets (rights to dial). follow returns
+// errOvertaken when the intent is no longer the newest one.
 func (t *Table) follow(ctx context.Context, now intent) (changed bool, err error) {
 	for shard := range now.Shards {
 		did, err := t.relimit(ctx, now, shard)
@@ -160,8 +160,8 @@ func (t *Table) relimit(ctx context.Context, now intent, shard int) (changed boo
 	return changed, errRaced
 }
 
-// followRate applies an intent to the settings in the table of tickets. followRate changes nothing if slots and tickets
-// share a table.
+// followRate applies an intent to the settings in the table of tickets (rights to dial). followRate changes nothing if
+// slots and tickets share a table.
 func (t *Table) followRate(ctx context.Context, now intent) (changed bool, err error) {
 	for range raceTries {
 		found, _, err := t.read(ctx, t.rate, t.address(itemSettings), true)

@@ -16,7 +16,7 @@ const (
 	// formatOneKey is the format in which all items of a cluster have one partition key.
 	formatOneKey = 1
 	// Format is the newest format, in which each shard's item has its own partition key. In both formats, the settings and
-	// the time of the next ticket have the cluster's key.
+	// the time of the next ticket (right to dial once) have the cluster's key.
 	Format = 2
 )
 
@@ -28,7 +28,7 @@ func (a address) key() map[string]types.AttributeValue {
 }
 
 // address returns the address of one of the cluster's items that belong to no shard: its settings, or the time of its
-// next ticket.
+// next ticket (right to dial once).
 func (t *Table) address(item string) address { return address{t.cluster, item} }
 
 // oneKey returns the address of a shard's item in format 1. In a table of format 2, that address has a closed item,

@@ -63,9 +63,9 @@ func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logge
 	}, nil
 }
 
-// Run renews the lease, and gets slots and tickets for Admit, until ctx ends. Run then returns every slot that no
-// permit covers, and waits up to leaveWait for the other permits. When Run cannot work with the table's settings, it
-// returns a *MismatchError at once. Run is called once.
+// Run renews the lease, and gets slots and tickets (rights to dial once) for Admit, until ctx ends. Run then returns
+// every slot that no permit covers, and waits up to leaveWait for the other permits. When Run cannot work with the
+// table's settings, it returns a *MismatchError at once. Run is called once.
 func (l *Lease) Run(ctx context.Context) error {
 	l.takeFile()
 	for ctx.Err() == nil {

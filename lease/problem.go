@@ -208,7 +208,7 @@ func (c *call) step() string {
 // troubles holds, for each kind of call of the Store, the problem of its last call, or nil after a success.
 type troubles [callReserve + 1]*Problem
 
-// note records the outcome of a call of the Store. apart says that tickets have their own table.
+// note records the outcome of a call of the Store. apart says that tickets (rights to dial) have their own table.
 //
 // A success ends problems whose cause concerns all calls. A missing right may concern reads or writes alone, and a
 // missing table one of two tables. So only a write ends such problems, and only those of its own table. A problem that

@@ -136,10 +136,11 @@ func (c Change) Apply(s *Shard) (*Shard, bool) {
 type Reservation struct {
 	Tickets  int
 	Interval int64
-	// Floor is the earliest time of the first ticket. Unused tickets since Floor are the burst. Nothing is reserved if the
-	// first ticket would be due after Ceiling, which is not before Floor.
+	// Floor is the earliest time of the first ticket, the right to dial once. Unused tickets since Floor are the burst.
+	// Nothing is reserved if the first ticket would be due after Ceiling, which is not before Floor.
 	Floor, Ceiling int64
-	// Wrong is 0, or an impossible time of the next ticket. If the table still has the time Wrong, Floor replaces it.
+	// Wrong is 0, or an impossible time of the next ticket (right to dial once). If the table still has the time Wrong,
+	// Floor replaces it.
 	Wrong int64
 }
 

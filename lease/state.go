@@ -58,7 +58,7 @@ type State struct {
 	Local bool
 	// Age is the time since the lease was last renewed.
 	Age time.Duration
-	// Queue is how far ahead of the time the cluster's tickets are reserved, by the table's last answer.
+	// Queue is how far ahead of now the cluster's tickets (rights to dial once) are reserved, by the table's last answer.
 	Queue time.Duration
 	// Limit is the cluster's number of slots, and Fair this process's share of them. Each is 0 if unknown.
 	Limit, Fair int

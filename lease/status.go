@@ -14,7 +14,7 @@ import (
 type Status struct {
 	Settings Settings
 	Shards   []Shard
-	// Queue is how far ahead of the time tickets are reserved, by DynamoDB's clock.
+	// Queue is how far ahead of now tickets (rights to dial once) are reserved, by DynamoDB's clock.
 	Queue time.Duration
 
 	intent     intent
@@ -121,8 +121,9 @@ type Repair struct {
 }
 
 // Repairs returns the corrections of the table. They concern shards and settings that have not followed the newest
-// intent, shards whose numbers disagree, and an impossible time of the next ticket. Corrections also remove the records
-// of the given owners, which the caller knows to be dead. An owner has the name that Status shows.
+// intent, shards whose numbers disagree, and an impossible time of the next ticket (right to dial once). Corrections
+// also remove the records of the given owners, which the caller knows to be dead. An owner has the name that Status
+// shows.
 func (t *Table) Repairs(s Status, owners []string) []Repair {
 	var repairs []Repair
 	for shard, one := range s.Shards {
@@ -241,8 +242,8 @@ func (t *Table) level(ctx context.Context, shard, drift int) error {
 	return errRaced
 }
 
-// rewind makes the tickets start again from now. It returns an error if the time of the next ticket has changed since
-// next was read.
+// rewind makes the tickets, rights to dial once, start again from now. It returns an error if the time of the next
+// ticket has changed since next was read.
 func (t *Table) rewind(ctx context.Context, next int64) error {
 	u := update{table: t.rate, at: t.address(itemTickets)}
 	u.require("%s = %s", u.name(attrNext), u.number(next))

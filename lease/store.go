@@ -17,8 +17,8 @@ type Store interface {
 	// Change makes a conditional write of a shard. Change returns the shard after the write, or as it was found when the
 	// condition was not met.
 	Change(ctx context.Context, c Change) (after Shard, done bool, err error)
-	// Reserve reserves tickets. Reserve returns the time of the next ticket after the reservation, or as it was found when
-	// the reservation was refused.
+	// Reserve reserves tickets, rights to dial once. Reserve returns the time of the next ticket after the reservation, or
+	// as it was found when the reservation was refused.
 	Reserve(ctx context.Context, r Reservation) (next int64, done bool, at Stamp, err error)
 	// Follows reports whether this process can use shards that were moved to their own keys, as of the last Settings.
 	// Follows makes no call of the table.

@@ -24,8 +24,8 @@ import (
 )
 
 // These are names of keys, items and attributes in the DynamoDB table. Each cluster has its settings, the time of its
-// next ticket, and its shards. The settings and that time are under the cluster's partition key. The keys of shards are
-// in keys.go.
+// next ticket (right to dial once), and its shards. The settings and that time are under the cluster's partition key.
+// The keys of shards are in keys.go.
 const (
 	attrCluster = "pk"
 	attrItem    = "sk"
@@ -231,7 +231,8 @@ func (t *Table) noSettings(table string) error {
 		Err: fmt.Errorf("no settings under the key %s: %w", t.address(itemSettings).partition, ErrNoSettings)}
 }
 
-// Reserve implements Store: it reserves tickets. If unused tickets have been saved, a second write is needed.
+// Reserve implements Store: it reserves tickets, rights to dial once. If unused tickets have been saved, a second write
+// is needed.
 func (t *Table) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp, error) {
 	u := update{table: t.rate, at: t.address(itemTickets)}
 	tickets := int64(r.Tickets) * r.Interval

@@ -9,20 +9,21 @@ const (
 	// ticketBatch is the number of tickets (rights to dial once) reserved with one write. A process goes to the end of the
 	// queue with each batch, so that processes share the rate.
 	ticketBatch = 10
-	// queuePart decides that a process with few backends reserves tickets at most MaxWait/queuePart ahead. With queueHalf
-	// backends it is half of that, and so on, down to queueLeast, which uses the full rate. So processes with fewer
-	// backends go first.
+	// queuePart decides that a process with few backends reserves tickets (rights to dial once) at most MaxWait/queuePart
+	// ahead. With queueHalf backends it is half of that, and so on, down to queueLeast, which uses the full rate. So
+	// processes with fewer backends go first.
 	queuePart  = 3
 	queueHalf  = 8
 	queueLeast = time.Second
-	// youngTime is a time after a process's start. Until then, a process with a backend leaves saved tickets to processes
-	// that start with it, fewer and fewer of them.
+	// youngTime is a time after a process's start. Until then, a process with a backend leaves saved tickets (unused
+	// rights to dial) to processes that start with it, fewer and fewer of them.
 	youngTime = 10 * time.Second
-	// youngBatch is the number of tickets that a process reserves at once until youngTime after its start.
+	// youngBatch is the number of tickets (rights to dial once) that a process reserves at once until youngTime after its
+	// start.
 	youngBatch = 4
-	// modestMost is the number of backends after which a process may wait for its next ticket. The next ticket is reserved
-	// by itself, after the first tickets of other processes. A process that met a queue while young waits until it is no
-	// longer young and that queue has dialled.
+	// modestMost is the number of backends after which a process may wait for its next ticket, the right to dial once. The
+	// next ticket is reserved by itself, after the first tickets of other processes. A process that met a queue while
+	// young waits until it is no longer young and that queue has dialled.
 	//
 	// firstDial is the allowance for a dial and for two clocks, each misread by up to half a second. A young process that
 	// is not alone waits until there has been no queue for firstDial. If more processes than the burst start together,
@@ -34,20 +35,20 @@ const (
 	// refusal.
 	retryLeast   = 100 * time.Millisecond
 	mostRefusals = 4
-	// poisoned is a distance of the next ticket's time from now that cannot be right. A clock or a person was wrong, and
-	// the time is reset.
+	// poisoned is a distance of the next dial's time in the table from now that cannot be right. A clock or a person was
+	// wrong, and the time is reset.
 	poisoned = 10 * time.Minute
 	// localAfter is the number of consecutive failed calls after which the table counts as out of reach.
 	localAfter = 2
-	// raceMost is the longest pause after a reservation of saved tickets failed because another process was faster.
+	// raceMost is the longest pause after another process was faster to reserve saved tickets, unused rights to dial.
 	raceMost = 50 * time.Millisecond
 	// refusedRateLeast and refusedRateMost bound the pause after the cluster refused a connection because of the rate.
 	refusedRateLeast = time.Second
 	refusedRateMost  = 5 * time.Second
 )
 
-// tickets is a process's part in the cluster's connection rate. Like ledger, tickets does no I/O and receives the time
-// as a parameter.
+// tickets is a process's part in the cluster's connection rate. A ticket is the right to dial once. Like ledger,
+// tickets does no I/O and receives the time as a parameter.
 type tickets struct {
 	cfg      Config
 	rng      *rand.Rand
@@ -71,12 +72,12 @@ type tickets struct {
 	others   bool          // other processes took tickets while it was young
 	firstAt  time.Duration // no ticket ahead of the queue before
 	modest   time.Duration // until then this process reserves no more than modestMost
-	// thrifty is the time until which no saved ticket is used, because the rate changed.
+	// thrifty is the time until which no saved ticket (unused right to dial) is used, because the rate changed.
 	thrifty time.Duration
 	stats   ticketCounts
 }
 
-// ticketCounts holds counters of tickets for metrics.
+// ticketCounts holds counters of tickets, rights to dial once, for metrics.
 type ticketCounts struct {
 	Reserved, Used  uint64
 	Stale           uint64 // not used in time
@@ -92,12 +93,13 @@ func newTickets(cfg Config, rng *rand.Rand) *tickets {
 
 func (t *tickets) start(s Settings) { t.rate, t.burst = s.Rate, s.Burst }
 
-// thriftyBeats is the number of heartbeats after a change of the rate in which no saved ticket is used. All processes
-// read the change within that time.
+// thriftyBeats is the number of heartbeats after a change of the rate in which no saved ticket (unused right to dial)
+// is used. All processes read the change within that time.
 const thriftyBeats = 3
 
-// adopt replaces the settings. A process that has not read the new settings may still use tickets that it counts as
-// saved. So this process uses no saved tickets for a while: together the processes could exceed the cluster's burst.
+// adopt replaces the settings. A process that has not read the new settings may still use tickets (rights to dial) that
+// it counts as saved. So this process uses no saved tickets for a while, because the processes together could exceed
+// the cluster's burst.
 func (t *tickets) adopt(s Settings, now time.Duration) {
 	if t.rate != s.Rate || t.burst != s.Burst {
 		t.start(s)
@@ -105,7 +107,7 @@ func (t *tickets) adopt(s Settings, now time.Duration) {
 	}
 }
 
-// saved returns the number of unused tickets of the past that may still be reserved.
+// saved returns the number of unused tickets (rights to dial once) of the past that may still be reserved.
 func (t *tickets) saved(now time.Duration) int64 {
 	if now < t.thrifty {
 		return 0
@@ -116,7 +118,7 @@ func (t *tickets) saved(now time.Duration) int64 {
 // interval returns the time between two tickets (rights to dial once), in microseconds of the table's clock.
 func (t *tickets) interval() int64 { return int64(time.Second/time.Microsecond) / int64(t.rate) }
 
-// burstTime returns the time for which unused tickets are saved, in which the burst accumulates.
+// burstTime returns the time for which unused tickets (rights to dial) are saved, in which the burst accumulates.
 func (t *tickets) burstTime() time.Duration {
 	return time.Duration(int64(t.burst)*t.interval()) * time.Microsecond
 }
@@ -129,8 +131,8 @@ func (t *tickets) localInterval() time.Duration {
 	return time.Second * time.Duration(t.cfg.MaxInstances) / time.Duration(max(1, t.cfg.Reserve))
 }
 
-// take uses a ticket that is due. Without such a ticket, take returns the time to ask again if nothing happens until
-// then.
+// take uses a ticket (right to dial once) that is due. Without such a ticket, take returns the time to ask again if
+// nothing happens until then.
 func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
 	if now < t.refused {
 		return false, t.refused
@@ -201,14 +203,14 @@ func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration)
 	return &call{kind: callReserve, reserve: r, first: first}, now
 }
 
-// maxWait returns how far ahead a ticket may be reserved. The table's rate may be lower than the rate for which MaxWait
-// was configured. The queue must not grow so long that it counts as poisoned.
+// maxWait returns how far ahead a ticket, the right to dial once, may be reserved. The table's rate may be lower than
+// the rate for which MaxWait was configured. The queue must not grow so long that it counts as poisoned.
 func (t *tickets) maxWait() time.Duration {
 	longest := poisoned - ticketBatch*time.Duration(t.interval())*time.Microsecond - 2*clockError - time.Second
 	return min(t.cfg.MaxWait, longest)
 }
 
-// done handles the answer of a reservation. A lost answer only costs the tickets of that reservation.
+// done handles the answer of a reservation. A lost answer only costs the tickets (rights to dial) of that reservation.
 func (t *tickets) done(c *call, a answer, now time.Duration) {
 	if a.err != nil {
 		t.failed(now)
@@ -256,7 +258,8 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 	}
 }
 
-// notice records, while this process is young, whether other processes take tickets and whether there is a queue.
+// notice records, while this process is young, whether other processes reserve dials and whether there is a queue of
+// reserved dials.
 func (t *tickets) notice(r Reservation, a answer, now time.Duration) {
 	alone := t.last
 	if a.done {

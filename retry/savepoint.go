@@ -133,7 +133,7 @@ func (l *Log[R]) Discards(i, n int) bool {
 	return false
 }
 
-// truncate drops all turns but the first ones, and the turn in progress.
+// truncate drops all turns of the log after the first ones. It also drops the turn in progress.
 func (l *Log[R]) truncate(turns int) {
 	frames, end := 0, 0
 	if turns > 0 {

@@ -185,7 +185,7 @@ func (r *Retype) hold() error {
 	return nil
 }
 
-// adds runs the addition of a constraint to the new column. Its name is one of Sluice's own.
+// adds adds a constraint to the new column. The constraint gets a name of Sluice's own.
 func (r *Retype) adds(c *rewrite.Constraints) error {
 	w := New(r.server, c)
 	w.own = true

@@ -50,7 +50,8 @@ type step struct {
 	// tx is the statement's transaction command. snapshot means that the statement needs a snapshot.
 	tx       *rewrite.Transaction
 	snapshot bool
-	// alone means that the server may run the statement as a separate transaction, although it is in a Sync group.
+	// alone means that the server may run the statement as a separate transaction, although it is in a Sync group, the
+	// statements up to a Sync.
 	alone bool
 }
 
@@ -89,8 +90,8 @@ func (o *Outcome) Begin(tx *rewrite.Transaction) {
 	o.seen.at = o.sent.at
 }
 
-// Query records a simple Query. The Query ends an open Sync group, whose statements commit with it. A plan without
-// statements is one step.
+// Query records a simple Query. The Query ends an open Sync group (statements without their Sync yet), which commits
+// with it. A plan without statements is one step.
 func (o *Outcome) Query(plan *rewrite.Plan) {
 	o.concluded = false
 	for i := range max(len(plan.Statements), 1) {
@@ -124,7 +125,7 @@ func (o *Outcome) Sync() {
 func (o *Outcome) Unsync() { o.sent = o.ahead }
 
 // ForceError records that a message was sent which fails for certain. A block at the server fails, and the changes of a
-// Sync group are undone.
+// Sync group, the statements up to a Sync, are undone.
 func (o *Outcome) ForceError() { o.sent.abort(false) }
 
 // Answered records the tag of statement i of a simple Query, or "" for an empty Query. It returns the statement's
@@ -222,7 +223,7 @@ func (o *Outcome) MayCommit() bool { return o.sent.commits > 0 }
 func (o *Outcome) SyncCommits() bool { return o.on && !o.sent.at.In() }
 
 // Apart reports whether the next statement may belong to another transaction than the earlier statements of its Sync
-// group.
+// group, the statements up to a Sync.
 func (o *Outcome) Apart() bool { return o.sent.eager }
 
 // Loses reports whether the loss of the server now undoes something, or may undo something. The client must then get an
@@ -235,7 +236,7 @@ func (o *Outcome) Loses() bool {
 func (o *Outcome) RolledBack() bool { return o.seen.last == block.RollsBack }
 
 // run advances the position by one statement. Outside a block, DDL and statements that may run alone may be committed
-// before the rest of their Sync group. In a block nothing is committed before the end.
+// before the other statements up to the Sync. In a block nothing is committed before the end.
 func (p *position) run(st step) {
 	p.last = block.GoesOn
 	if st.kind == rewrite.Unknown { // it may do anything
