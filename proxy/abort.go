@@ -10,16 +10,16 @@ import (
 // abortAttempt ends a failed attempt of a transaction at the backend, and drops the server's answers. resolve calls it
 // before it decides about a replay.
 
-// abandoned reports whether the turn was given up while the session waited for the backend. The client then has its
+// isAbandoned reports whether the turn was given up while the session waited for the backend. The client then has its
 // error, and nothing is left to replay.
-func (t *turn) abandoned() bool { return t.original == nil }
+func (t *turn) isAbandoned() bool { return t.originalError == nil }
 
-// attemptOver reports whether this attempt sends nothing more: it has failed, or the turn was given up.
-func (t *turn) attemptOver() bool { return t.phase == aborting || t.abandoned() }
+// isAttemptOver reports whether this attempt sends nothing more: it has failed, or the turn was given up.
+func (t *turn) isAttemptOver() bool { return t.phase == phaseAborting || t.isAbandoned() }
 
 // abortAttempt brings the backend to ReadyForQuery and drops the server's answers. A backend that is lost meanwhile, or
-// whose Sync would commit, is discarded, which aborts the transaction too. t.after records the status that the client
-// would get now. An error ends the session.
+// whose Sync would commit, is discarded, which aborts the transaction too. t.statusAfter records the status that the
+// client would get now. An error ends the session.
 func (s *session) abortAttempt() error {
 	t := s.t
 	tolerated := func(err error) error {
@@ -28,80 +28,80 @@ func (s *session) abortAttempt() error {
 			return err
 		}
 		// The loss of the connection has aborted the transaction.
-		s.noteLost(gone, lostWhenReplaying)
+		s.recordLoss(gone, lossDuringReplay)
 		s.dropBackend(reservoir.Broken)
 		return nil
 	}
-	if s.b != nil && s.syncCommits() {
+	if s.b != nil && s.mightSyncCommit() {
 		s.dropBackend(reservoir.Unclean)
 	}
 	if s.b != nil {
-		if err := s.toReady(); err != nil {
+		if err := s.syncToReady(); err != nil {
 			if err := tolerated(err); err != nil {
 				return err
 			}
 		}
 	}
-	if t.abandoned() {
+	if t.isAbandoned() {
 		return nil
 	}
-	if t.after == 0 {
-		t.after = 'I'
-		if s.b != nil && !t.ownTx.open {
-			t.after = s.b.status
+	if t.statusAfter == 0 {
+		t.statusAfter = 'I'
+		if s.b != nil && !t.internalTx.open {
+			t.statusAfter = s.b.status
 		} else if s.b == nil && s.inBlock() {
-			t.after = 'E'
+			t.statusAfter = 'E'
 		}
 	}
 	if t.uplink != nil {
-		s.closeUplink() // a failed write belonged to the turn that is over
+		s.closeWriter() // a failed write belonged to the turn that is over
 		t.flushed = 0
 	}
 	if s.b == nil {
-		t.undos = append(t.owed.lost(), t.undos...)
+		t.undos = append(t.owed.pendingNameUndos(), t.undos...)
 	}
 	t.owed.reset()
 	t.up.Reset()
-	t.partial = partial{}
+	t.partialFrames = partialFrames{}
 	return nil
 }
 
-// syncCommits reports whether a Sync that brings the backend to ReadyForQuery might commit. It might if the group is
-// outside a block and has not failed at the server.
-func (s *session) syncCommits() bool {
+// mightSyncCommit reports whether a Sync that brings the backend to ReadyForQuery might commit. It might if the group
+// is outside a block and has not failed at the server.
+func (s *session) mightSyncCommit() bool {
 	t, q := s.t, &s.t.owed
-	synced := !q.empty() && q.items[len(q.items)-1].boundary()
-	return t.outcome.SyncCommits() && t.stand == inTurn && !synced
+	synced := !q.empty() && q.items[len(q.items)-1].endsWithReady()
+	return t.outcome.SyncCommits() && t.serverAt == midTurn && !synced
 }
 
-// toReady sends the missing Sync and reads up to ReadyForQuery. The client gets no answers. After failed frames the
+// syncToReady sends the missing Sync and reads up to ReadyForQuery. The client gets no answers. After failed frames the
 // server skips a Query too, and sends no ReadyForQuery for it.
-func (s *session) toReady() error {
+func (s *session) syncToReady() error {
 	t := s.t
-	if t.stand == atReady {
-		return s.awaitUplink()
+	if t.serverAt == atReady {
+		return s.awaitWriter()
 	}
-	if t.stand == skips {
-		undos := t.owed.failed(s.skipped)
+	if t.serverAt == skippingToSync {
+		undos := t.owed.dropSkipped(s.forgetSkipped)
 		t.undos = append(undos, t.undos...)
 	}
 	q := &t.owed
 	switch {
-	case q.empty() || !q.items[len(q.items)-1].boundary():
+	case q.empty() || !q.items[len(q.items)-1].endsWithReady():
 		q.push(wire.Sync)
-		s.add(wire.FrameSync)
-	case t.stand == skips && q.first().kind == wire.Query && !q.first().done:
-		*q.first() = owed{kind: wire.Sync} // the server skips the Query too
-		s.add(wire.FrameSync)
+		s.addToBatch(wire.FrameSync)
+	case t.serverAt == skippingToSync && q.first().kind == wire.Query && !q.first().done:
+		*q.first() = pendingReply{kind: wire.Sync} // the server skips the Query too
+		s.addToBatch(wire.FrameSync)
 	}
-	if err := s.flushUp(); err != nil {
+	if err := s.flushToBackend(); err != nil {
 		return err
 	}
-	if err := s.awaitUplink(); err != nil {
+	if err := s.awaitWriter(); err != nil {
 		return err
 	}
-	for t.stand != atReady && !t.abandoned() {
-		if err := s.pump(); err != nil {
+	for t.serverAt != atReady && !t.isAbandoned() {
+		if err := s.readAndRelay(); err != nil {
 			return err
 		}
 	}

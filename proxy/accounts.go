@@ -22,15 +22,15 @@ import (
 //
 // Package retry bounds the logs of transactions and answers that are held back.
 
-// accounts has the accounts of one session, and the charges of its state between transactions. A session embeds it.
-// Texts need no Charge: no other state is charged to their account.
-type accounts struct {
-	account           account.Client
-	settled, nameCost account.Charge
+// memoryAccounts has the accounts of one session, and the charges of its state between transactions. A session embeds
+// it. Texts need no Charge: no other state is charged to their account.
+type memoryAccounts struct {
+	account                     account.Client
+	settingsCharge, namesCharge account.Charge
 }
 
-// charges has the charges of state that a session has only while it is active.
-type charges struct{ ports, frame, putOff, feature account.Charge }
+// memoryCharges has the charges of state that a session has only while it is active.
+type memoryCharges struct{ portals, frame, deferredFrames, feature account.Charge }
 
 // Configuration keys of bounds outside package account.
 const (
@@ -50,8 +50,8 @@ const (
 	shortFrame = 64 << 10
 )
 
-// newAccounts returns the accounts of the process.
-func newAccounts(cfg Config) *account.Process {
+// newProcessAccount returns the accounts of the process.
+func newProcessAccount(cfg Config) *account.Process {
 	total := cfg.MemoryTotalBytes
 	if limit := int(cfg.MemoryLimit / memoryShare); limit > 0 {
 		total = min(total, limit)
@@ -67,10 +67,10 @@ func newAccounts(cfg Config) *account.Process {
 // memoryShare divides GOMEMLIMIT: memory.total_bytes is at most that part of it.
 const memoryShare = 4
 
-// mayRemember returns an error if the accounts have no room for a text's settings or savepoints. In a failed block it
-// returns nil, since the block itself refuses the text.
-func (s *session) mayRemember(plan *rewrite.Plan) error {
-	if plan.Kind < rewrite.Setting || s.status() == 'E' {
+// checkSettingsMemory returns an error if the accounts have no room for a text's settings or savepoints. In a failed
+// block it returns nil, since the block itself refuses the text.
+func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
+	if plan.Kind < rewrite.Setting || s.txStatus() == 'E' {
 		return nil
 	}
 	n := 0
@@ -89,15 +89,15 @@ func (s *session) mayRemember(plan *rewrite.Plan) error {
 	if !s.settings.Takes(plan.Statements) {
 		return errTooManySettings
 	}
-	if full := s.account.Full(account.Own, s.rememberedNow()-s.settled.Bytes()+n); full != nil {
-		return errMemory(full)
+	if full := s.account.Full(account.Own, s.settingsMemory()-s.settingsCharge.Bytes()+n); full != nil {
+		return errOutOfMemory(full)
 	}
 	return nil
 }
 
-// owedSettings returns the weight of a plan's settings among the pending replies. After 128 settings, or 2 MiB, the
-// session awaits the server's answer, so that a pipeline cannot exceed mayRemember's bounds by much.
-func owedSettings(plan *rewrite.Plan) (n int) {
+// pendingSettingsWeight returns the weight of a plan's settings among the pending replies. After 128 settings, or 2
+// MiB, the session awaits the server's answer, so that a pipeline cannot exceed checkSettingsMemory's bounds by much.
+func pendingSettingsWeight(plan *rewrite.Plan) (n int) {
 	if plan.Kind != rewrite.Setting {
 		return 0
 	}
@@ -112,55 +112,55 @@ func owedSettings(plan *rewrite.Plan) (n int) {
 var errTooManySettings = &wire.Error{Code: "53200", Message: fmt.Sprintf("too many settings: a session has at most %d", settings.Most),
 	Hint: "RESET what is not used any more, or keep such values in a table."}
 
-// rememberedNow returns the memory of the session's settings and savepoints, in bytes.
-func (s *session) rememberedNow() int { return s.settings.Bytes() + len(s.tx.marks)*savepointBytes }
+// settingsMemory returns the memory of the session's settings and savepoints, in bytes.
+func (s *session) settingsMemory() int { return s.settings.Bytes() + len(s.tx.marks)*savepointBytes }
 
-// chargeTurn sets the charges at the end of a turn.
-func (s *session) chargeTurn() {
-	s.settled.Set(&s.account, s.rememberedNow())
-	s.charge.ports.Set(&s.account, s.openPortals.bytes)
-	s.chargeLocks()
+// updateMemoryCharges sets the charges at the end of a turn.
+func (s *session) updateMemoryCharges() {
+	s.settingsCharge.Set(&s.account, s.settingsMemory())
+	s.charge.portals.Set(&s.account, s.openPortals.bytes)
+	s.chargeLockMemory()
 	s.charge.frame.Set(&s.account, 0)
-	s.charge.putOff.Set(&s.account, 0)
+	s.charge.deferredFrames.Set(&s.account, 0)
 	s.charge.feature.Set(&s.account, 0)
 }
 
-// chargeLocks charges the session's advisory locks.
-func (s *session) chargeLocks() {
+// chargeLockMemory charges the session's advisory locks.
+func (s *session) chargeLockMemory() {
 	if s.advisory != nil {
 		s.advisory.charge.Set(&s.account, len(s.advisory.times)*lockBytes)
 	}
 }
 
-// bareSettings drops long values of the client from the recorded settings of a backend that is returned.
-func (s *session) bareSettings() {
+// dropLongSettings drops long values of the client from the recorded settings of a backend that is returned.
+func (s *session) dropLongSettings() {
 	if of := s.b.applied; of != nil && of.Bytes() > settings.MostBare {
 		s.b.applied = s.srv.interned.Share(of.Bared())
 	}
 }
 
-// mayHold returns an error if there is no room to read a frame of total bytes whole. A turn reads its frames into one
-// buffer.
-func (s *session) mayHold(total int) *wire.Error {
+// reserveFrameMemory returns an error if there is no room to read a frame of total bytes whole. A turn reads its frames
+// into one buffer.
+func (s *session) reserveFrameMemory(total int) *wire.Error {
 	if total <= shortFrame || total <= s.charge.frame.Bytes() {
 		return nil
 	}
 	if full := s.charge.frame.TrySet(&s.account, total); full != nil {
-		return errMemory(full)
+		return errOutOfMemory(full)
 	}
 	return nil
 }
 
-// mayPutOff returns an error if there is no room to hold a frame of total bytes until the Sync.
-func (s *session) mayPutOff(total int) *wire.Error {
-	if full := s.charge.putOff.TrySet(&s.account, s.charge.putOff.Bytes()+total); full != nil {
-		return errMemory(full)
+// reserveDeferredMemory returns an error if there is no room to hold a frame of total bytes until the Sync.
+func (s *session) reserveDeferredMemory(total int) *wire.Error {
+	if full := s.charge.deferredFrames.TrySet(&s.account, s.charge.deferredFrames.Bytes()+total); full != nil {
+		return errOutOfMemory(full)
 	}
 	return nil
 }
 
-// errMemory is the error of state for which an account has no room.
-func errMemory(full *account.Bound) *wire.Error {
+// errOutOfMemory is the error of state for which an account has no room.
+func errOutOfMemory(full *account.Bound) *wire.Error {
 	e := &wire.Error{Code: "53200", Message: "out of memory for what this session has Sluice remember",
 		Detail: fmt.Sprintf("Settings, savepoints, names and values of portals, prepared statements, rows of cursors WITH HOLD and data that are being read are bounded by %s, %d.", full.Key, full.Limit),
 		Hint:   "Send less at a time, or give settings, statements and cursors up that are not used any more."}

@@ -24,8 +24,8 @@ func (c *rawClient) sends(t *testing.T, messages ...pgproto3.FrontendMessage) st
 	return c.readThrough("Z")
 }
 
-// refusedBy reports whether an answer is the refusal of a bound.
-func refusedBy(answer, key string) bool {
+// refusalError reports whether an answer is the refusal of a bound.
+func refusalError(answer, key string) bool {
 	return strings.Contains(answer, "C=53200") && strings.Contains(answer, key)
 }
 
@@ -47,7 +47,7 @@ func TestSettingsOfAClient(t *testing.T) {
 		staged := 0
 		for ; staged < 20; staged++ {
 			if got := set(staged); strings.Contains(got, "E S=") {
-				if !refusedBy(got, account.ClientKey) {
+				if !refusalError(got, account.ClientKey) {
 					t.Errorf("%s: one SET too many: %s", kind, got)
 				}
 				break
@@ -66,7 +66,7 @@ func TestSettingsOfAClient(t *testing.T) {
 		names := 0
 		for got := ""; names < settings.Most && !strings.Contains(got, "E S="); names++ {
 			got = c.sends(t, &pgproto3.Query{String: fmt.Sprintf("SET app.name_%d = '%s'", names, strings.Repeat("x", 20_000))})
-			if strings.Contains(got, "E S=") && !refusedBy(got, account.ClientKey) {
+			if strings.Contains(got, "E S=") && !refusalError(got, account.ClientKey) {
 				t.Errorf("%s: one SET too many: %s", kind, got)
 			}
 		}
@@ -84,7 +84,7 @@ func TestNumberOfSettings(t *testing.T) {
 		c := dialRaw(t, s.addr)
 		refused := func(text string) bool {
 			got := c.sends(t, &pgproto3.Query{String: text})
-			if strings.Contains(got, "E S=") && !refusedBy(got, "too many settings") {
+			if strings.Contains(got, "E S=") && !refusalError(got, "too many settings") {
 				t.Errorf("%s: %.60s: %s", kind, text, got)
 			}
 			return strings.Contains(got, "E S=")
@@ -136,7 +136,7 @@ func TestPipelineOfSettings(t *testing.T) {
 				}
 			}
 			got := c.sends(t, append(append(frames, executes...), &pgproto3.Sync{})...)
-			if n := strings.Count(got, "C SET"); !refusedBy(got, "too many settings") || n < settings.Most || n > settings.Most+128 {
+			if n := strings.Count(got, "C SET"); !refusalError(got, "too many settings") || n < settings.Most || n > settings.Most+128 {
 				t.Errorf("%s, binds first %v: %d SETs of one pipeline, then %s", kind, bindsFirst, n, got[max(0, len(got)-200):])
 			}
 		}
@@ -155,7 +155,7 @@ func TestPortalsOfAClient(t *testing.T) {
 			got = c.sends(t, &pgproto3.Parse{Query: fmt.Sprintf("DECLARE c%d CURSOR FOR SELECT $1::text", open)},
 				&pgproto3.Bind{DestinationPortal: fmt.Sprint("p", open), Parameters: [][]byte{[]byte(strings.Repeat("x", 500_000))}}, &pgproto3.Sync{})
 		}
-		if open < 3 || open == 20 || !refusedBy(got, account.ClientKey) {
+		if open < 3 || open == 20 || !refusalError(got, account.ClientKey) {
 			t.Errorf("round %d: %d portals of 500 kB, of 4 MiB: %s", round, open, got)
 		}
 		if got := c.say(t, "Q ROLLBACK\n< Z\n"); strings.Contains(got, "E S=") {
@@ -176,7 +176,7 @@ func TestDeletesOfAClient(t *testing.T) {
 	for n := range 100 {
 		frames = append(frames, &pgproto3.Bind{DestinationPortal: fmt.Sprint("p", n), Parameters: [][]byte{[]byte(strings.Repeat("x", 60_000))}})
 	}
-	if got := c.sends(t, append(frames, &pgproto3.Sync{})...); !refusedBy(got, account.ClientKey) {
+	if got := c.sends(t, append(frames, &pgproto3.Sync{})...); !refusalError(got, account.ClientKey) {
 		t.Errorf("100 portals of 60 kB, of 4 MiB: %s", got)
 	}
 	waitFor(t, "all to be given back", func() bool { return s.Stats().MemoryBytes < 10_000 })
@@ -196,10 +196,10 @@ func TestNamesOfAllClients(t *testing.T) {
 		return n, answer
 	}
 	first, second := dialRaw(t, s.addr), dialRaw(t, s.addr)
-	if n, answer := names(first); n != 7 || !refusedBy(answer, account.ClientKey) {
+	if n, answer := names(first); n != 7 || !refusalError(answer, account.ClientKey) {
 		t.Errorf("the first client has %d names of 500 kB, of 4 MiB: %s", n, answer)
 	}
-	if n, answer := names(second); n < 3 || n > 5 || !refusedBy(answer, account.TotalKey) {
+	if n, answer := names(second); n < 3 || n > 5 || !refusalError(answer, account.TotalKey) {
 		t.Errorf("the second has %d of the 2 MiB that are left: %s", n, answer)
 	}
 	first.conn.Close()

@@ -10,72 +10,73 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// onBackend finds or prepares a client's statement on a backend. It checks that the result columns are those that the
-// client was sent. bind and describeStatement call it, rebind in a replay. schema.go has the epochs. constants.go has
-// statements whose constants depend on settings such as DateStyle.
+// prepareForClient finds or prepares a client's statement on a backend. It checks that the result columns are those
+// that the client was sent. bind and describeStatement call it, rebind in a replay. schema.go has the epochs.
+// constants.go has statements whose constants depend on settings such as DateStyle.
 
-// asNow gives a statement the meaning that its text has by the current schema, before it is described, if its Parse was
-// answered from the cache. If the client has no answer to the Parse yet, the server prepares the statement again.
-// Later, Sluice cannot tell whether the schema changed before or after the Parse, and a changed statement is refused.
-func (s *session) asNow(cs *clientStatement) {
+// revalidateStatement gives a statement the meaning that its text has by the current schema, before it is described, if
+// its Parse was answered from the cache. If the client has no answer to the Parse yet, the server prepares the
+// statement again. Later, Sluice cannot tell whether the schema changed before or after the Parse, and a changed
+// statement is refused.
+func (s *session) revalidateStatement(cs *clientStatement) {
 	switch {
 	case cs.since == 0:
 		return
-	case cs.since == s.heard+1:
-		cs.known, cs.epoch = nil, s.epoch()
+	case cs.since == s.deliveries+1:
+		cs.known, cs.epoch = nil, s.schemaEpoch()
 		if st := s.b.prepared.find(cs.tmpl); st != nil {
 			s.closeOnBackend(st)
 		}
 	case cs.described == nil:
-		s.describes(cs, cs.known)
+		s.recordDescription(cs, cs.known)
 	}
 	cs.since = 0
 }
 
-// began is the origin of the times in descriptions, on the monotonic clock.
-var began = time.Now()
+// descriptionClockStart is the origin of the times in descriptions, on the monotonic clock.
+var descriptionClockStart = time.Now()
 
-// confirm records that the server's answer to o has just confirmed the description d. It does not from a session whose
-// view of the schema or of names is its own.
-func (s *session) confirm(o *owed, d *description) {
-	if s.srv.cfg.DescribeMemory > 0 && !s.pinned && !o.apart && s.schema.own == 0 {
-		d.seen.Store(int64(time.Since(began)))
+// confirmDescription records that the server's answer to o has just confirmed the description d. It does not from a
+// session whose view of the schema or of names is its own.
+func (s *session) confirmDescription(o *pendingReply, d *statementDescription) {
+	if s.srv.cfg.DescribeMemory > 0 && !s.pinned && !o.mayUseTempTables && s.schema.txEpoch == 0 {
+		d.seen.Store(int64(time.Since(descriptionClockStart)))
 	}
 }
 
-// holds reports whether the server has confirmed d within DescribeMemory; never if that is 0.
-func (srv *Server) holds(d *description) bool {
-	return time.Since(began)-time.Duration(d.seen.Load()) < srv.cfg.DescribeMemory
+// isRecentlyConfirmed reports whether the server has confirmed d within DescribeMemory; never if that is 0.
+func (srv *Server) isRecentlyConfirmed(d *statementDescription) bool {
+	return time.Since(descriptionClockStart)-time.Duration(d.seen.Load()) < srv.cfg.DescribeMemory
 }
 
-// newStatement returns a client's statement of tmpl, prepared now. It has the session's epoch, and the description that
-// the client would get. since is as in clientStatement.
-func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
-	known := s.described(tmpl)
-	return clientStatement{tmpl: tmpl, cost: int32(tmpl.cost + known.cost()), columns: int32(known.cost()), epoch: s.epoch(), known: known, since: since}
+// newClientStatement returns a client's statement of tmpl, prepared now. It has the session's epoch, and the
+// description that the client would get. since is as in clientStatement.
+func (s *session) newClientStatement(tmpl *statementTemplate, since uint64) clientStatement {
+	known := s.cachedDescription(tmpl)
+	return clientStatement{tmpl: tmpl, cost: int32(tmpl.cost + known.memoryBytes()), columns: int32(known.memoryBytes()), epoch: s.schemaEpoch(), known: known, since: since}
 }
 
-// onBackend returns the backend's statement for cs, and prepares it if needed. If its columns now differ from the
-// columns that the client was sent, the error is errPlanChanged and nothing runs. onBackend may send frames and await
-// answers, and may replace the backend. On success alone it updates the template and epoch of cs. If the server refuses
-// the text, the client has the error, and onBackend returns neither a statement nor an error.
-func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
-	p := s.parsing()
-	if cs.tmpl.parsing != p && (cs.tmpl.readOtherwise(p) || s.misled(cs.tmpl) && s.parsedBefore(cs) != nil) {
-		return s.asParsed(cs)
+// prepareForClient returns the backend's statement for cs, and prepares it if needed. If its columns now differ from
+// the columns that the client was sent, the error is errPlanChanged and nothing runs. prepareForClient may send frames
+// and await answers, and may replace the backend. On success alone it updates the template and epoch of cs. If the
+// server refuses the text, the client has the error, and prepareForClient returns neither a statement nor an error.
+func (s *session) prepareForClient(cs *clientStatement) (*serverStatement, error) {
+	p := s.parsingKey()
+	if cs.tmpl.parsing != p && (cs.tmpl.constantsChangeUnder(p) || s.serverParsesDifferently(cs.tmpl) && s.findParsedStatement(cs) != nil) {
+		return s.reuseParsedStatement(cs)
 	}
-	tmpl, epoch := s.underSettings(cs, p)
-	if s.misreads(cs, tmpl, epoch) {
+	tmpl, epoch := s.templateForSettings(cs, p)
+	if s.wouldReparseDifferently(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
 	// A statement that was never described binds the client to no columns. If the backend must prepare it after a
 	// change of the schema, the description at its Parse counts.
 	promise := cs.described
-	if promise == nil && cs.epoch != s.epoch() && !s.b.prepared.holdsOf(tmpl, epoch) {
+	if promise == nil && cs.epoch != s.schemaEpoch() && !s.b.prepared.hasInEpoch(tmpl, epoch) {
 		promise = cs.known
 	}
-	st, agrees, err := s.agreed(tmpl, epoch, promise, func() (bool, error) {
-		err := s.makeAnswer()
+	st, agrees, err := s.prepareAndCompare(tmpl, epoch, promise, func() (bool, error) {
+		err := s.flushAndRelay()
 		return err == nil && !s.t.skip, err
 	})
 	switch {
@@ -83,10 +84,10 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 		return nil, err
 	case !agrees:
 		// Retry with the parameter types in the client's description; PostgreSQL would not have changed them.
-		if typed := s.typed(tmpl, promise, st.desc); typed != nil {
+		if typed := s.templateWithParamTypes(tmpl, promise, st.desc); typed != nil {
 			before := *cs
-			cs.tmpl, cs.epoch = typed, s.epoch()
-			if st, err = s.onBackend(cs); err != nil || st == nil {
+			cs.tmpl, cs.epoch = typed, s.schemaEpoch()
+			if st, err = s.prepareForClient(cs); err != nil || st == nil {
 				before.cost, before.columns, before.listed = cs.cost, cs.columns, cs.listed
 				*cs = before
 			}
@@ -95,66 +96,67 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 		return nil, errPlanChanged
 	}
 	cs.tmpl = tmpl
-	if st.epoch&private == 0 {
+	if st.epoch&txEpochBit == 0 {
 		cs.epoch = st.epoch
 	}
 	if cs.described == nil {
 		cs.known = st.desc
 	} else if st.desc != nil {
-		s.describes(cs, st.desc) // equal, and newer
+		s.recordDescription(cs, st.desc) // equal, and newer
 	}
 	return st, nil
 }
 
-// underSettings returns the template of cs under the current settings, since a text may mean something else under
+// templateForSettings returns the template of cs under the current settings, since a text may mean something else under
 // others. epoch is the oldest epoch of a statement on the backend that may be used.
-func (s *session) underSettings(cs *clientStatement, p settings.Parsing) (tmpl *template, epoch uint64) {
+func (s *session) templateForSettings(cs *clientStatement, p settings.Parsing) (tmpl *statementTemplate, epoch uint64) {
 	if tmpl = cs.tmpl; tmpl.parsing != p {
-		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.names, tmpl.by, tmpl.plan)
+		tmpl = s.srv.cachedTemplate(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.names, tmpl.plannerNumber, tmpl.plan)
 		if cs.tmpl.split != nil {
-			tmpl = tmpl.inForce()
+			tmpl = tmpl.currentForm()
 		}
 	}
 	if tmpl != cs.tmpl {
-		return tmpl, s.epoch()
+		return tmpl, s.schemaEpoch()
 	}
 	return tmpl, cs.epoch
 }
 
-// misreads reports whether the backend would parse a text again, and in another way than Sluice's plan. Sluice could
-// not tell what would run.
-func (s *session) misreads(cs *clientStatement, tmpl *template, epoch uint64) bool {
-	return s.misled(tmpl) && (tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) && !s.b.prepared.holdsOf(tmpl, epoch)
+// wouldReparseDifferently reports whether the backend would parse a text again, and in another way than Sluice's plan.
+// Sluice could not tell what would run.
+func (s *session) wouldReparseDifferently(cs *clientStatement, tmpl *statementTemplate, epoch uint64) bool {
+	return s.serverParsesDifferently(tmpl) && (tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) && !s.b.prepared.hasInEpoch(tmpl, epoch)
 }
 
-// misled reports whether the backend would parse the text otherwise than the planner.
-func (s *session) misled(tmpl *template) bool {
+// serverParsesDifferently reports whether the backend would parse the text otherwise than the planner.
+func (s *session) serverParsesDifferently(tmpl *statementTemplate) bool {
 	return s.b.reading != 0 && s.b.reading.Misleads([]byte(tmpl.sql))
 }
 
-// typed returns tmpl with the parameter types in promise, the client's description, if the server would now choose
-// others (desc). PostgreSQL does not choose again. If the types are not the difference, it returns nil.
-func (s *session) typed(tmpl *template, promise, desc *description) *template {
-	told, _ := promise.parts()
+// templateWithParamTypes returns tmpl with the parameter types in promise, the client's description, if the server
+// would now choose others (desc). PostgreSQL does not choose again. If the types are not the difference, it returns
+// nil.
+func (s *session) templateWithParamTypes(tmpl *statementTemplate, promise, desc *statementDescription) *statementTemplate {
+	told, _ := promise.splitFrames()
 	if desc == nil || told == nil || tmpl.split != nil || len(told) > maxCachedText {
 		return nil
 	}
 	// Types that the text declares already would make no difference.
-	if now, _ := desc.parts(); bytes.Equal(told, now) || string(told[wire.HeaderLen:]) == tmpl.oids {
+	if now, _ := desc.splitFrames(); bytes.Equal(told, now) || string(told[wire.HeaderLen:]) == tmpl.oids {
 		return nil
 	}
-	return s.srv.template(&s.t.scratch, []byte(tmpl.sql), bytes.Clone(told[wire.HeaderLen:]), tmpl.parsing, tmpl.names, tmpl.by, tmpl.plan)
+	return s.srv.cachedTemplate(&s.t.scratch, []byte(tmpl.sql), bytes.Clone(told[wire.HeaderLen:]), tmpl.parsing, tmpl.names, tmpl.plannerNumber, tmpl.plan)
 }
 
-// agreed returns the backend's statement for tmpl, and whether its description matches promise, which may be nil. A
-// statement prepared in the given epoch may be used, because the server itself refuses to run it with other columns. A
-// mismatch is reported only of a statement that was prepared just now. answered awaits the server's answers, and
-// reports whether to continue; if not, st is nil.
-func (s *session) agreed(tmpl *template, epoch uint64, promise *description, answered func() (bool, error)) (st *serverStatement, agrees bool, err error) {
+// prepareAndCompare returns the backend's statement for tmpl, and whether its description matches promise, which may be
+// nil. A statement prepared in the given epoch may be used, because the server itself refuses to run it with other
+// columns. A mismatch is reported only of a statement that was prepared just now. answered awaits the server's answers,
+// and reports whether to continue; if not, st is nil.
+func (s *session) prepareAndCompare(tmpl *statementTemplate, epoch uint64, promise *statementDescription, answered func() (bool, error)) (st *serverStatement, agrees bool, err error) {
 	st = s.b.prepared.find(tmpl)
-	fresh := st == nil || st.epoch != epoch && st.epoch != s.epoch()
+	fresh := st == nil || st.epoch != epoch && st.epoch != s.schemaEpoch()
 	if fresh {
-		st = s.prepare(tmpl, true)
+		st = s.prepareOnBackend(tmpl, true)
 	} else {
 		s.srv.metrics.Prepared(metrics.PreparedHit)
 	}
@@ -167,16 +169,16 @@ func (s *session) agreed(tmpl *template, epoch uint64, promise *description, ans
 				return nil, false, err
 			}
 			if s.tx.attempts.Count() != attempts { // the backend may be another one
-				return s.agreed(tmpl, epoch, promise, answered)
+				return s.prepareAndCompare(tmpl, epoch, promise, answered)
 			}
 		}
 		s.t.desc = st.desc
-		agrees = promise == nil || st.desc == promise || st.desc != nil && st.desc.promises(promise)
+		agrees = promise == nil || st.desc == promise || st.desc != nil && st.desc.isCompatible(promise)
 		if agrees && st.desc != nil || fresh {
 			return st, agrees, nil
 		}
 		s.closeOnBackend(st)
-		st, fresh = s.prepare(tmpl, true), true
+		st, fresh = s.prepareOnBackend(tmpl, true), true
 	}
 	return st, true, nil
 }

@@ -10,7 +10,7 @@ import (
 func TestAlive(t *testing.T) {
 	srv := &Server{}
 	srv.ctx, srv.stop = context.WithCancel(t.Context())
-	srv.running.Go(srv.sweep)
+	srv.running.Go(srv.sweepSessions)
 	ask := func(within time.Duration) error {
 		ctx, stop := context.WithTimeout(t.Context(), within)
 		defer stop()

@@ -17,11 +17,11 @@ import (
 
 // This file sets the session's settings on its backend before a transaction begins (applySettings, which ensureBackend
 // calls). A client's RESET restores the server's own values, so that Sluice then sets the client's startup values again
-// (restoreStartup, restoreInGroup). A replay uses syncSettings alone.
+// (restoreStartupSettings, restoreStartupInGroup). A replay uses syncSettings alone.
 
-// mostSettingLosses bounds the backends lost in a row while their settings are applied. Losing so many is no
+// maxSettingLosses bounds the backends lost in a row while their settings are applied. Losing so many is no
 // coincidence.
-const mostSettingLosses = 3
+const maxSettingLosses = 3
 
 // applySettings changes the backend's settings to the session's, in a Sync group of its own. It awaits the answer,
 // because the client's statements must not run under other settings. If the backend is lost, the next one is used: the
@@ -33,95 +33,97 @@ func (s *session) applySettings(inBlock bool) error {
 		e = lostInBlock
 		defer func() {
 			if s.b == nil {
-				s.unserved, s.deferredBegin = s.deferredBegin, nil
+				s.failedBegin, s.deferredBegin = s.deferredBegin, nil
 			}
 		}()
 	}
-	refusal, err := s.fitBackend()
+	refusal, err := s.syncSettingsAndSchema()
 	clientErr := error(errBackendLost)
-	for losses := 1; err != nil && !soundAfter(err) && !s.pinned && losses < mostSettingLosses; losses++ {
+	for losses := 1; err != nil && !isBackendUsableAfter(err) && !s.pinned && losses < maxSettingLosses; losses++ {
 		s.srv.metrics.BackendLost(metrics.LostIdle)
 		s.dropBackend(reservoir.Broken)
-		conn, berr := s.borrow()
+		conn, berr := s.borrowBackend()
 		if berr != nil {
-			clientErr = s.unlent(berr)
+			clientErr = s.borrowError(berr)
 			break
 		}
-		s.attach(conn)
-		if refusal, err = s.fitBackend(); err == nil && refusal == nil {
-			err = s.stopped()
+		s.attachBackend(conn)
+		if refusal, err = s.syncSettingsAndSchema(); err == nil && refusal == nil {
+			err = s.checkInterruption()
 		}
 	}
 	if err == nil && refusal == nil {
 		return nil
 	}
 	if err != nil && refusal != nil && clientErr == error(errBackendLost) {
-		clientErr = errNotApplied(refusal)
+		clientErr = errSettingNotApplied(refusal)
 	}
 	s.endTransaction(false)
-	return s.notApplied(e, inBlock, refusal, err, clientErr)
+	return s.failApplySettings(e, inBlock, refusal, err, clientErr)
 }
 
-// fitBackend runs syncSettings, and reads the schema if the backend may have a newer one (meetSchema). Other questions
-// come first, since the server reports a schema change only once.
-func (s *session) fitBackend() (refusal []byte, err error) {
-	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.on {
+// syncSettingsAndSchema runs syncSettings, and reads the schema if the backend may have a newer one (refreshSchema).
+// Other questions come first, since the server reports a schema change only once.
+func (s *session) syncSettingsAndSchema() (refusal []byte, err error) {
+	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.enabled {
 		return refusal, err
 	}
-	if !s.srv.reads() && !s.pinned {
-		_, err = s.askReads(false)
+	if !s.srv.readsArePure() && !s.pinned {
+		_, err = s.askReadPurity(false)
 	}
-	if err == nil && !s.mapped.nothing {
-		err = s.meetSchema(false)
+	if err == nil && !s.mapped.namesNoRelation {
+		err = s.refreshSchema(false)
 	}
 	return nil, err
 }
 
-// soundAfter reports whether the backend is usable after an error of fitBackend.
-func soundAfter(err error) bool { return stops(err) || isRefusal(err) || err == errClientGone }
+// isBackendUsableAfter reports whether the backend is usable after an error of syncSettingsAndSchema.
+func isBackendUsableAfter(err error) bool {
+	return isInterruption(err) || isRefusal(err) || err == errClientGone
+}
 
-// notApplied ends a failed applySettings and returns its error. refusal is the server's error, err any other. clientErr
-// is for the client if the backend was lost. e is the session's event.
-func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientErr error) error {
+// failApplySettings ends a failed applySettings and returns its error. refusal is the server's error, err any other.
+// clientErr is for the client if the backend was lost. e is the session's event.
+func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
 	// After a cancel, a timeout, a cut or an unreadable schema the backend is usable, if its answer is complete.
-	case s.b != nil && soundAfter(err):
-		s.heeded(err)
-		if s.keeps() && !inBlock && !s.b.broken() {
+	case s.b != nil && isBackendUsableAfter(err):
+		s.consumeCancel(err)
+		if s.keepsBackend() && !inBlock && !s.b.isBroken() {
 			e = settledHeld
 		} else {
-			s.giveBack()
+			s.releaseOrDropBackend()
 		}
-		if merr := s.move(e); merr != nil {
+		if merr := s.applyEvent(e); merr != nil {
 			return merr
 		}
 		return err
 	case err != nil && s.pinned:
-		s.losePin()
+		s.recordPinLoss()
 		s.dropBackend(reservoir.Broken)
-		s.hears(err)
-		return s.pinGone()
+		s.recordServerFatal(err)
+		return s.pinLostError()
 	case err != nil:
 		if s.b != nil {
 			s.dropBackend(reservoir.Broken)
 		}
-		if merr := s.move(e); merr != nil {
+		if merr := s.applyEvent(e); merr != nil {
 			return merr
 		}
 		return clientErr
 	default:
 		s.srv.accepted.Forget()
-		s.giveBack()
-		if merr := s.move(e); merr != nil {
+		s.releaseOrDropBackend()
+		if merr := s.applyEvent(e); merr != nil {
 			return merr
 		}
-		return errNotApplied(refusal)
+		return errSettingNotApplied(refusal)
 	}
 }
 
-// unrestored returns SETs of startup values, for settings that the transaction has RESET to the server's own values.
-// They are sorted by name. A reset for the transaction becomes SET LOCAL.
-func (s *session) unrestored() (sets []rewrite.Change) {
+// startupSettingsToRestore returns SETs of startup values, for settings that the transaction has RESET to the server's
+// own values. They are sorted by name. A reset for the transaction becomes SET LOCAL.
+func (s *session) startupSettingsToRestore() (sets []rewrite.Change) {
 	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
 		last := s.settings.Staged.Last(name)
 		if last == nil || last.SQL != "" || last.Action == rewrite.SetLocal && !last.Default {
@@ -136,42 +138,43 @@ func (s *session) unrestored() (sets []rewrite.Change) {
 	return sets
 }
 
-// restoreStartup sets startup values again after a RESET, before the client's next turn in the block. No reply is
-// pending between turns, so a round trip is possible. An error is a lost backend. Or it is for the client: the server
-// has refused a value, and the block has failed.
-func (s *session) restoreStartup() error {
-	sets := s.unrestored()
+// restoreStartupSettings sets startup values again after a RESET, before the client's next turn in the block. No reply
+// is pending between turns, so a round trip is possible. An error is a lost backend. Or it is for the client: the
+// server has refused a value, and the block has failed.
+func (s *session) restoreStartupSettings() error {
+	sets := s.startupSettingsToRestore()
 	if len(sets) == 0 {
 		return nil
 	}
 	var sql strings.Builder
 	for _, c := range sets {
-		sql.WriteString(setText(c) + "; ")
+		sql.WriteString(setStatementSQL(c) + "; ")
 	}
 	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, sql.String()))
 	if err != nil {
 		return &lostError{err: err}
 	}
 	if refusal != nil {
-		return errNotApplied(refusal)
+		return errSettingNotApplied(refusal)
 	}
 	for _, c := range sets {
 		s.settings.Stage(c)
 	}
-	s.restored(sets)
+	s.recordRestoredSettings(sets)
 	return nil
 }
 
-// restored records settings that a backend got without the log. The transaction cannot be replayed from then on.
-func (s *session) restored(sets []rewrite.Change) {
-	s.txParsing = s.parsingAfter(rereads(sets))
+// recordRestoredSettings records settings that a backend got without the log. The transaction cannot be replayed from
+// then on.
+func (s *session) recordRestoredSettings(sets []rewrite.Change) {
+	s.txParsing = s.newTxParsing(changedConstantSettings(sets))
 	if s.tx.log != nil {
 		s.tx.log.Refuse(retry.Pinned)
 	}
 }
 
-// setText returns the SQL of a Set or SetLocal with a value.
-func setText(c rewrite.Change) string {
+// setStatementSQL returns the SQL of a Set or SetLocal with a value.
+func setStatementSQL(c rewrite.Change) string {
 	verb := "SET "
 	if c.Action == rewrite.SetLocal {
 		verb = "SET LOCAL "
@@ -179,9 +182,9 @@ func setText(c rewrite.Change) string {
 	return verb + settings.QuoteName(c.Name) + " TO " + c.SQL
 }
 
-// resetsStartup reports whether the server runs st and thereby resets a setting that the client's startup has set. st
-// may be nil.
-func (s *session) resetsStartup(st *rewrite.Statement) bool {
+// resetsStartupSetting reports whether the server runs st and thereby resets a setting that the client's startup has
+// set. st may be nil.
+func (s *session) resetsStartupSetting(st *rewrite.Statement) bool {
 	if st == nil || s.dedicated || len(s.settings.Startup.SQL) == 0 {
 		return false
 	}
@@ -196,14 +199,14 @@ func (s *session) resetsStartup(st *rewrite.Statement) bool {
 	})
 }
 
-// restoreInGroup sets startup values again after a RESET in a Sync group. It sends the SETs before the client's next
-// frames, by a portal of Sluice; the client gets no replies. After nil the group continues, unless t.skip says that the
-// RESET has failed.
-func (s *session) restoreInGroup() error {
-	if err := s.makeAnswer(); err != nil || s.t.skip {
+// restoreStartupInGroup sets startup values again after a RESET in a Sync group. It sends the SETs before the client's
+// next frames, by a portal of Sluice; the client gets no replies. After nil the group continues, unless t.skip says
+// that the RESET has failed.
+func (s *session) restoreStartupInGroup() error {
+	if err := s.flushAndRelay(); err != nil || s.t.skip {
 		return err
 	}
-	sets := s.unrestored()
+	sets := s.startupSettingsToRestore()
 	for _, c := range sets {
 		for _, kind := range []byte{wire.Parse, wire.Bind, wire.Execute, wire.Close} {
 			o := s.t.owed.push(kind)
@@ -211,46 +214,46 @@ func (s *session) restoreInGroup() error {
 				o.reply = expectSet
 			}
 		}
-		frames := wire.AppendParse(nil, "", setText(c), wire.NoOIDs) // clients' statements never use the unnamed one there
-		frames = append(wire.AppendBindHead(frames, []byte(ownName), "", 6), 0, 0, 0, 0, 0, 0)
-		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
-		s.add(wire.AppendNamed(frames, wire.Close, 'P', ownName))
+		frames := wire.AppendParse(nil, "", setStatementSQL(c), wire.NoOIDs) // clients' statements never use the unnamed one there
+		frames = append(wire.AppendBindHead(frames, []byte(ownershipQueryName), "", 6), 0, 0, 0, 0, 0, 0)
+		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownershipQueryName)+1+4), ownershipQueryName...), 0, 0, 0, 0, 0)
+		s.addToBatch(wire.AppendNamed(frames, wire.Close, 'P', ownershipQueryName))
 		s.settings.Stage(c)
 	}
 	if len(sets) > 0 {
-		s.restored(sets)
+		s.recordRestoredSettings(sets)
 	}
 	return nil
 }
 
-// resetsInside refuses a multi-statement query with statements after a RESET of a startup value, since they would use
-// the server's value. d has the statements that Sluice answers or changes; it may be nil.
-func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error {
+// checkStatementsAfterReset refuses a multi-statement query with statements after a RESET of a startup value, since
+// they would use the server's value. d has the statements that Sluice answers or changes; it may be nil.
+func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, sql []byte) error {
 	if len(plan.Statements) < 2 {
 		return nil
 	}
-	if first := plan.Statements[0].Tx.Verb; s.status() == 'E' && !endsBlock(first) && first != rewrite.RollbackTo {
+	if first := plan.Statements[0].Tx.Verb; s.txStatus() == 'E' && !endsBlock(first) && first != rewrite.RollbackTo {
 		return nil // the query fails, whatever its statements are
 	}
 	reset, committed := false, false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		if d != nil && (d.places[i].ours() || d.places[i].sql != "" && !d.places[i].begin) {
+		if d != nil && (d.steps[i].isUnsent() || d.steps[i].sql != "" && !d.steps[i].begin) {
 			continue
 		}
 		committed = committed || reset && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
 		begins := st.Tx.Verb == rewrite.Begin || st.Tx.Chain // the new block would not include the reset
-		if reset && !s.heedless(st, sql) || committed && begins {
+		if reset && !s.ignoresStartupSettings(st, sql) || committed && begins {
 			return errResetInside
 		}
-		reset = reset || s.resetsStartup(st)
+		reset = reset || s.resetsStartupSetting(st)
 	}
 	return nil
 }
 
-// heedless reports whether a statement's meaning is certain to be independent of the startup's settings. That holds for
-// all statements by which pools reset a session. sql is the whole query.
-func (s *session) heedless(st *rewrite.Statement, sql []byte) bool {
+// ignoresStartupSettings reports whether a statement's meaning is certain to be independent of the startup's settings.
+// That holds for all statements by which pools reset a session. sql is the whole query.
+func (s *session) ignoresStartupSettings(st *rewrite.Statement, sql []byte) bool {
 	switch {
 	case st.End > len(sql):
 		return false
@@ -261,12 +264,12 @@ func (s *session) heedless(st *rewrite.Statement, sql []byte) bool {
 	case st.Kind == rewrite.Control:
 		return true
 	}
-	return heedlessText.Match(sql[st.Start:st.End])
+	return settingsIndependentText.Match(sql[st.Start:st.End])
 }
 
-// heedlessText matches statements other than SET and transaction control by which pools reset a session. A SELECT must
-// match as a whole.
-var heedlessText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallocate)\b|^select \d+( as \w+)?$|^select pg_advisory_unlock_all\(\)$`)
+// settingsIndependentText matches statements other than SET and transaction control by which pools reset a session. A
+// SELECT must match as a whole.
+var settingsIndependentText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallocate)\b|^select \d+( as \w+)?$|^select pg_advisory_unlock_all\(\)$`)
 
 // errResetInside refuses RESET before other statements of a multi-statement query.
 var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
@@ -278,12 +281,12 @@ var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
 	if s.srv.watched.Load() {
-		if err := s.srv.observers.attached(s); err != nil {
+		if err := s.srv.observers.notifyAttached(s); err != nil {
 			return nil, err
 		}
 	}
 	reset := ""
-	if b.unsure && !s.keeps() {
+	if b.mayHaveUnseenSettings && !s.keepsBackend() {
 		reset = s.srv.resetSQL()
 		b.applied = s.srv.interned.None()
 	}
@@ -299,13 +302,13 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	}
 	refusal, err = s.sendSettings(wire.AppendStrings(nil, wire.Query, reset+settings.Diff(b.applied, s.settings.InForce)))
 	if err == nil && refusal == nil {
-		b.unsure = b.unsure && reset == ""
+		b.mayHaveUnseenSettings = b.mayHaveUnseenSettings && reset == ""
 		b.applied = s.settings.InForce
 		// The reported parameters now belong to these settings. Later changes by a transaction are compared with them
 		// (believe).
 		b.reported = s.srv.sharedReports.Share(b.reported)
 		b.idle = b.reported
-		err = s.stopped()
+		err = s.checkInterruption()
 	}
 	return refusal, err
 }
@@ -314,7 +317,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 // catalog is old. A server that is too busy has not judged the settings. Its backend counts as lost
 // (question.Settings), unless the session is pinned to it; then err is set beside refusal.
 func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
-	exchange := s.exchange
+	exchange := s.exchangeInTurn
 	if s.pinned { // its backend is worth the wait
 		exchange = s.b.exchange
 	}
@@ -323,27 +326,27 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 			refusal, err = exchange(msg)
 			return string(retry.Field(refusal, 'C')), err
 		})
-		if err != nil || refusal == nil || faultOf(refusal) != question.Conflict {
+		if err != nil || refusal == nil || classifyFault(refusal) != question.Conflict {
 			break
 		}
 	}
-	if err == nil && refusal != nil && !s.pinned && faultOf(refusal) == question.Timeout {
-		err = refusedBy(refusal)
+	if err == nil && refusal != nil && !s.pinned && classifyFault(refusal) == question.Timeout {
+		err = refusalError(refusal)
 	}
 	return refusal, err
 }
 
-// noteCalls records that a statement has run functions that may have changed settings unseen. It counts once the
-// transaction commits (commitSettings).
-func (s *session) noteCalls(st *rewrite.Statement) {
+// stageUnseenSettings records that a statement has run functions that may have changed settings unseen. It counts once
+// the transaction commits (commitSettings).
+func (s *session) stageUnseenSettings(st *rewrite.Statement) {
 	if st.Calls && s.srv.resetsAuto {
 		s.settings.Stage(settings.Unseen)
 	}
 }
 
-// resetsAuto reports whether functions may change settings that must be reset. They cannot on DSQL, which refuses
-// set_config (a recorded fact).
-func (c *Config) resetsAuto() bool {
+// mustResetAfterCalls reports whether functions may change settings that must be reset. They cannot on DSQL, which
+// refuses set_config (a recorded fact).
+func (c *Config) mustResetAfterCalls() bool {
 	return (c.Reset == ResetAuto || c.Reset == "") && c.Kind == Postgres
 }
 

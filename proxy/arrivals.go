@@ -22,30 +22,31 @@ import (
 const SpareConns = 100
 
 const (
-	// spareHosts bounds the goroutines that wait for clients.
-	spareHosts = 8
-	// briefly is how long a client may be idle in its first firstTurns turns before its goroutine is given up. It is
+	// maxIdleWorkers bounds the goroutines that wait for clients.
+	maxIdleWorkers = 8
+	// earlyIdleLimit is how long a client may be idle in its first firstTurns turns before its goroutine is given up. It is
 	// longer than a round trip within a region.
-	briefly    = 10 * time.Millisecond
-	firstTurns = 8
-	// quietLooks is the number of the sweeper's looks after which a silent client's goroutine is given up again. Giving
-	// it up costs some 10 µs, stack growth included, which is little at one query per 10 s.
-	quietLooks = 10
-	// farewell bounds the write of the error to a refused connection, since the next connection waits for it.
-	farewell = 5 * time.Millisecond
+	earlyIdleLimit = 10 * time.Millisecond
+	firstTurns     = 8
+	// sweepsBeforePark is the number of the sweeper's looks after which a silent client's goroutine is given up again.
+	// Giving it up costs some 10 µs, stack growth included, which is little at one query per 10 s.
+	sweepsBeforePark = 10
+	// refusalWriteTimeout bounds the write of the error to a refused connection, since the next connection waits for it.
+	refusalWriteTimeout = 5 * time.Millisecond
 )
 
-// arrival is one connection of a client. Once it has a session, only the sweeper uses swept.
-type arrival struct {
+// clientConn is one connection of a client. Once it has a session, only the sweeper uses swept.
+type clientConn struct {
 	admission.Conn
-	swept swept
+	swept sweepState
 }
 
-// start begins the startup of an accepted client, or refuses it if there is no room. It returns false if the server has
-// been closed, and closes the connection. keptAlive says that the connection already has the configured keepalive.
-func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
+// startClient begins the startup of an accepted client, or refuses it if there is no room. It returns false if the
+// server has been closed, and closes the connection. keptAlive says that the connection already has the configured
+// keepalive.
+func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 	now := time.Now()
-	in, displaced, closed := srv.takeIn(conn, keptAlive, now)
+	in, displaced, closed := srv.admitConn(conn, keptAlive, now)
 	switch {
 	case closed:
 		conn.Close()
@@ -54,7 +55,7 @@ func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
 		srv.metrics.StartupRefused(metrics.RefusedClients)
 		// The socket's buffer has room for the error, unless the kernel is short of memory. A client that has already
 		// sent something may not receive it.
-		conn.SetWriteDeadline(time.Now().Add(farewell))
+		conn.SetWriteDeadline(time.Now().Add(refusalWriteTimeout))
 		conn.Write(errTooManyClients(srv.cfg.MaxClients).Append(nil))
 		conn.Close()
 	case displaced != nil:
@@ -67,15 +68,15 @@ func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
 	return true
 }
 
-// takeIn admits a connection and passes it to a host. It runs on the accepting goroutine, so that a burst of
+// admitConn admits a connection and passes it to a host. It runs on the accepting goroutine, so that a burst of
 // connections cannot take the file descriptors that others need.
-func (srv *Server) takeIn(conn net.Conn, keptAlive bool, now time.Time) (in *arrival, displaced *admission.Conn, closed bool) {
+func (srv *Server) admitConn(conn net.Conn, keptAlive bool, now time.Time) (in *clientConn, displaced *admission.Conn, closed bool) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if srv.closed {
 		return nil, nil, true
 	}
-	in = &arrival{Conn: admission.Conn{Net: conn, KeptAlive: keptAlive}}
+	in = &clientConn{Conn: admission.Conn{Net: conn, KeptAlive: keptAlive}}
 	displaced, ok := srv.arrivals.Admit(&in.Conn, now)
 	if !ok {
 		return nil, nil, false
@@ -83,16 +84,16 @@ func (srv *Server) takeIn(conn net.Conn, keptAlive bool, now time.Time) (in *arr
 	select {
 	case srv.guests <- in: // a host is waiting
 	default:
-		srv.running.Go(func() { srv.host(in) })
+		srv.running.Go(func() { srv.serveClients(in) })
 	}
 	return in, displaced, false
 }
 
-// host serves one client after another. It ends when spareHosts other hosts wait, or the server closes.
-func (srv *Server) host(in *arrival) {
+// serveClients serves one client after another. It ends when maxIdleWorkers other hosts wait, or the server closes.
+func (srv *Server) serveClients(in *clientConn) {
 	for {
-		srv.welcome(in)
-		if srv.spare.Add(1) > spareHosts {
+		srv.serveConn(in)
+		if srv.spare.Add(1) > maxIdleWorkers {
 			srv.spare.Add(-1)
 			return
 		}
@@ -105,9 +106,9 @@ func (srv *Server) host(in *arrival) {
 	}
 }
 
-// welcome runs the startup of a connection and then its session, until the session ends or its client becomes idle. An
-// idle session continues without this goroutine (linger). welcome closes the connection.
-func (srv *Server) welcome(in *arrival) {
+// serveConn runs the startup of a connection and then its session, until the session ends or its client becomes idle.
+// An idle session continues without this goroutine (linger). welcome closes the connection.
+func (srv *Server) serveConn(in *clientConn) {
 	if tcp, ok := in.Net.(*net.TCPConn); ok && !in.KeptAlive {
 		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))
 	}
@@ -115,7 +116,7 @@ func (srv *Server) welcome(in *arrival) {
 	if srv.cfg.PlainConn {
 		raw = rawconn.Plain(in.Net)
 	}
-	s := srv.admitGuarded(in, raw)
+	s := srv.admitRecovering(in, raw)
 	if s == nil {
 		srv.arrivals.Left(&in.Conn)
 		return
@@ -126,5 +127,5 @@ func (srv *Server) welcome(in *arrival) {
 		return
 	}
 	s.guest = false
-	srv.linger(s)
+	srv.parkOrResume(s)
 }

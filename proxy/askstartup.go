@@ -15,15 +15,15 @@ import (
 )
 
 // This file tries the settings of a startup packet on a server. So an invalid one is refused at the startup, as by the
-// server itself. introduce calls tryStartup before the client gets any answer. Values that every server accepts, or
-// that one has accepted recently, are not tried.
+// server itself. introduce calls tryStartupSettings before the client gets any answer. Values that every server
+// accepts, or that one has accepted recently, are not tried.
 
 // acceptedAge is how long an accepted value is not tried again.
 const acceptedAge = 10 * time.Minute
 
-// doubt adds to doubts a setting of the startup that a server may refuse. The error is of one that Sluice itself
-// refuses.
-func (s *session) doubt(doubts map[string]string, name, value string) error {
+// addUncertainSetting adds to doubts a setting of the startup that a server may refuse. The error is of one that Sluice
+// itself refuses.
+func (s *session) addUncertainSetting(doubts map[string]string, name, value string) error {
 	sure, refusal := settings.Sure(name, value)
 	if refusal != nil {
 		s.srv.metrics.Refused(metrics.FeatureSetting)
@@ -35,11 +35,11 @@ func (s *session) doubt(doubts map[string]string, name, value string) error {
 	return nil
 }
 
-// tryStartup tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the parameters
-// that the server reports with them. Settings in unapplied are tried alone, and add nothing. The error is for the
-// client.
-func (srv *Server) tryStartup(doubts, shown map[string]string) error {
-	for name := range unapplied {
+// tryStartupSettings tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the
+// parameters that the server reports with them. Settings in unapplied are tried alone, and add nothing. The error is
+// for the client.
+func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
+	for name := range checkedOnlySettings {
 		value, is := doubts[name]
 		if !is {
 			continue
@@ -66,7 +66,7 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 		taken = srv.accepted.Find(sql)
 	}
 	if unknown || sql != "" && time.Since(taken.At) >= acceptedAge {
-		now, refusal, err := srv.tryAt(of, local)
+		now, refusal, err := srv.trySettingsOnBackend(of, local)
 		switch {
 		case refusal != nil:
 			return refusal
@@ -83,12 +83,12 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 	return nil
 }
 
-// unapplied lists settings that servers check at startup but do not apply: the session has its own user, and the
-// startup's transaction ends with the startup.
-var unapplied = map[string]bool{"session_authorization": true, "transaction_isolation": true, "transaction_read_only": true, "transaction_deferrable": true}
+// checkedOnlySettings lists settings that servers check at startup but do not apply: the session has its own user, and
+// the startup's transaction ends with the startup.
+var checkedOnlySettings = map[string]bool{"session_authorization": true, "transaction_isolation": true, "transaction_read_only": true, "transaction_deferrable": true}
 
-// oddSetting returns the error of a setting that a startup can give but SET cannot; nil for any other.
-func oddSetting(name, value string) error {
+// startupSettingError returns the error of a setting that a startup can give but SET cannot; nil for any other.
+func startupSettingError(name, value string) error {
 	switch {
 	case strings.Contains(name, ".") && slices.Contains(strings.Split(name, "."), ""):
 		return &wire.Error{Fatal: true, Code: "42602", Message: "invalid configuration parameter name \"" + name + "\"",
@@ -99,19 +99,20 @@ func oddSetting(name, value string) error {
 	return nil
 }
 
-// ownNames lists settings in whose errors the server uses its own spelling of the name. Errors with a DETAIL always do.
-var ownNames = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
+// serverSpeltSettings lists settings in whose errors the server uses its own spelling of the name. Errors with a DETAIL
+// always do.
+var serverSpeltSettings = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
 	"default_table_access_method": true, "timezone_abbreviations": true, "lc_messages": true, "lc_monetary": true, "lc_numeric": true, "lc_time": true}
 
-// asSpelt returns a startup's error with the parameter's name as the client has spelt it (startup.Client).
-func asSpelt(refusal error, spelt map[string]string) error {
+// withClientSpelling returns a startup's error with the parameter's name as the client has spelt it (startup.Client).
+func withClientSpelling(refusal error, spelt map[string]string) error {
 	var told *wire.Error
 	if !errors.As(refusal, &told) {
 		return refusal
 	}
 	e := *told
 	for lower, name := range spelt {
-		if (ownNames[lower] || e.Detail != "") && strings.HasPrefix(e.Message, "invalid value for parameter") {
+		if (serverSpeltSettings[lower] || e.Detail != "") && strings.HasPrefix(e.Message, "invalid value for parameter") {
 			continue
 		}
 		for _, in := range []string{"parameter \"", "parameter name \""} {
@@ -121,10 +122,10 @@ func asSpelt(refusal error, spelt map[string]string) error {
 	return &e
 }
 
-// tryAt applies settings to an idle backend and runs local there. The settings stay until the backend's next client
-// replaces them. refusal is the server's error; err means that no server has answered. shown has the parameters that
-// the server reports differently with the settings.
-func (srv *Server) tryAt(of *settings.Values, local string) (shown []settings.Param, refusal *wire.Error, err error) {
+// trySettingsOnBackend applies settings to an idle backend and runs local there. The settings stay until the backend's
+// next client replaces them. refusal is the server's error; err means that no server has answered. shown has the
+// parameters that the server reports differently with the settings.
+func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (shown []settings.Param, refusal *wire.Error, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()
 	err = errors.New("the settings of the startup could not be tried")
@@ -133,13 +134,13 @@ func (srv *Server) tryAt(of *settings.Values, local string) (shown []settings.Pa
 		if conn, err = srv.backends.Acquire(ctx); err != nil {
 			return nil, nil, err
 		}
-		b := srv.forQuestion(conn)
+		b := srv.usableBackend(conn)
 		if b == nil {
 			err = errClosed
 			continue
 		}
 		var told []byte
-		if told, err = srv.apply(ctx, b, of, local); err != nil {
+		if told, err = srv.applyToIdleBackend(ctx, b, of, local); err != nil {
 			b.src.Drop()
 			conn.Discard(reservoir.Broken)
 			continue
@@ -149,7 +150,7 @@ func (srv *Server) tryAt(of *settings.Values, local string) (shown []settings.Pa
 		if told == nil {
 			return shown, nil, nil
 		}
-		e := toldBy(told)
+		e := decodeErrorResponse(told)
 		if question.Classify(e.Code) == question.Refusal {
 			return nil, e, nil
 		}
@@ -158,14 +159,15 @@ func (srv *Server) tryAt(of *settings.Values, local string) (shown []settings.Pa
 	return nil, nil, err
 }
 
-// apply sends the settings to a backend without a session, and runs local in the same request. ctx can end it.
-func (srv *Server) apply(ctx context.Context, b *backend, of *settings.Values, local string) (refusal []byte, err error) {
+// applyToIdleBackend sends the settings to a backend without a session, and runs local in the same request. ctx can end
+// it.
+func (srv *Server) applyToIdleBackend(ctx context.Context, b *backend, of *settings.Values, local string) (refusal []byte, err error) {
 	if b.applied == nil {
 		b.applied = srv.interned.None() // as in syncSettings
 	}
 	reset := ""
 	from := b.applied
-	if b.unsure {
+	if b.mayHaveUnseenSettings {
 		reset, from = srv.resetSQL(), srv.interned.None()
 	}
 	sql := reset + settings.Diff(from, of) + local
@@ -173,12 +175,12 @@ func (srv *Server) apply(ctx context.Context, b *backend, of *settings.Values, l
 		return nil, nil
 	}
 	wake := context.AfterFunc(ctx, func() { b.conn.Net.SetReadDeadline(time.Unix(1, 0)) })
-	refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, sql), func([]byte) {}, b.patience, time.Time{}, ctx.Err)
+	refusal, err = b.doExchange(wire.AppendStrings(nil, wire.Query, sql), func([]byte) {}, b.answerTimeout, time.Time{}, ctx.Err)
 	if !wake() && err == nil {
 		err = ctx.Err()
 	}
 	if err == nil && refusal == nil {
-		b.applied, b.unsure = of, false
+		b.applied, b.mayHaveUnseenSettings = of, false
 		b.reported = srv.sharedReports.Share(b.reported)
 		b.idle = b.reported
 	}

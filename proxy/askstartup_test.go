@@ -25,7 +25,7 @@ func sorted(lines string) string {
 // included.
 func starts(t *testing.T, addr string, params map[string]string) (c *rawClient, told string) {
 	t.Helper()
-	c = greeting(t, dialTCP(t, addr), params)
+	c = startupGreeting(t, dialTCP(t, addr), params)
 	c.reports = true
 	return c, c.readThrough("Z")
 }

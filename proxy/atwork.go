@@ -9,35 +9,35 @@ import (
 // A third of a session's memory is needed only while a transaction runs. Most clients of a pool are silent, so that the
 // memory is shared.
 
-// atWork is the part of a session's state that it has only while it is active. Sessions take it from a pool and return
-// it zeroed. Only the session's own goroutine uses it.
-type atWork struct {
+// activeState is the part of a session's state that it has only while it is active. Sessions take it from a pool and
+// return it zeroed. Only the session's own goroutine uses it.
+type activeState struct {
 	tx          transaction
-	openPortals         // portal.go
-	charge      charges // accounts.go
-	// lastSaid is the reason that the server gave when it closed the session's last backend; nil for none.
-	lastSaid *lastWords
-	probed   time.Time // when the client was probed last; see probe
+	openPortals               // portal.go
+	charge      memoryCharges // accounts.go
+	// lastServerFatal is the reason that the server gave when it closed the session's last backend; nil for none.
+	lastServerFatal *serverFatalError
+	probed          time.Time // when the client was probed last; see probe
 }
 
-var workPool = sync.Pool{New: func() any { return new(atWork) }}
+var activeStatePool = sync.Pool{New: func() any { return new(activeState) }}
 
-// takeUp gets atWork from the pool, so that the session can take turns. Each run of the session begins with it.
-func (s *session) takeUp() {
-	if s.atWork == nil {
-		s.atWork = workPool.Get().(*atWork)
+// activate gets activeState from the pool, so that the session can take turns. Each run of the session begins with it.
+func (s *session) activate() {
+	if s.activeState == nil {
+		s.activeState = activeStatePool.Get().(*activeState)
 	}
 }
 
-// layDown returns atWork to the pool at the end of a run, if all of its fields are zero.
-func (s *session) layDown() {
-	if s.atWork.zero() {
-		workPool.Put(s.atWork)
-		s.atWork = nil
+// deactivate returns activeState to the pool at the end of a run, if all of its fields are zero.
+func (s *session) deactivate() {
+	if s.activeState.isZero() {
+		activeStatePool.Put(s.activeState)
+		s.activeState = nil
 	}
 }
 
-// zero reports whether all bits of w are zero. Comparing bits covers every field, later ones too.
-func (w *atWork) zero() bool {
-	return *(*[unsafe.Sizeof(atWork{})]byte)(unsafe.Pointer(w)) == [unsafe.Sizeof(atWork{})]byte{}
+// isZero reports whether all bits of w are zero. Comparing bits covers every field, later ones too.
+func (w *activeState) isZero() bool {
+	return *(*[unsafe.Sizeof(activeState{})]byte)(unsafe.Pointer(w)) == [unsafe.Sizeof(activeState{})]byte{}
 }

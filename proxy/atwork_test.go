@@ -23,20 +23,20 @@ func TestLayDown(t *testing.T) {
 		"bound":            func() { s.tx.binds = 1 },
 		"a byte of a flag": func() { s.tx.ran = true },
 	} {
-		s.takeUp()
-		if !s.atWork.zero() {
+		s.activate()
+		if !s.activeState.isZero() {
 			t.Fatalf("%s: what was taken up is not zero", name)
 		}
 		use()
-		used := s.atWork
-		if s.layDown(); s.atWork != used {
+		used := s.activeState
+		if s.deactivate(); s.activeState != used {
 			t.Errorf("%s: it was given back", name)
 		}
-		if s.takeUp(); s.atWork != used {
+		if s.activate(); s.activeState != used {
 			t.Errorf("%s: another was taken up", name)
 		}
-		*s.atWork = atWork{}
-		if s.layDown(); s.atWork != nil {
+		*s.activeState = activeState{}
+		if s.deactivate(); s.activeState != nil {
 			t.Errorf("%s: it was kept, and is zero", name)
 		}
 	}

@@ -33,10 +33,10 @@ type backend struct {
 	prepared serverStatements
 	// applied holds the settings in force on the server; nil means unknown.
 	applied *settings.Values
-	// unsure is set when a function may have changed a setting that the server does not report.
-	unsure bool
-	// left records whether functions may have left other state on the server (see leftbehind.go).
-	left remains.Trace
+	// mayHaveUnseenSettings is set when a function may have changed a setting that the server does not report.
+	mayHaveUnseenSettings bool
+	// leftState records whether functions may have left other state on the server (see leftbehind.go).
+	leftState remains.Trace
 	// reported holds the server's parameters by its latest reports. dialled holds those at the start of the connection,
 	// and idle those at the end of the last transaction.
 	reported, dialled, idle *settings.Reports
@@ -51,24 +51,24 @@ type backend struct {
 	suspect bool
 	// trips counts round trips of Sluice itself. While one has not ended, no client's frame is sent.
 	trips trip.Trips
-	// patience bounds the server's answer to a request of Sluice itself.
-	patience time.Duration
-	// said is the server's reason for closing the connection, if it came between turns. After it the server answers
+	// answerTimeout bounds the server's answer to a request of Sluice itself.
+	answerTimeout time.Duration
+	// closingError is the server's reason for closing the connection, if it came between turns. After it the server answers
 	// nothing, even if the connection stays open.
-	said error
+	closingError error
 	// tag is the command tag of the server's last answer to Sluice itself.
 	tag []byte
-	// news holds whole NotificationResponse frames that arrived during a round trip of Sluice itself. The client gets
-	// them with the next output (passNews).
-	news []byte
+	// notifications holds whole NotificationResponse frames that arrived during a round trip of Sluice itself. The client
+	// gets them with the next output (passNotifications).
+	notifications []byte
 	// path measures whether the server's host still acknowledges packets.
-	path path
-	// knows is the time at which the backend's catalog was last known to be current: its first lending, or a schema
-	// conflict (OC001) in a round trip of Sluice itself. See meetSchema.
-	knows time.Time
-	// group is set while frames of a client are on the backend outside a block. The next Sync or Query commits their
+	path networkPath
+	// catalogCurrentAt is the time at which the backend's catalog was last known to be current: its first lending, or a
+	// schema conflict (OC001) in a round trip of Sluice itself. See refreshSchema.
+	catalogCurrentAt time.Time
+	// groupOpen is set while frames of a client are on the backend outside a block. The next Sync or Query commits their
 	// effects, so that Sluice must not send one of its own.
-	group bool
+	groupOpen bool
 }
 
 // errOpenGroup refuses an exchange while the client's Sync group is open: the exchange ends in a Sync or Query, which
@@ -76,40 +76,40 @@ type backend struct {
 // back.
 var errOpenGroup = errors.New("a Sync group of the client is open")
 
-// attached returns the backend of a connection. At the first lending it makes one: idle, without settings or prepared
+// backendOf returns the backend of a connection. At the first lending it makes one: idle, without settings or prepared
 // statements.
-func (srv *Server) attached(c *reservoir.Conn) *backend {
+func (srv *Server) backendOf(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
 	}
-	b := &backend{conn: c, src: wire.NewReader(c.Net, rawOf(c.Net)), applied: srv.interned.None(), status: 'I'}
+	b := &backend{conn: c, src: wire.NewReader(c.Net, unwrapRawConn(c.Net)), applied: srv.interned.None(), status: 'I'}
 	b.reported = settings.Completed(c.Params)
 	b.dialled, b.idle = b.reported, b.reported
-	b.sequences, b.knows = sequence.NewBackend(), time.Now()
-	b.usual = readingOf(c.Params)
-	b.patience = cmp.Or(srv.cfg.AnswerTimeout, exchangeTimeout)
+	b.sequences, b.catalogCurrentAt = sequence.NewBackend(), time.Now()
+	b.usual = readingModeOf(c.Params)
+	b.answerTimeout = cmp.Or(srv.cfg.AnswerTimeout, exchangeTimeout)
 	b.reading = b.usual
 	c.Attachment = b
 	return b
 }
 
-// mostNews bounds, in bytes, the notifications of a backend that wait for their client. PostgreSQL allows a
+// maxNotificationBytes bounds, in bytes, the notifications of a backend that wait for their client. PostgreSQL allows a
 // notification at most 8,000 bytes.
-const mostNews = 1 << 20
+const maxNotificationBytes = 1 << 20
 
-var errMuchNews = errors.New("more notifications came beside an answer to Sluice itself than are kept")
+var errTooManyNotifications = errors.New("more notifications came beside an answer to Sluice itself than are kept")
 
-// usableLooks bounds the reads of usable before it reports false.
-const usableLooks = 16
+// maxUsableReads bounds the reads of usable before it reports false.
+const maxUsableReads = 16
 
-// usable reports whether an idle backend can still serve: the server has neither closed the connection nor sent an
+// isUsable reports whether an idle backend can still serve: the server has neither closed the connection nor sent an
 // error. It does not block. TLS housekeeping, notices and changed parameters (after a reload of the server's
 // configuration) are read and do no harm. No read buffer is held afterwards.
-func (b *backend) usable() bool {
+func (b *backend) isUsable() bool {
 	if b.trips.Err() != nil {
 		return false
 	}
-	for range usableLooks {
+	for range maxUsableReads {
 		switch b.src.Raw.Peek() {
 		case rawconn.Quiet:
 			ok := b.src.Buffered() == 0
@@ -118,7 +118,7 @@ func (b *backend) usable() bool {
 		case rawconn.Closed:
 			return false
 		}
-		if err := b.poll(); err != nil && !isTimeout(err) {
+		if err := b.readAvailable(); err != nil && !isTimeout(err) {
 			return false
 		}
 		for {
@@ -130,7 +130,7 @@ func (b *backend) usable() bool {
 				break
 			}
 			if typ == wire.ParameterStatus {
-				b.noteParameter(b.src.Peek(total))
+				b.recordParameter(b.src.Peek(total))
 			}
 			b.src.Advance(total)
 		}
@@ -142,10 +142,10 @@ func (b *backend) usable() bool {
 // records only.
 const partialRecordWait = 100 * time.Millisecond
 
-// poll reads bytes that have already arrived, without waiting. It returns os.ErrDeadlineExceeded if there are none; any
-// other error means that the backend is lost. TLS may hold decrypted bytes while the socket is quiet: a read deadline
-// in the past makes TLS return them without touching the socket.
-func (b *backend) poll() error {
+// readAvailable reads bytes that have already arrived, without waiting. It returns os.ErrDeadlineExceeded if there are
+// none; any other error means that the backend is lost. TLS may hold decrypted bytes while the socket is quiet: a read
+// deadline in the past makes TLS return them without touching the socket.
+func (b *backend) readAvailable() error {
 	if err := b.trips.Err(); err != nil {
 		return err
 	}
@@ -164,30 +164,30 @@ func (b *backend) poll() error {
 }
 
 // exchange sends msg, which must cause exactly one ReadyForQuery, and reads up to that frame. It returns the payload of
-// the first ErrorResponse, if any. After an error the backend is unusable; a *lastWords has the server's reason. No
-// reply may be pending, and no Sync group of the client open.
+// the first ErrorResponse, if any. After an error the backend is unusable; a *serverFatalError has the server's reason.
+// No reply may be pending, and no Sync group of the client open.
 func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 	return b.exchangeRows(msg, func([]byte) {})
 }
 
 // exchangeRows does an exchange and passes each row's payload to row. The payload is valid only during the call.
 func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
-	return b.exchangeAll(msg, row, b.patience, time.Time{}, nil)
+	return b.doExchange(msg, row, b.answerTimeout, time.Time{}, nil)
 }
 
 // exchangeUntil does an exchange that stop can end early. It calls stop before sending, whenever the read from the
 // backend is woken, and at the time at (zero: never), and returns stop's error. The server's answer may then still be
 // on its way.
 func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
-	return b.exchangeAll(msg, func([]byte) {}, b.patience, at, stop)
+	return b.doExchange(msg, func([]byte) {}, b.answerTimeout, at, stop)
 }
 
-// exchangeAll implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound); stop
+// doExchange implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound); stop
 // may be nil. A read deadline that the client's turn has set does not end the exchange: only the clock and a dead path
 // do. Parameters are recorded, notifications saved for the client, notices dropped. An answer that does not fit msg is
 // an error (silent.Exchange). After an error the round trip has no end, and the backend is broken.
-func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
-	if b.group {
+func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
+	if b.groupOpen {
 		return nil, errOpenGroup
 	}
 	var end time.Time
@@ -195,7 +195,7 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 		end = time.Now().Add(patience)
 	}
 	look := func() error {
-		b.conn.Net.SetReadDeadline(earlier(end, at))
+		b.conn.Net.SetReadDeadline(earlierDeadline(end, at))
 		if stop == nil {
 			return nil
 		}
@@ -217,32 +217,32 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 // readAnswer reads the server's answer to an exchange, up to ReadyForQuery.
 func (b *backend) readAnswer(answer silent.Exchange, row func(payload []byte), end time.Time, look func() error) (refusal []byte, err error) {
 	for {
-		typ, frame, err := b.ownFrame(end, look)
+		typ, frame, err := b.readAnswerFrame(end, look)
 		if err != nil {
 			return nil, err
 		}
 		payload := frame[wire.HeaderLen:]
 		switch typ {
 		case wire.ParameterStatus:
-			b.noteParameter(frame)
+			b.recordParameter(frame)
 			continue
 		case wire.NotificationResponse:
-			if len(b.news)+len(frame) > mostNews {
-				return nil, errMuchNews
+			if len(b.notifications)+len(frame) > maxNotificationBytes {
+				return nil, errTooManyNotifications
 			}
-			b.news = append(b.news, frame...)
+			b.notifications = append(b.notifications, frame...)
 			continue
 		case wire.NoticeResponse:
 			continue
 		case wire.ErrorResponse:
-			if said := farewellOf(payload); said != nil {
+			if said := parseServerFatal(payload); said != nil {
 				return nil, said
 			}
 			if refusal == nil {
 				refusal = append([]byte(nil), payload...)
 			}
-			if schemaConflict(refusal) {
-				b.knows = time.Now() // the server reports a schema conflict once: the client's statement gets none
+			if isSchemaConflict(refusal) {
+				b.catalogCurrentAt = time.Now() // the server reports a schema conflict once: the client's statement gets none
 			}
 		case wire.DataRow:
 			row(payload)
@@ -261,9 +261,9 @@ func (b *backend) readAnswer(answer silent.Exchange, row func(payload []byte), e
 	}
 }
 
-// ownFrame returns the next frame of the server's answer to Sluice itself, valid until the next read. A read that is
-// woken before end (zero: no end) continues if look returns nil.
-func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
+// readAnswerFrame returns the next frame of the server's answer to Sluice itself, valid until the next read. A read
+// that is woken before end (zero: no end) continues if look returns nil.
+func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
 	for {
 		typ, total, err := b.src.Header()
 		switch {
@@ -273,7 +273,7 @@ func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []
 			return 0, nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, wire.ErrMalformed)
 		case total > 0 && total <= b.src.Buffered():
 			if frame = b.src.Peek(total); !wire.Sound(frame, true) {
-				return 0, nil, malformed(typ, total)
+				return 0, nil, errMalformedFrame(typ, total)
 			}
 			b.src.Advance(total)
 			return typ, frame, nil
@@ -284,7 +284,7 @@ func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []
 			continue
 		case !isTimeout(err) || !end.IsZero() && !time.Now().Before(end):
 			return 0, nil, err
-		case b.path.look(b.src.Raw):
+		case b.path.isPeerDead(b.src.Raw):
 			return 0, nil, errDeadPath
 		}
 		if err := look(); err != nil { // else the wake was meant for an earlier turn
@@ -293,13 +293,13 @@ func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []
 	}
 }
 
-// broken reports whether the backend must be discarded, because its state or its next answer is unknown.
-func (b *backend) broken() bool { return b.suspect || b.trips.Err() != nil }
+// isBroken reports whether the backend must be discarded, because its state or its next answer is unknown.
+func (b *backend) isBroken() bool { return b.suspect || b.trips.Err() != nil }
 
 // release returns an idle backend to the reservoir, and discards a broken one. The caller must have detached its
 // session.
 func (b *backend) release() {
-	if b.broken() {
+	if b.isBroken() {
 		b.src.Drop()
 		b.conn.Discard(reservoir.Unclean)
 		return
@@ -308,7 +308,7 @@ func (b *backend) release() {
 }
 
 // lostError reports that the backend's connection broke, or that the server sent frames that cannot be parsed. No more
-// answers are expected from the backend. During a turn it is passed to backendLost.
+// answers are expected from the backend. During a turn it is passed to handleBackendLoss.
 type lostError struct {
 	err error
 	// silent is set if the server merely stopped answering: it may still be running the statement.
@@ -324,14 +324,14 @@ func (e *lostError) Unwrap() error { return e.err }
 // errClosed reports that a question was not sent because its connection was closed.
 var errClosed = errors.New("the backend was closed")
 
-// forQuestion returns the backend of an idle connection, for a question of Sluice itself. If the server has closed the
-// connection, forQuestion discards it and returns nil. The caller must own conn alone.
-func (srv *Server) forQuestion(conn *reservoir.Conn) *backend {
-	b := srv.attached(conn)
-	if !b.usable() {
+// usableBackend returns the backend of an idle connection, for a question of Sluice itself. If the server has closed
+// the connection, usableBackend discards it and returns nil. The caller must own conn alone.
+func (srv *Server) usableBackend(conn *reservoir.Conn) *backend {
+	b := srv.backendOf(conn)
+	if !b.isUsable() {
 		conn.Discard(reservoir.PeekFailed)
 		return nil
 	}
-	b.path = path{limit: srv.cfg.BackendPathLimit}
+	b.path = networkPath{limit: srv.cfg.BackendPathLimit}
 	return b
 }

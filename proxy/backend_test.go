@@ -16,13 +16,13 @@ func TestExchangeInAGroupIsRefused(t *testing.T) {
 	for status, open := range map[byte]bool{'I': true, 'T': false, 'E': false} {
 		here, server := net.Pipe()
 		go io.Copy(io.Discard, server)
-		s := &session{pairing: pairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{course: course{outcome: outcome.At(block.At(status))}}}}
-		s.add(wire.FrameFlush)
-		if err := s.flushUp(); err != nil {
+		s := &session{backendPairing: backendPairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{serverProgress: serverProgress{outcome: outcome.At(block.At(status))}}}}
+		s.addToBatch(wire.FrameFlush)
+		if err := s.flushToBackend(); err != nil {
 			t.Fatal(err)
 		}
-		if s.b.group != open {
-			t.Errorf("behind frames of a client at %c: open %v, want %v", status, s.b.group, open)
+		if s.b.groupOpen != open {
+			t.Errorf("behind frames of a client at %c: open %v, want %v", status, s.b.groupOpen, open)
 		}
 		here.Close()
 		if _, err := s.b.exchange(wire.FrameSync); (err == errOpenGroup) != open {

@@ -12,9 +12,9 @@ import (
 // on the backend. The frame may be larger than any buffer, so that parameters are forwarded as they arrive. In a
 // replay, rebind in resend.go sends the Bind again.
 
-// binding is one Bind of the client in progress. Until sendBind, the frame is unread in the client's buffer, unless
+// pendingBind is one Bind of the client in progress. Until sendBind, the frame is unread in the client's buffer, unless
 // whole is set.
-type binding struct {
+type pendingBind struct {
 	cs *clientStatement
 	// total is the frame's length. portal, stmt and rest are its parts; rest may have arrived incompletely. They are
 	// valid until the next read from the client.
@@ -27,127 +27,127 @@ type binding struct {
 	cursor *cursor
 }
 
-// bind handles a Bind of total bytes. It changes only the names at the frame's head; parameters of any size pass
+// handleBind handles a Bind of total bytes. It changes only the names at the frame's head; parameters of any size pass
 // unchanged. An error is for the client. On an error, or nil with t.skip set, the frame may still be unread: then
 // refuse skips the frames up to the Sync, this Bind first.
-func (s *session) bind(total int) error {
-	if s.exceeds(total) {
+func (s *session) handleBind(total int) error {
+	if s.exceedsServerLimit(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
 	c := &s.client
-	b := binding{total: total}
+	b := pendingBind{total: total}
 	var ok bool
-	b.portal, b.stmt, b.rest, ok = bindNames(c.Peek(min(total, c.Buffered()))[wire.HeaderLen:])
+	b.portal, b.stmt, b.rest, ok = splitBindNames(c.Peek(min(total, c.Buffered()))[wire.HeaderLen:])
 	if !ok {
 		return wire.ErrString
 	}
-	if err := s.findBound(&b); err != nil || s.t.skip {
+	if err := s.resolveBoundStatement(&b); err != nil || s.t.skip {
 		return err
 	}
 	// The schema and settings at the Bind decide whether Sluice or the server answers.
 	plan := b.cs.tmpl.plan
-	asks, local := plan.Sequence != "" && s.mayProve(), s.bindsHere(plan)
+	asks, local := plan.Sequence != "" && s.canAskOwnership(), s.runsPortalLocally(plan)
 	// The server must first have answered the earlier frames of the group: after an error among them this Bind opens no
 	// portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
-		if err := s.makeAnswer(); err != nil || s.t.skip {
+		if err := s.flushAndRelay(); err != nil || s.t.skip {
 			return err
 		}
 		if s.t.owed.empty() {
-			return s.bind(total) // the buffer may have moved
+			return s.handleBind(total) // the buffer may have moved
 		}
 	}
 	if plan.Sequence != "" {
-		s.t.asks = b.cs.tmpl.sql
+		s.t.sequenceText = b.cs.tmpl.sql
 	}
-	if s.status() == 'E' && !s.endsFailed(plan) {
+	if s.txStatus() == 'E' && !s.isAllowedInFailedBlock(plan) {
 		return s.bindInFailedBlock(&b)
 	}
 	// A comment in the text that opts out of replay counts from the Bind on: a statement that is only prepared does not
 	// run.
-	s.optOut(b.cs.wantsNoReplay())
+	s.optOutOfReplay(b.cs.optsOutOfReplay())
 	if local {
-		return s.bindHere(&b)
+		return s.bindLocally(&b)
 	}
-	if err := s.bindsReadOnly(&b); err != nil {
+	if err := s.bindBeginReadOnly(&b); err != nil {
 		return err
 	}
 	return s.bindOnBackend(&b)
 }
 
-// findBound sets b.cs to the statement of a Bind, and checks whether the transaction takes the statement. asNamed plans
-// it again if its names or options have changed; makeRoom may first commit an open part of a DDL transaction. Waiting
-// may move the client's buffer.
-func (s *session) findBound(b *binding) error {
-	if b.cs = s.statement(b.stmt); b.cs == nil {
+// resolveBoundStatement sets b.cs to the statement of a Bind, and checks whether the transaction takes the statement.
+// replanByNames plans it again if its names or options have changed; commitPartIfNeeded may first commit an open part
+// of a DDL transaction. Waiting may move the client's buffer.
+func (s *session) resolveBoundStatement(b *pendingBind) error {
+	if b.cs = s.findStatement(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
 	}
-	anew := s.srv.keeper.on || s.outchosen(b.cs.tmpl)
-	if !anew && !s.commitsParts() {
-		return s.mayBind(b)
+	anew := s.srv.keeper.enabled || s.optionsChanged(b.cs.tmpl)
+	if !anew && !s.mayCommitInParts() {
+		return s.admitBind(b)
 	}
 	if anew {
-		if err := s.asNamed(b.cs); err != nil {
+		if err := s.replanByNames(b.cs); err != nil {
 			return err
 		}
 	}
-	if err := s.makeRoom(b.cs.tmpl.plan, b.cs.tmpl.sql, true); err != nil {
+	if err := s.commitPartIfNeeded(b.cs.tmpl.plan, b.cs.tmpl.sql, true); err != nil {
 		return err
 	}
-	b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
-	return s.mayBind(b)
+	b.portal, b.stmt, b.rest, _ = splitBindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
+	return s.admitBind(b)
 }
 
-// mayBind puts constants in place of settings' values (current_setting, say), and checks whether the transaction takes
-// the statement. As in bind, nil with t.skip set means that the statement was refused.
-func (s *session) mayBind(b *binding) error {
-	if err := s.bindValues(b); err != nil || s.t.skip {
+// admitBind puts constants in place of settings' values (current_setting, say), and checks whether the transaction
+// takes the statement. As in bind, nil with t.skip set means that the statement was refused.
+func (s *session) admitBind(b *pendingBind) error {
+	if err := s.bindConfigValues(b); err != nil || s.t.skip {
 		return err
 	}
-	if err := s.mayRemember(b.cs.tmpl.plan); err != nil {
+	if err := s.checkSettingsMemory(b.cs.tmpl.plan); err != nil {
 		return err
 	}
-	return s.judgesMode(b.cs.tmpl.plan)
+	return s.checkReadOnly(b.cs.tmpl.plan)
 }
 
-// bindsHere reports whether Sluice itself runs a portal of the plan, rather than the server.
-func (s *session) bindsHere(plan *rewrite.Plan) bool {
-	return (s.status() != 'E' || s.endsFailed(plan)) && (s.state == failed || s.localNow(plan) || s.emulates(plan))
+// runsPortalLocally reports whether Sluice itself runs a portal of the plan, rather than the server.
+func (s *session) runsPortalLocally(plan *rewrite.Plan) bool {
+	return (s.txStatus() != 'E' || s.isAllowedInFailedBlock(plan)) && (s.state == failed || s.canAnswerPlan(plan) || s.hasEmulatedSavepoint(plan))
 }
 
 // bindInFailedBlock returns the error of a Bind in a failed block. As in PostgreSQL, a wrong number of parameters is
 // reported first, if the right number is known.
-func (s *session) bindInFailedBlock(b *binding) error {
-	n, err := bindCount(b.rest)
+func (s *session) bindInFailedBlock(b *pendingBind) error {
+	n, err := bindParamCount(b.rest)
 	if err != nil {
 		return err
 	}
-	if d := b.cs.tmpl.desc.Load(); d != nil && n != d.params() {
-		return errParameterCount(n, d.params(), b.stmt)
+	if d := b.cs.tmpl.desc.Load(); d != nil && n != d.paramCount() {
+		return errParameterCount(n, d.paramCount(), b.stmt)
 	}
-	return s.errInFailed(b.cs.tmpl.plan)
+	return s.errInFailedBlock(b.cs.tmpl.plan)
 }
 
-// bindHere opens a portal that Sluice itself runs; the server gets no Bind. Only calls of advisory lock functions have
-// parameters.
-func (s *session) bindHere(b *binding) error {
+// bindLocally opens a portal that Sluice itself runs; the server gets no Bind. Only calls of advisory lock functions
+// have parameters.
+func (s *session) bindLocally(b *pendingBind) error {
 	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
 	lock := p.plan.Single().Advisory
 	if lock != nil || s.client.Buffered() < b.total {
-		if err := s.takeWhole(b); err != nil {
+		if err := s.readWholeBind(b); err != nil {
 			return err
 		}
 		b.portal = bytes.Clone(b.portal)
 	}
 	if lock != nil {
-		if err := p.bindLock(lock, b.cs.tmpl.oids, b.stmt, b.rest); err != nil {
+		if err := p.bindAdvisoryKey(lock, b.cs.tmpl.oids, b.stmt, b.rest); err != nil {
 			return err
 		}
-	} else if err := checkBind(b.rest, declaredParams(b.cs.tmpl), b.stmt); err != nil {
+	} else if err := validateBind(b.rest, declaredParamCount(b.cs.tmpl), b.stmt); err != nil {
 		return err
 	}
 	if p.plan.Single().Cursor != nil {
-		if err := s.takeWhole(b); err != nil {
+		if err := s.readWholeBind(b); err != nil {
 			return err
 		}
 		b.portal = bytes.Clone(b.portal)
@@ -155,162 +155,162 @@ func (s *session) bindHere(b *binding) error {
 			return err
 		}
 	}
-	if err := s.setPortal(b.portal, p); err != nil {
+	if err := s.recordPortal(b.portal, p); err != nil {
 		return err
 	}
 	if !b.whole {
-		if err := s.discard(b.total); err != nil {
+		if err := s.discardBytes(b.total); err != nil {
 			return err
 		}
 	}
-	return s.tell(wire.FrameBindComplete)
+	return s.queueReply(wire.FrameBindComplete)
 }
 
-// takeWhole reads the whole frame from the client's stream, because its parameters are needed here. A frame longer than
-// MaxStatementBytes is refused and stays unread.
-func (s *session) takeWhole(b *binding) error {
+// readWholeBind reads the whole frame from the client's stream, because its parameters are needed here. A frame longer
+// than MaxStatementBytes is refused and stays unread.
+func (s *session) readWholeBind(b *pendingBind) error {
 	if b.whole {
 		return nil
 	}
 	if b.total > s.srv.cfg.MaxStatementBytes {
 		return errStatementTooLong(b.total, s.srv.cfg.MaxStatementBytes)
 	}
-	if why := s.mayHold(b.total); why != nil {
+	if why := s.reserveFrameMemory(b.total); why != nil {
 		return why
 	}
-	frame, err := s.whole(b.total)
+	frame, err := s.readWholeFrame(b.total)
 	if err != nil {
 		return err
 	}
-	b.portal, b.stmt, b.rest, b.whole = bindNames(frame[wire.HeaderLen:])
+	b.portal, b.stmt, b.rest, b.whole = splitBindNames(frame[wire.HeaderLen:])
 	return nil
 }
 
-// takeNeeded reads the whole frame of a DECLARE, or of a statement that Sluice sends as two. A cursor is one portal, so
-// that its query cannot be sent as two statements.
-func (s *session) takeNeeded(b *binding) error {
+// readSplitBind reads the whole frame of a DECLARE, or of a statement that Sluice sends as two. A cursor is one portal,
+// so that its query cannot be sent as two statements.
+func (s *session) readSplitBind(b *pendingBind) error {
 	if b.cs.tmpl.split != nil && (b.cs.declares != nil || b.cursor != nil) {
 		return errCursorSplit
 	}
-	return s.takeWhole(b)
+	return s.readWholeBind(b)
 }
 
 // bindOnBackend opens a portal on the server. Cheap checks come first, then the wait at the gate (without a backend),
 // then acquiring the backend. Preparing the statement comes last, since it may need a round trip.
-func (s *session) bindOnBackend(b *binding) error {
+func (s *session) bindOnBackend(b *pendingBind) error {
 	cs := b.cs
 	plan := cs.tmpl.plan
-	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil || cs.declares != nil {
-		if err := s.takeNeeded(b); err != nil {
+	if cs.tmpl = cs.tmpl.currentForm(); cs.tmpl.split != nil || cs.declares != nil {
+		if err := s.readSplitBind(b); err != nil {
 			return err
 		}
 	}
-	kept, err := s.keepBound(b)
+	kept, err := s.saveDeleteParams(b)
 	if err != nil {
 		return err
 	}
-	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept, cursor: b.cursor, declares: b.declaration()}
-	if err := s.setPortal(b.portal, bound); err != nil {
+	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept, cursor: b.cursor, declares: b.saveDeclare()}
+	if err := s.recordPortal(b.portal, bound); err != nil {
 		return err
 	}
-	if err := s.notAsked(plan); err != nil {
+	if err := s.refuseLocalSettingQuery(plan); err != nil {
 		return err
 	}
-	s.nameOperation(plan)
+	s.trackOperationName(plan)
 	if err := waitAtGate(s, plan, cs.tmpl.sql, b.rest); err != nil {
 		return err
 	}
-	if err := s.admit(plan); err != nil {
+	if err := s.admitPlan(plan); err != nil {
 		return err
 	}
 	if s.t.unreadPin && plan.Pin == rewrite.PinUnparsed {
 		s.t.left.Read([]byte(cs.tmpl.sql))
 	}
-	if plan, err = s.judgeBind(b, bound); err != nil {
+	if plan, err = s.planBind(b, bound); err != nil {
 		return err
 	}
 	// A nil statement without an error means that the server refused the text; the rest of the group is skipped.
-	st, err := s.onBackend(cs)
+	st, err := s.prepareForClient(cs)
 	if err != nil || st == nil {
 		return err
 	}
-	if st, err = s.bindAtTime(b, st); err != nil || st == nil {
+	if st, err = s.fixBindTime(b, st); err != nil || st == nil {
 		return err
 	}
-	if s.mapped.planned != nil && !s.planStays(cs.tmpl.plan) {
-		if _, err := s.overtaken(mostCatalogTries); err != nil {
+	if s.mapped.planned != nil && !s.planIgnoresSchema(cs.tmpl.plan) {
+		if _, err := s.mustReplan(mostCatalogTries); err != nil {
 			return err
 		}
 	}
-	s.askTime(cs.tmpl.sql)
+	s.queryTxTime(cs.tmpl.sql)
 	s.logPlan(plan)
 	if cs.tmpl.split != nil {
-		s.lock(cs.tmpl, s.t.desc, b.rest)
+		s.sendLockStatement(cs.tmpl, s.t.desc, b.rest)
 	}
 	return s.sendBind(b, st)
 }
 
-// judgeBind returns the plan of a Bind's statement by the schema that its lent backend has (judged). The portal, bound,
-// gets that plan. While the schema is newer, bindAnew plans again; errors are as there.
-func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
-	again := s.outplanned() && !s.planStays(bound.plan)
+// planBind returns the plan of a Bind's statement by the schema that its lent backend has (judged). The portal, bound,
+// gets that plan. While the schema is newer, replanBind plans again; errors are as there.
+func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
+	again := s.isPlanStale() && !s.planIgnoresSchema(bound.plan)
 	for try := 0; ; try++ {
 		var err error
 		if again {
-			if bound.plan, err = s.bindAnew(b, bound); err != nil {
+			if bound.plan, err = s.replanBind(b, bound); err != nil {
 				return nil, err
 			}
-			if err := s.admitAgain(bound.plan); err != nil {
+			if err := s.admitReplanned(bound.plan); err != nil {
 				return nil, err
 			}
 		}
-		plan, err := s.judged(bound.plan)
+		plan, err := s.classifyRead(bound.plan)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.judgedRead(bound.plan, plan); err != nil {
+		if err := s.hiddenWriteError(bound.plan, plan); err != nil {
 			return nil, err
 		}
-		if s.mapped.planned != nil && !s.planStays(bound.plan) {
-			if again = s.outplanned() && s.unsent(); again { // the backend was replaced by another
+		if s.mapped.planned != nil && !s.planIgnoresSchema(bound.plan) {
+			if again = s.isPlanStale() && s.canQueryBackend(); again { // the backend was replaced by another
 				continue
 			}
-			if again, err = s.overtaken(try); again {
+			if again, err = s.mustReplan(try); again {
 				continue
 			}
 		}
 		if plan != bound.plan {
-			s.planPortal(b.portal, plan)
+			s.setPortalPlan(b.portal, plan)
 		}
 		return plan, err
 	}
 }
 
-// bindAnew plans a Bind's statement again, by the schema that was read when the backend was lent. The portal gets the
+// replanBind plans a Bind's statement again, by the schema that was read when the backend was lent. The portal gets the
 // new plan. The error is errSchemaChanged if the frame was already split by the old plan.
-func (s *session) bindAnew(b *binding, bound portal) (*rewrite.Plan, error) {
-	if err := s.asNamed(b.cs); err != nil {
+func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
+	if err := s.replanByNames(b.cs); err != nil {
 		return nil, err
 	}
 	if !b.whole {
-		b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
+		b.portal, b.stmt, b.rest, _ = splitBindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
 	}
-	if b.cs.since == s.heard+1 { // the client has no answer to the Parse yet
-		s.asNow(b.cs)
+	if b.cs.since == s.deliveries+1 { // the client has no answer to the Parse yet
+		s.revalidateStatement(b.cs)
 	}
 	plan := b.cs.tmpl.plan
 	if plan != bound.plan {
 		if bound.split != nil || bound.bound != nil || plan.InSplit() != nil {
 			return nil, errSchemaChanged // the frame was taken apart by the old plan
 		}
-		s.planPortal(b.portal, plan)
+		s.setPortalPlan(b.portal, plan)
 	}
 	return plan, nil
 }
 
 // sendBind sends the Bind under the backend's name for the statement. A frame that is not whole is forwarded as it
 // arrives: the log gets its length first, and its bytes as they pass.
-func (s *session) sendBind(b *binding, st *serverStatement) error {
+func (s *session) sendBind(b *pendingBind, st *serverStatement) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1
 	params := b.total - wire.HeaderLen - head
@@ -318,36 +318,36 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 		params = len(b.rest)
 	}
 	if t.logs {
-		var kept *keptAnswer
-		if s.keepsAnswers() {
-			kept = keptOf(b.cs.tmpl.inserts, b.cs.tmpl.tells)
+		var kept *recordedAnswer
+		if s.recordsAnswers() {
+			kept = newRecordedAnswer(b.cs.tmpl.inserts, b.cs.tmpl.mayShowTxTime)
 		}
 		if kept != nil {
-			p := s.portalOf(b.portal)
+			p := s.findPortal(b.portal)
 			p.kept = kept
-			s.keepPortal(b.portal, p)
+			s.updatePortal(b.portal, p)
 		}
-		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.ofTransaction(b.cs.tmpl.plan)}, params+len(b.portal))
+		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.tmpl.plan)}, params+len(b.portal))
 	}
 	o := t.owed.push(wire.Bind)
-	o.tmpl, o.clientStmt, o.swallow, o.apart = b.cs.tmpl, b.cs, b.cursor != nil, s.apart()
+	o.tmpl, o.clientStmt, o.swallow, o.mayUseTempTables = b.cs.tmpl, b.cs, b.cursor != nil, s.mayHaveTempTables()
 	t.scratch = wire.AppendBindHead(t.scratch[:0], b.portal, st.name, params)
 	if b.whole && t.logs {
 		s.tx.log.Write(b.rest)
 	}
-	s.add(t.scratch)
+	s.addToBatch(t.scratch)
 	if b.whole {
-		s.add(b.rest)
+		s.addToBatch(b.rest)
 		return nil
 	}
 	s.client.Advance(wire.HeaderLen + head) // sent above, under the server's name
 
-	return s.forward(params)
+	return s.forwardBytes(params)
 }
 
-// bindNames splits a Bind's payload into its two names and the rest. The rest may be incomplete; ok is false if a name
-// has no terminating zero.
-func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
+// splitBindNames splits a Bind's payload into its two names and the rest. The rest may be incomplete; ok is false if a
+// name has no terminating zero.
+func splitBindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
 	portalName, rest, ok = wire.CString(payload)
 	if !ok {
 		return nil, nil, nil, false
@@ -356,14 +356,15 @@ func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
 	return portalName, statement, rest, ok
 }
 
-// bindCount returns the number of parameters in rest, the part of a Bind after its names. The error is PostgreSQL's.
-func bindCount(rest []byte) (n int, err error) {
+// bindParamCount returns the number of parameters in rest, the part of a Bind after its names. The error is
+// PostgreSQL's.
+func bindParamCount(rest []byte) (n int, err error) {
 	m := wire.NewMessage(rest)
-	return countOf(&m)
+	return readParamCount(&m)
 }
 
-// countOf reads a Bind's format codes and the number of its parameters.
-func countOf(m *wire.Message) (n int, err error) {
+// readParamCount reads a Bind's format codes and the number of its parameters.
+func readParamCount(m *wire.Message) (n int, err error) {
 	codes := m.Uint16()
 	m.Bytes(2 * codes)
 	if n = m.Uint16(); m.Err == nil && codes > 1 && codes != n {
@@ -372,15 +373,15 @@ func countOf(m *wire.Message) (n int, err error) {
 	return n, m.Failed()
 }
 
-// declaredParams returns how many parameter types the client's Parse declared. A text that Sluice answers uses none,
-// but PostgreSQL then requires that many values.
-func declaredParams(tmpl *template) int { return max(0, len(tmpl.oids)-2) / 4 }
+// declaredParamCount returns how many parameter types the client's Parse declared. A text that Sluice answers uses
+// none, but PostgreSQL then requires that many values.
+func declaredParamCount(tmpl *statementTemplate) int { return max(0, len(tmpl.oids)-2) / 4 }
 
-// checkBind returns PostgreSQL's error for rest, the complete part of a Bind after its names, if the statement has n
+// validateBind returns PostgreSQL's error for rest, the complete part of a Bind after its names, if the statement has n
 // parameters. It returns nil if there is no error.
-func checkBind(rest []byte, n int, statement []byte) error {
+func validateBind(rest []byte, n int, statement []byte) error {
 	m := wire.NewMessage(rest)
-	given, err := countOf(&m)
+	given, err := readParamCount(&m)
 	if err == nil && given != n {
 		err = errParameterCount(given, n, statement)
 	}

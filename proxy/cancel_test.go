@@ -214,8 +214,8 @@ func TestStoppedWhileTheClientIsSlow(t *testing.T) {
 	}
 }
 
-// A server that takes no cancels costs Sluice few connections, however often clients ask: one for each session (and one when it
-// gives up its backend), and CancelsAtOnce in all. Clients are told after the grace, as ever.
+// A server that takes no cancels costs Sluice few connections, however often clients ask: one for each session (and one
+// when it gives up its backend), and CancelsAtOnce in all. Clients are told after the grace, as ever.
 func TestCancelsOnTheirWayAreBounded(t *testing.T) {
 	t.Parallel()
 	const sessions, requests = proxy.CancelsAtOnce + 4, 40

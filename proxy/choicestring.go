@@ -27,72 +27,73 @@ import (
 //	COMMIT, ROLLBACK   end the block, with the warning that there is no transaction in progress
 //
 // In the client's own block Sluice opens none. A query that cannot be run so is refused before any of it
-// (mayChooseInside). An error of the final COMMIT follows the last statement's tag; PostgreSQL sends it in place of the
+// (canRunPiecewise). An error of the final COMMIT follows the last statement's tag; PostgreSQL sends it in place of the
 // tag.
 
-// choiceString is a multi-statement query that is run in pieces.
-type choiceString struct {
-	s      *session
-	plan   *rewrite.Plan
-	sql    string
-	groups [][2]int
-	how    nested
-	at     int // bytes of sql that have run
-	// around is set while the open block is Sluice's, around pieces outside a client's block. Other code takes it for
-	// the client's. So the turn must not end before the block has ended or has become the client's (leaves, takesOver).
-	around bool
+// piecewiseScript is a multi-statement query that is run in pieces.
+type piecewiseScript struct {
+	s        *session
+	plan     *rewrite.Plan
+	sql      string
+	pieces   [][2]int
+	how      nestedTurn
+	ranBytes int // bytes of sql that have run
+	// inOwnBlock is set while the open block is Sluice's, around pieces outside a client's block. Other code takes it for
+	// the client's. So the turn must not end before the block has ended or has become the client's (leaves,
+	// giveBlockToClient).
+	inOwnBlock bool
 }
 
-// choosesInString runs a multi-statement query with a choice in it, or refuses it before any of it has run. done is
-// false for any other text. In a failed block the server's error comes first.
-func (s *session) choosesInString(plan *rewrite.Plan, sql []byte) (done bool, err error) {
-	if len(plan.Statements) < 2 || s.status() == 'E' || !slices.ContainsFunc(plan.Statements, s.changesChoices) {
+// queryWithInnerOptions runs a multi-statement query with a choice in it, or refuses it before any of it has run. done
+// is false for any other text. In a failed block the server's error comes first.
+func (s *session) queryWithInnerOptions(plan *rewrite.Plan, sql []byte) (done bool, err error) {
+	if len(plan.Statements) < 2 || s.txStatus() == 'E' || !slices.ContainsFunc(plan.Statements, s.changesOptions) {
 		return false, nil
 	}
 	if s.dedicated || s.t.touched || s.state == failed {
-		return false, errChoiceInString
+		return false, errOptionInScript
 	}
-	c := choiceString{s: s, plan: plan, sql: string(sql)}
-	c.how = nested{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(sql), shift: s.t.shift}
+	c := piecewiseScript{s: s, plan: plan, sql: string(sql)}
+	c.how = nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(sql), shift: s.t.shift}
 	// Adjacent statements other than choices and transaction commands stay one multi-statement query for the server.
 	joins := false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		alone := st.Tx.Verb != rewrite.NoVerb || namesChoices(st)
+		alone := st.Tx.Verb != rewrite.NoVerb || namesOptions(st)
 		if joins && !alone {
-			c.groups[len(c.groups)-1][1] = i + 1
+			c.pieces[len(c.pieces)-1][1] = i + 1
 		} else {
-			c.groups = append(c.groups, [2]int{i, i + 1})
+			c.pieces = append(c.pieces, [2]int{i, i + 1})
 		}
 		joins = !alone
 	}
-	if !mayChooseInside(plan, s.position(), s.b == nil) {
-		return false, errChoiceInString
+	if !canRunPiecewise(plan, s.blockForNextStatement(), s.b == nil) {
+		return false, errOptionInScript
 	}
-	return true, c.run()
+	return true, c.runPieces()
 }
 
-// changesChoices reports whether a statement changes the client's choices.
-func (s *session) changesChoices(st rewrite.Statement) bool {
+// changesOptions reports whether a statement changes the client's choices.
+func (s *session) changesOptions(st rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
-		return settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll && !s.choosesAsAtStart()
+		return settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll && !s.hasStartupOptions()
 	})
 }
 
-// namesChoices reports whether a statement sets a choice, or may reset one (RESET ALL).
-func namesChoices(st *rewrite.Statement) bool {
+// namesOptions reports whether a statement sets a choice, or may reset one (RESET ALL).
+func namesOptions(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll })
 }
 
-// mayChooseInside reports whether Sluice's block can follow the transaction commands in a multi-statement query. at is
+// canRunPiecewise reports whether Sluice's block can follow the transaction commands in a multi-statement query. at is
 // the session's block before the query; free says that the session has no backend, so that a BEGIN is not sent at once.
 // As PostgreSQL does, it refuses savepoints and AND CHAIN outside a client's block, and modes in BEGIN after a query.
-func mayChooseInside(plan *rewrite.Plan, at block.Block, free bool) bool {
+func canRunPiecewise(plan *rewrite.Plan, at block.Block, free bool) bool {
 	fresh := true // the transaction has only choices so far
 	for i := range plan.Statements {
 		switch st, tx := &plan.Statements[i], &plan.Statements[i].Tx; {
 		case tx.Verb == rewrite.NoVerb:
-			fresh = fresh && isChoice(st)
+			fresh = fresh && isOptionChange(st)
 		case tx.Verb == rewrite.PrepareTransaction, !at.In() && (tx.Chain || tx.Verb > rewrite.Rollback):
 			return false
 		case tx.Verb != rewrite.Begin || !at.Began() || at.In():
@@ -106,14 +107,15 @@ func mayChooseInside(plan *rewrite.Plan, at block.Block, free bool) bool {
 	return true
 }
 
-// run runs the pieces until one fails or the client cancels. With nil the turn is over. An error is for the client.
-func (c *choiceString) run() error {
+// runPieces runs the pieces until one fails or the client cancels. With nil the turn is over. An error is for the
+// client.
+func (c *piecewiseScript) runPieces() error {
 	s := c.s
-	for i := range c.groups {
-		last := i+1 == len(c.groups)
-		done, err := c.stands(i)
+	for i := range c.pieces {
+		last := i+1 == len(c.pieces)
+		done, err := c.handleTxCommand(i)
 		if err == nil && !done {
-			err = c.opens(i, last)
+			err = c.openOwnBlockFor(i, last)
 		}
 		if err != nil {
 			return err
@@ -121,9 +123,9 @@ func (c *choiceString) run() error {
 		if done {
 			continue
 		}
-		ran, err := c.piece(i)
+		ran, err := c.runPiece(i)
 		stopped := ran.Stopped
-		if last && !c.around { // the cancel came too late
+		if last && !c.inOwnBlock { // the cancel came too late
 			stopped = nil
 		}
 		switch {
@@ -132,112 +134,114 @@ func (c *choiceString) run() error {
 		case ran.Failed, stopped != nil:
 			// ROLLBACK of Sluice's block undoes its statements and choices. A block of the client's is left to the
 			// client.
-			if err := c.leaves("ROLLBACK"); err != nil {
+			if err := c.endOwnBlock("ROLLBACK"); err != nil {
 				return err
 			}
 			if !ran.Failed {
 				return stopped
 			}
 			s.t.errorTold = true
-			return s.ready()
+			return s.endTurnLocally()
 		}
 		// The next pieces are of a new transaction, which starts with the current settings.
-		if endsBlock(c.first(i).Tx.Verb) {
-			s.startsAnew()
+		if endsBlock(c.firstStatement(i).Tx.Verb) {
+			s.resetAccessMode()
 		}
 	}
-	if err := c.leaves("COMMIT"); err != nil {
+	if err := c.endOwnBlock("COMMIT"); err != nil {
 		return err
 	}
-	return s.ready()
+	return s.endTurnLocally()
 }
 
-// first returns the first statement of a piece. A choice or transaction command is a piece of its own.
-func (c *choiceString) first(i int) *rewrite.Statement { return &c.plan.Statements[c.groups[i][0]] }
-
-// piece runs a piece as a nested turn. Positions in its errors count from the start of the whole text.
-func (c *choiceString) piece(i int) (feature.Result, error) {
-	from, to := extent(c.plan, c.groups, i)
-	c.how.shift += utf8.RuneCountInString(c.sql[c.at:from])
-	c.at = from
-	return c.s.nest(c.sql[from:to], c.how)
+// firstStatement returns the first statement of a piece. A choice or transaction command is a piece of its own.
+func (c *piecewiseScript) firstStatement(i int) *rewrite.Statement {
+	return &c.plan.Statements[c.pieces[i][0]]
 }
 
-// opens opens Sluice's block if the piece needs one. The last piece is a transaction by itself and needs none. SET
-// LOCAL is the exception: alone it would draw a warning that PostgreSQL does not send here.
-func (c *choiceString) opens(i int, last bool) error {
-	st := c.first(i)
-	if c.s.inBlock() || st.Tx.Verb != rewrite.NoVerb || last && (!namesChoices(st) || isChoice(st)) {
+// runPiece runs a piece as a nested turn. Positions in its errors count from the start of the whole text.
+func (c *piecewiseScript) runPiece(i int) (feature.Result, error) {
+	from, to := groupBounds(c.plan, c.pieces, i)
+	c.how.shift += utf8.RuneCountInString(c.sql[c.ranBytes:from])
+	c.ranBytes = from
+	return c.s.runNestedQuery(c.sql[from:to], c.how)
+}
+
+// openOwnBlockFor opens Sluice's block if the piece needs one. The last piece is a transaction by itself and needs
+// none. SET LOCAL is the exception: alone it would draw a warning that PostgreSQL does not send here.
+func (c *piecewiseScript) openOwnBlockFor(i int, last bool) error {
+	st := c.firstStatement(i)
+	if c.s.inBlock() || st.Tx.Verb != rewrite.NoVerb || last && (!namesOptions(st) || isOptionChange(st)) {
 		return nil
 	}
-	end, err := c.silently("BEGIN", silent.Begin)
+	end, err := c.runSilently("BEGIN", silent.Begin)
 	if err != nil {
 		return err
 	}
-	c.around = c.s.inBlock()
+	c.inOwnBlock = c.s.inBlock()
 	if why := end.Why(); why != nil {
-		return cmp.Or(c.leaves("ROLLBACK"), why)
+		return cmp.Or(c.endOwnBlock("ROLLBACK"), why)
 	}
 	return nil
 }
 
-// stands handles BEGIN, COMMIT or ROLLBACK of the client inside Sluice's block. BEGIN makes the block the client's, and
-// done is true; COMMIT and ROLLBACK draw a warning, and are still to be run.
-func (c *choiceString) stands(i int) (done bool, err error) {
-	st := c.first(i)
+// handleTxCommand handles BEGIN, COMMIT or ROLLBACK of the client inside Sluice's block. BEGIN makes the block the
+// client's, and done is true; COMMIT and ROLLBACK draw a warning, and are still to be run.
+func (c *piecewiseScript) handleTxCommand(i int) (done bool, err error) {
+	st := c.firstStatement(i)
 	switch {
-	case !c.around:
+	case !c.inOwnBlock:
 	case st.Tx.Verb == rewrite.Begin:
-		c.around = false
-		return true, c.s.takesOver(st, []byte(c.sql))
+		c.inOwnBlock = false
+		return true, c.s.giveBlockToClient(st, []byte(c.sql))
 	case endsBlock(st.Tx.Verb):
-		c.around = false
-		return false, c.s.tell(warnNoneBegun.AppendNotice(nil, "WARNING"))
+		c.inOwnBlock = false
+		return false, c.s.queueReply(warnNoOpenTransaction.AppendNotice(nil, "WARNING"))
 	}
 	return false, nil
 }
 
-// takesOver answers a BEGIN of the client by giving it the block that Sluice has opened. The BEGIN's modes apply if the
-// block has run nothing yet (mayChooseInside).
-func (s *session) takesOver(st *rewrite.Statement, sql []byte) (err error) {
+// giveBlockToClient answers a BEGIN of the client by giving it the block that Sluice has opened. The BEGIN's modes
+// apply if the block has run nothing yet (canRunPiecewise).
+func (s *session) giveBlockToClient(st *rewrite.Statement, sql []byte) (err error) {
 	if tx := &st.Tx; (tx.ReadOnly || tx.ReadWrite) && s.state == begun {
 		text := beginReadWrite
 		if tx.ReadOnly {
 			text = "BEGIN READ ONLY"
 		}
-		if s.deferredBegin, err = s.template([]byte(text), wire.NoOIDs); err != nil {
+		if s.deferredBegin, err = s.templateFor([]byte(text), wire.NoOIDs); err != nil {
 			return err
 		}
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-	return s.tellWeakened(st, beginTag(st, sql))
+	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// leaves ends Sluice's block with COMMIT or ROLLBACK, if it is open. An error is for the client.
-func (c *choiceString) leaves(sql string) error {
-	if !c.around {
+// endOwnBlock ends Sluice's block with COMMIT or ROLLBACK, if it is open. An error is for the client.
+func (c *piecewiseScript) endOwnBlock(sql string) error {
+	if !c.inOwnBlock {
 		return nil
 	}
-	c.around = false
+	c.inOwnBlock = false
 	want := silent.Commit
 	if sql == "ROLLBACK" {
 		want = silent.Rollback
 	}
-	end, err := c.silently(sql, want)
+	end, err := c.runSilently(sql, want)
 	if err == nil && end.Err != nil {
 		err = end.Err
 	}
 	return err
 }
 
-// silently runs BEGIN, COMMIT or ROLLBACK of Sluice's block. The client gets only warnings.
-func (c *choiceString) silently(sql string, want silent.Want) (feature.Result, error) {
-	c.s.startClock()
-	return c.s.nest(sql, nested{own: silent.New(want), optsOut: c.how.optsOut})
+// runSilently runs BEGIN, COMMIT or ROLLBACK of Sluice's block. The client gets only warnings.
+func (c *piecewiseScript) runSilently(sql string, want silent.Want) (feature.Result, error) {
+	c.s.startStatementTimeout()
+	return c.s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.New(want), optsOut: c.how.optsOut})
 }
 
-var warnNoneBegun = &wire.Error{Code: "25P01", Message: "there is no transaction in progress"}
+var warnNoOpenTransaction = &wire.Error{Code: "25P01", Message: "there is no transaction in progress"}
 
-var errChoiceInString = &wire.Error{Code: retry.StateUnsupported, Message: "a setting of Sluice's own cannot be changed in this string of several statements",
+var errOptionInScript = &wire.Error{Code: retry.StateUnsupported, Message: "a setting of Sluice's own cannot be changed in this string of several statements",
 	Detail: "The statements behind it are planned when it is in force, each in a turn of its own: what the string says about transactions does not go with that, or it comes behind other requests of a pipeline. Nothing of the string was run.",
 	Hint:   "Put it first in the string, without LOCAL, or send it by itself; or give the value at the startup: options=-c sluice.<key>=<value>."}

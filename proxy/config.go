@@ -19,14 +19,14 @@ import (
 // This file has the configuration of a Server and its validation. Package cmd/sluice/config fills it in and calls
 // Validate, as New does.
 
-// Pairing says for how long a client keeps a backend.
-type Pairing string
+// PairingMode says for how long a client keeps a backend.
+type PairingMode string
 
 const (
 	// Transaction lends a backend for one transaction. The default.
-	Transaction Pairing = "transaction"
+	Transaction PairingMode = "transaction"
 	// Session keeps the first backend until the client leaves.
-	Session Pairing = "session"
+	Session PairingMode = "session"
 )
 
 // BackendKind is the kind of server behind Sluice.
@@ -39,30 +39,30 @@ const (
 	Postgres BackendKind = "postgres"
 )
 
-// Reset says when all of a backend's settings are reset before its next transaction. Otherwise only settings that a
-// statement or the server's reports have named are reset. A function may change others, unseen.
-type Reset string
+// ResetPolicy says when all of a backend's settings are reset before its next transaction. Otherwise only settings that
+// a statement or the server's reports have named are reset. A function may change others, unseen.
+type ResetPolicy string
 
 const (
 	// ResetAuto resets after a text that calls functions which may change settings.
-	ResetAuto Reset = "auto"
+	ResetAuto ResetPolicy = "auto"
 	// ResetAlways resets after every transaction.
-	ResetAlways Reset = "always"
+	ResetAlways ResetPolicy = "always"
 	// ResetNever resets only settings that were seen to change.
-	ResetNever Reset = "never"
+	ResetNever ResetPolicy = "never"
 )
 
-// LogSessions selects the sessions whose start and end are logged. Refused startups are always logged, and the metrics
-// count every session.
-type LogSessions string
+// SessionLogging selects the sessions whose start and end are logged. Refused startups are always logged, and the
+// metrics count every session.
+type SessionLogging string
 
 const (
 	// LogAll logs each start and each end.
-	LogAll LogSessions = "all"
+	LogAll SessionLogging = "all"
 	// LogUnusual logs only the end of sessions that a client has not ended itself between two transactions.
-	LogUnusual LogSessions = "unusual"
+	LogUnusual SessionLogging = "unusual"
 	// LogNone logs neither.
-	LogNone LogSessions = "none"
+	LogNone SessionLogging = "none"
 )
 
 // Default terms of advisory locks. A transaction of DSQL ends after 5 minutes at the latest; the sixth minute allows
@@ -80,7 +80,7 @@ const leastLockLease = time.Second
 // defaults.
 type Config struct {
 	Kind    BackendKind
-	Pairing Pairing
+	Pairing PairingMode
 	// Database is the name of the database on the server.
 	Database string
 	// Databases lists the database names that clients may ask for; database.New documents the forms. If it is empty,
@@ -126,7 +126,7 @@ type Config struct {
 	// ReapplyApplicationName sets the client's application_name on each backend that the client gets.
 	ReapplyApplicationName bool
 	// Reset says when a backend's settings are reset; empty means ResetAuto.
-	Reset Reset
+	Reset ResetPolicy
 
 	// PreparedPerBackend bounds the prepared statements on one backend.
 	PreparedPerBackend int
@@ -177,29 +177,31 @@ type Config struct {
 	AlertConflictsPerMinute int
 
 	// LogSessions selects the sessions that are logged; empty means LogUnusual.
-	LogSessions LogSessions
+	LogSessions SessionLogging
 
 	// PlainConn uses net.Conn alone instead of the raw socket layer (package rawconn).
 	PlainConn bool
 }
 
-// dedicated reports whether each client has a backend of its own from the start. On DSQL no client has. With pairing
-// session it keeps the first backend it gets there (session.keeps), but Sluice still emulates the features that the
-// cluster lacks.
-func (c *Config) dedicated() bool { return c.Kind == Postgres && c.Pairing == Session }
+// hasDedicatedBackends reports whether each client has a backend of its own from the start. On DSQL no client has. With
+// pairing session it keeps the first backend it gets there (session.keeps), but Sluice still emulates the features that
+// the cluster lacks.
+func (c *Config) hasDedicatedBackends() bool { return c.Kind == Postgres && c.Pairing == Session }
 
-// withoutReplay reports whether transactions of a user's clients are never replayed.
-func (c *Config) withoutReplay(user string) bool { return slices.Contains(c.UsersWithoutReplay, user) }
+// disablesReplayFor reports whether transactions of a user's clients are never replayed.
+func (c *Config) disablesReplayFor(user string) bool {
+	return slices.Contains(c.UsersWithoutReplay, user)
+}
 
-// databases parses Databases. The error describes a malformed entry.
-func (c Config) databases() (database.Names, error) {
-	return database.New(c.Databases, c.Database, c.dedicated())
+// parseDatabases parses Databases. The error describes a malformed entry.
+func (c Config) parseDatabases() (database.Names, error) {
+	return database.New(c.Databases, c.Database, c.hasDedicatedBackends())
 }
 
 // SchemaOf returns the planner's map from database names to schemas (rewrite.Rules.SchemaOf), or nil if Databases maps
 // none to a schema.
 func (c Config) SchemaOf() func(database string) (schema string, ok bool) {
-	if d, err := c.databases(); err == nil && d.HasSchemas() {
+	if d, err := c.parseDatabases(); err == nil && d.HasSchemas() {
 		return d.SchemaOf
 	}
 	return nil
@@ -219,7 +221,7 @@ func (c Config) Validate() error {
 	check(c.Reset == "" || c.Reset == ResetAuto || c.Reset == ResetAlways || c.Reset == ResetNever, "reservoir.reset", "%q: want auto, always or never", c.Reset)
 	check(c.LogSessions == "" || c.LogSessions == LogAll || c.LogSessions == LogUnusual || c.LogSessions == LogNone, "log.sessions", "%q: want all, unusual or none", c.LogSessions)
 	check(c.Database != "", "backend.database", "empty: name the backend's database")
-	if _, err := c.databases(); err != nil {
+	if _, err := c.parseDatabases(); err != nil {
 		errs = append(errs, err)
 	}
 	check(c.MaxClients > 0, "listen.max_clients", "%d: want at least 1", c.MaxClients)
@@ -252,7 +254,7 @@ func (c Config) Validate() error {
 		errs = append(errs, c.Retry.Validate())
 	}
 	for _, entry := range c.IgnoredSettings {
-		allowed, weakens := c.weakening(entry)
+		allowed, weakens := c.weakensGuarantee(entry)
 		check(!weakens, "settings.ignored", "%q: a client would be told that it has what it has not; leave it out, or ignore a harmless value only: %s", entry, allowed)
 	}
 	check(c.MaxStatementBytes >= 64<<10, "rewrite.max_bytes", "%d: want at least 65536", c.MaxStatementBytes)
@@ -260,9 +262,10 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// promises lists settings by which clients ask for a guarantee, with the values that ask for none. Ignoring another
-// value would make the client believe that it has an isolation level, READ ONLY, another user or escapes in strings.
-var promises = map[string][]string{
+// guaranteeSettings lists settings by which clients ask for a guarantee, with the values that ask for none. Ignoring
+// another value would make the client believe that it has an isolation level, READ ONLY, another user or escapes in
+// strings.
+var guaranteeSettings = map[string][]string{
 	"transaction_isolation":         {"read uncommitted", "read committed", "repeatable read"},
 	"default_transaction_isolation": {"read uncommitted", "read committed", "repeatable read"},
 	"transaction_read_only":         {"off"},
@@ -271,12 +274,12 @@ var promises = map[string][]string{
 	"standard_conforming_strings":   {"on"},
 }
 
-// weakening reports whether an entry of IgnoredSettings would silently deny clients a guarantee (see promises). allowed
-// lists harmless entries for the same setting. It is false for kind postgres, which ignores no setting.
-func (c Config) weakening(entry string) (allowed string, weakens bool) {
+// weakensGuarantee reports whether an entry of IgnoredSettings would silently deny clients a guarantee (see promises).
+// allowed lists harmless entries for the same setting. It is false for kind postgres, which ignores no setting.
+func (c Config) weakensGuarantee(entry string) (allowed string, weakens bool) {
 	name, value, _ := strings.Cut(entry, "=")
 	name = strings.ToLower(strings.TrimSpace(name))
-	harmless, promise := promises[name]
+	harmless, promise := guaranteeSettings[name]
 	if c.Kind != DSQL || !promise {
 		return "", false
 	}

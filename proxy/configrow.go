@@ -23,26 +23,26 @@ import (
 // them. A failed transaction takes them back. All values are checked before one is set, by the table of displayed
 // values (settings.Told). Settings outside that table are refused, as for a single set_config.
 
-// setsSeveral reports whether Sluice now carries out SELECT set_config(...), set_config(...). If frames of the turn
-// have been sent, the server gets the statement, and refuses it. Roles, and settings that no server accepts, get better
-// errors as single statements. Choices are handled earlier (choices.go).
-func (s *session) setsSeveral(st *rewrite.Statement) bool {
+// runsMultiSetConfig reports whether Sluice now carries out SELECT set_config(...), set_config(...). If frames of the
+// turn have been sent, the server gets the statement, and refuses it. Roles, and settings that no server accepts, get
+// better errors as single statements. Choices are handled earlier (choices.go).
+func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	if len(st.Told) < 2 || s.srv.cfg.Kind != DSQL || s.dedicated || s.t.touched {
 		return false
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
-		if s.srv.treat.To(c.Name, c.Text) == settings.Foreign || ofRole(c) || settings.IsOwn(c.Name) {
+		if s.srv.treat.To(c.Name, c.Text) == settings.Foreign || isRoleChange(c) || settings.IsOwn(c.Name) {
 			return false
 		}
 	}
 	return st.Values() == 0
 }
 
-// performSeveral sets the settings and returns the row. Each value is as displayed after its own change, because
+// runMultiSetConfig sets the settings and returns the row. Each value is as displayed after its own change, because
 // PostgreSQL evaluates columns from left to right. An error is for the client; in a block, the block has failed at the
 // server.
-func (s *session) performSeveral(st *rewrite.Statement) (frames [][]byte, err error) {
+func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err error) {
 	values := make([]string, len(st.Changes))
 	for i := range st.Changes {
 		c, bad := &st.Changes[i], (*wire.Error)(nil)
@@ -56,28 +56,28 @@ func (s *session) performSeveral(st *rewrite.Statement) (frames [][]byte, err er
 		}
 	}
 	if s.t.touched {
-		return nil, errSeveralLate
+		return nil, errMultiSetTooLate
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
 		if s.srv.treat.Of(c.Name) != settings.Carried {
-			if _, err := s.change(c, true); err != nil {
+			if _, err := s.changeSetting(c, true); err != nil {
 				return nil, err
 			}
 			values[i] = s.settings.Shown(c.Name)
-		} else if err := s.setCarried(c, values[i]); err != nil {
+		} else if err := s.setServerSetting(c, values[i]); err != nil {
 			return nil, err
 		}
 	}
 	return [][]byte{result.Row(values...)}, nil
 }
 
-// setCarried sets a setting of the server, which will display it as shown. Outside a block, a value for the transaction
-// lasts until the Sync and is not sent: no other statement may follow.
-func (s *session) setCarried(c *rewrite.Change, shown string) error {
+// setServerSetting sets a setting of the server, which will display it as shown. Outside a block, a value for the
+// transaction lasts until the Sync and is not sent: no other statement may follow.
+func (s *session) setServerSetting(c *rewrite.Change, shown string) error {
 	switch {
 	case s.inBlock():
-		ran, err := s.nest(setText(*c), nested{own: silent.New(silent.Within("SET")), optsOut: s.t.optsOut})
+		ran, err := s.runNestedQuery(setStatementSQL(*c), nestedTurn{hiddenAnswer: silent.New(silent.Within("SET")), optsOut: s.t.optsOut})
 		if err != nil {
 			return err
 		}
@@ -85,58 +85,58 @@ func (s *session) setCarried(c *rewrite.Change, shown string) error {
 	case c.Action == rewrite.Set:
 		s.settings.Give(rewrite.Change{Name: c.Name, SQL: rewrite.SettingSQL(c.Name, shown), Text: shown})
 	case !s.t.ended:
-		s.t.last = errSeveralLocal
+		s.t.last = errAfterLocalMultiSet
 	}
 	return nil
 }
 
-// errSeveralLate refuses several set_config in a pipeline whose frames were partly sent: a request of Sluice would end
-// the pipeline's transaction.
-var errSeveralLate = &wire.Error{Code: retry.StateUnsupported, Message: "several settings cannot be set in one row behind other statements of a pipeline",
+// errMultiSetTooLate refuses several set_config in a pipeline whose frames were partly sent: a request of Sluice would
+// end the pipeline's transaction.
+var errMultiSetTooLate = &wire.Error{Code: retry.StateUnsupported, Message: "several settings cannot be set in one row behind other statements of a pipeline",
 	Hint: "Send the statement in front of them, or one SELECT set_config(...) for each setting."}
 
-// errSeveralLocal refuses a statement after a setting for the same transaction that was not sent to a server. The
+// errAfterLocalMultiSet refuses a statement after a setting for the same transaction that was not sent to a server. The
 // set_config itself was answered, and its effect is gone.
-var errSeveralLocal = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction several settings are set for the transaction by the last statement of a pipeline only",
+var errAfterLocalMultiSet = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction several settings are set for the transaction by the last statement of a pipeline only",
 	Hint: "Begin with BEGIN, or send a Sync behind the statement."}
 
-// bindsHere reports whether Sluice carries out set_config with parameters as values.
-func bindsHere(s *session, _ *rewrite.Statement) bool { return !s.t.ended }
+// bindsConfigLocally reports whether Sluice carries out set_config with parameters as values.
+func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.ended }
 
-// bindValues turns set_config with parameters into a statement of constants, at its Bind, and reads the whole Bind.
-// Earlier frames are answered first. After an error, or with t.skip set, the Bind must not continue. The new statement
-// belongs to the portal alone, so that the next Bind can have other values.
-func (s *session) bindValues(b *binding) error {
+// bindConfigValues turns set_config with parameters into a statement of constants, at its Bind, and reads the whole
+// Bind. Earlier frames are answered first. After an error, or with t.skip set, the Bind must not continue. The new
+// statement belongs to the portal alone, so that the next Bind can have other values.
+func (s *session) bindConfigValues(b *pendingBind) error {
 	st := b.cs.tmpl.plan.Single()
-	if st == nil || st.Values() == 0 || s.status() == 'E' {
+	if st == nil || st.Values() == 0 || s.txStatus() == 'E' {
 		return nil
 	}
 	if !s.t.owed.empty() {
-		if err := s.makeAnswer(); err != nil || s.t.skip {
+		if err := s.flushAndRelay(); err != nil || s.t.skip {
 			return err
 		}
 	}
-	if err := s.takeWhole(b); err != nil {
+	if err := s.readWholeBind(b); err != nil {
 		return err
 	}
-	values, formats, err := boundTexts(b.rest, st.Values(), b.stmt)
+	values, formats, err := decodeTextParams(b.rest, st.Values(), b.stmt)
 	if err != nil {
 		return err
 	}
-	tmpl, err := s.template([]byte(st.WithValues(values)), wire.NoOIDs)
+	tmpl, err := s.templateFor([]byte(st.WithValues(values)), wire.NoOIDs)
 	if err != nil {
 		return err
 	}
-	made := s.newStatement(tmpl, 0)
+	made := s.newClientStatement(tmpl, 0)
 	b.portal, b.stmt = []byte(string(b.portal)), []byte(string(b.stmt))
 	b.cs, b.rest = &made, append([]byte{0, 0, 0, 0}, formats...)
-	return refusal(tmpl.plan)
+	return planRefusal(tmpl.plan)
 }
 
-// boundTexts returns a Bind's n values, and its result formats with their count. Text is the same in both formats. NULL
-// is refused: it would be a RESET, whose row has the server's default, which Sluice does not have.
-func boundTexts(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
-	if err := checkBind(rest, n, statement); err != nil {
+// decodeTextParams returns a Bind's n values, and its result formats with their count. Text is the same in both
+// formats. NULL is refused: it would be a RESET, whose row has the server's default, which Sluice does not have.
+func decodeTextParams(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
+	if err := validateBind(rest, n, statement); err != nil {
 		return nil, nil, err
 	}
 	m := wire.NewMessage(rest)

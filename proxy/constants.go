@@ -13,15 +13,15 @@ import (
 // that the text names, or of what search_path resolves to. So after SET datestyle a prepared statement keeps its
 // meaning. After SET search_path, only a backend that has the statement can tell.
 
-// errReadOtherwise is the error of a statement that must be parsed again, and whose constants would change their
+// errConstantsChanged is the error of a statement that must be parsed again, and whose constants would change their
 // meaning.
-var errReadOtherwise = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
+var errConstantsChanged = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
 	Detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
 	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}
 
-// readOtherwise reports whether constants of the text, such as '1/2/2000'::date, would mean something else under the
-// settings p. It looks at the text only if such a setting has changed.
-func (t *template) readOtherwise(p settings.Parsing) bool {
+// constantsChangeUnder reports whether constants of the text, such as '1/2/2000'::date, would mean something else under
+// the settings p. It looks at the text only if such a setting has changed.
+func (t *statementTemplate) constantsChangeUnder(p settings.Parsing) bool {
 	others := t.parsing.Constants.Unlike(p.Constants)
 	if others == 0 || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
 		return false
@@ -29,55 +29,56 @@ func (t *template) readOtherwise(p settings.Parsing) bool {
 	return parse.ReadBy([]byte(t.sql))&others != 0
 }
 
-// asParsed does onBackend's work for a statement whose constants would change their meaning. Only a statement that the
-// backend has parsed before may run. From then on no other client uses it, since PostgreSQL may parse it again under
-// this client's settings. The transaction cannot be replayed, as no other backend has the statement.
-func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
-	st := s.parsedBefore(cs)
+// reuseParsedStatement does prepareForClient's work for a statement whose constants would change their meaning. Only a
+// statement that the backend has parsed before may run. From then on no other client uses it, since PostgreSQL may
+// parse it again under this client's settings. The transaction cannot be replayed, as no other backend has the
+// statement.
+func (s *session) reuseParsedStatement(cs *clientStatement) (*serverStatement, error) {
+	st := s.findParsedStatement(cs)
 	if st == nil {
-		if s.misled(cs.tmpl) {
+		if s.serverParsesDifferently(cs.tmpl) {
 			return nil, errOtherReading
 		}
-		return nil, errReadOtherwise
+		return nil, errConstantsChanged
 	}
 	if cs.described != nil && st.desc == nil {
 		s.describeSilently(st)
-		if err := s.makeAnswer(); err != nil || s.t.skip {
+		if err := s.flushAndRelay(); err != nil || s.t.skip {
 			return nil, err
 		}
 		if s.b == nil || s.b.prepared.find(st.tmpl) != st { // the backend was replaced
-			return nil, errReadOtherwise
+			return nil, errConstantsChanged
 		}
 	}
-	if cs.described != nil && st.desc != cs.described && (st.desc == nil || !st.desc.promises(cs.described)) {
+	if cs.described != nil && st.desc != cs.described && (st.desc == nil || !st.desc.isCompatible(cs.described)) {
 		return nil, errPlanChanged
 	}
 	s.srv.metrics.Prepared(metrics.PreparedHit)
 	s.tx.log.Refuse(retry.Pinned) // no other backend would have it
-	if !cs.tmpl.own {
-		cs.tmpl = cs.tmpl.ownCopy()
+	if !cs.tmpl.unshared {
+		cs.tmpl = cs.tmpl.privateCopy()
 	}
-	s.b.prepared.rename(st, cs.tmpl)
+	s.b.prepared.rebindTemplate(st, cs.tmpl)
 	s.t.desc = st.desc
 	return st, nil
 }
 
-// parsedBefore returns the backend's statement that was parsed when the client prepared its own; nil for none. A
+// findParsedStatement returns the backend's statement that was parsed when the client prepared its own; nil for none. A
 // statement of another epoch, or sent as two, may have been parsed at another time.
-func (s *session) parsedBefore(cs *clientStatement) *serverStatement {
+func (s *session) findParsedStatement(cs *clientStatement) *serverStatement {
 	st := s.b.prepared.find(cs.tmpl)
-	if of := cs.tmpl.of; st == nil && of != nil {
+	if of := cs.tmpl.sharedForm; st == nil && of != nil {
 		st = s.b.prepared.find(of)
 	}
-	if st == nil || cs.tmpl.split != nil || st.epoch != cs.epoch || !st.tmpl.own && st.epoch != s.epoch() {
+	if st == nil || cs.tmpl.split != nil || st.epoch != cs.epoch || !st.tmpl.unshared && st.epoch != s.schemaEpoch() {
 		return nil
 	}
 	return st
 }
 
-// ownCopy returns a copy of the template that only one client uses.
-func (t *template) ownCopy() *template {
-	own := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, by: t.by, optsOut: t.optsOut, own: true, of: t}
+// privateCopy returns a copy of the template that only one client uses.
+func (t *statementTemplate) privateCopy() *statementTemplate {
+	own := &statementTemplate{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, plannerNumber: t.plannerNumber, optsOut: t.optsOut, unshared: true, sharedForm: t}
 	own.desc.Store(t.desc.Load())
 	return own
 }

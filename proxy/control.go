@@ -14,41 +14,41 @@ import (
 // first statement that needs a server. The end of a block that no server has seen is answered too. So is every
 // statement in a block that failed without a server, or whose backend was lost (state failed).
 
-// failedHere reports whether Sluice itself answers a text in a failed block: no server has the block, or the server's
-// error would not explain the refusal.
-func (s *session) failedHere(plan *rewrite.Plan) bool {
-	return s.state == failed || s.chainsInFailed(plan)
+// mustAnswerInFailedBlock reports whether Sluice itself answers a text in a failed block: no server has the block, or
+// the server's error would not explain the refusal.
+func (s *session) mustAnswerInFailedBlock(plan *rewrite.Plan) bool {
+	return s.state == failed || s.chainsInFailedBlock(plan)
 }
 
-// answerFailed answers a Query in a block that failed on Sluice's side, and AND CHAIN in any failed block of DSQL. The
-// end of the block succeeds; other texts get an error. With nil the turn is over.
-func (s *session) answerFailed(plan *rewrite.Plan) error {
+// answerInFailedBlock answers a Query in a block that failed on Sluice's side, and AND CHAIN in any failed block of
+// DSQL. The end of the block succeeds; other texts get an error. With nil the turn is over.
+func (s *session) answerInFailedBlock(plan *rewrite.Plan) error {
 	switch st := plan.Single(); {
 	case plan.Kind == rewrite.Empty:
-		if err := s.tell(wire.FrameEmptyQuery); err != nil {
+		if err := s.queueReply(wire.FrameEmptyQuery); err != nil {
 			return err
 		}
-	case st != nil && endsBlock(st.Tx.Verb) && s.chains(st):
-		if err := s.endFailed(st); err != nil {
+	case st != nil && endsBlock(st.Tx.Verb) && s.canEndWithChain(st):
+		if err := s.endFailedBlock(st); err != nil {
 			return err
 		}
 	case len(plan.Statements) > 0 && plan.Statements[0].Tx.Verb == rewrite.RollbackTo:
-		return s.errReturnFailed(&plan.Statements[0])
+		return s.errRollbackToInFailed(&plan.Statements[0])
 	default:
-		return s.errInFailed(plan)
+		return s.errInFailedBlock(plan)
 	}
-	return s.ready()
+	return s.endTurnLocally()
 }
 
-// behindEnd returns the rest of a multi-statement query whose first statement ends a block of a lost backend (ROLLBACK;
-// SELECT 1). The rest is run. Spaces replace the first statement, so that positions in errors match the client's text.
-// For any other text it returns nil.
-func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
-	if s.state != failed || len(plan.Statements) < 2 || s.emulates(plan) {
+// textAfterEnd returns the rest of a multi-statement query whose first statement ends a block of a lost backend
+// (ROLLBACK; SELECT 1). The rest is run. Spaces replace the first statement, so that positions in errors match the
+// client's text. For any other text it returns nil.
+func (s *session) textAfterEnd(plan *rewrite.Plan, sql []byte) []byte {
+	if s.state != failed || len(plan.Statements) < 2 || s.hasEmulatedSavepoint(plan) {
 		return nil
 	}
 	st := &plan.Statements[0]
-	if !endsBlock(st.Tx.Verb) || !s.chains(st) || st.End == 0 {
+	if !endsBlock(st.Tx.Verb) || !s.canEndWithChain(st) || st.End == 0 {
 		return nil
 	}
 	behind := append([]byte(nil), sql[:st.Start]...)
@@ -58,61 +58,61 @@ func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 	return append(behind, sql[st.End:]...)
 }
 
-// chains reports whether Sluice can carry out st, the end of a failed block, with or without AND CHAIN. AND CHAIN needs
-// the block's BEGIN, which is known only if no backend had the block (unserved).
-func (s *session) chains(st *rewrite.Statement) bool {
-	return !st.Tx.Chain || s.unserved != nil && s.srv.cfg.Kind != DSQL
+// canEndWithChain reports whether Sluice can carry out st, the end of a failed block, with or without AND CHAIN. AND
+// CHAIN needs the block's BEGIN, which is known only if no backend had the block (unserved).
+func (s *session) canEndWithChain(st *rewrite.Statement) bool {
+	return !st.Tx.Chain || s.failedBegin != nil && s.srv.cfg.Kind != DSQL
 }
 
-// chainsInFailed reports whether a text begins with COMMIT or ROLLBACK AND CHAIN in a failed block on DSQL, which
+// chainsInFailedBlock reports whether a text begins with COMMIT or ROLLBACK AND CHAIN in a failed block on DSQL, which
 // refuses AND CHAIN. The cluster's error 25P02 would not give that reason.
-func (s *session) chainsInFailed(plan *rewrite.Plan) bool {
-	return s.srv.cfg.Kind == DSQL && !s.dedicated && s.status() == 'E' && len(plan.Statements) > 0 && plan.Statements[0].Tx.Chain
+func (s *session) chainsInFailedBlock(plan *rewrite.Plan) bool {
+	return s.srv.cfg.Kind == DSQL && !s.dedicated && s.txStatus() == 'E' && len(plan.Statements) > 0 && plan.Statements[0].Tx.Chain
 }
 
-// errInFailed returns the error of a text that is not allowed in a failed block.
-func (s *session) errInFailed(plan *rewrite.Plan) *wire.Error {
-	if s.chainsInFailed(plan) {
+// errInFailedBlock returns the error of a text that is not allowed in a failed block.
+func (s *session) errInFailedBlock(plan *rewrite.Plan) *wire.Error {
+	if s.chainsInFailedBlock(plan) {
 		return errNoChain
 	}
 	return errAborted
 }
 
-// errReturnFailed returns the error of ROLLBACK TO in a block that failed on Sluice's side: there is no savepoint
+// errRollbackToInFailed returns the error of ROLLBACK TO in a block that failed on Sluice's side: there is no savepoint
 // (3B001), or the savepoints were on a lost backend (25P02). Emulated savepoints are handled elsewhere.
-func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
-	if s.unserved == nil {
+func (s *session) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
+	if s.failedBegin == nil {
 		return errAborted
 	}
 	return errNoSavepoint(st.Tx.Name)
 }
 
-// endFailed answers COMMIT, ROLLBACK or PREPARE TRANSACTION of a block that failed on Sluice's side. As in PostgreSQL
-// the tag is ROLLBACK, and the block's settings are undone. AND CHAIN begins the same block again. The caller ends the
-// turn.
-func (s *session) endFailed(st *rewrite.Statement) error {
+// endFailedBlock answers COMMIT, ROLLBACK or PREPARE TRANSACTION of a block that failed on Sluice's side. As in
+// PostgreSQL the tag is ROLLBACK, and the block's settings are undone. AND CHAIN begins the same block again. The
+// caller ends the turn.
+func (s *session) endFailedBlock(st *rewrite.Statement) error {
 	s.endTransaction(false)
 	s.settings.Staged.Rollback()
 	s.txParsing = settings.Parsing{}
 	s.settings.EndKept(true)
-	s.startsAnew()
-	if err := s.move(endAnswered); err != nil {
+	s.resetAccessMode()
+	if err := s.applyEvent(endAnswered); err != nil {
 		return err
 	}
 	if st.Tx.Chain {
-		s.deferredBegin = s.unserved
-		if err := s.move(beginAnswered); err != nil {
+		s.deferredBegin = s.failedBegin
+		if err := s.applyEvent(beginAnswered); err != nil {
 			return err
 		}
 	}
-	s.unserved = nil
-	s.srv.observers.ended(s, false)
-	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
+	s.failedBegin = nil
+	s.srv.observers.notifyEnded(s, false)
+	return s.queueReply(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
-// controlLocally answers BEGIN, and the end of a block that no server has seen. With done false the server must answer,
-// as it must for every command while the session has a backend.
-func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
+// answerTxControl answers BEGIN, and the end of a block that no server has seen. With done false the server must
+// answer, as it must for every command while the session has a backend.
+func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	st := plan.Single()
 	if st == nil || s.b != nil {
 		return false, nil
@@ -120,87 +120,87 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 	switch {
 	case st.Tx.DeferrableBegin():
 		if s.state == begun {
-			if err := s.beginAgain(st, sql); err != nil {
+			if err := s.answerSecondBegin(st, sql); err != nil {
 				return true, err
 			}
 			break
 		}
-		if err := s.beginHeldBack(st, sql); err != nil {
+		if err := s.deferBegin(st, sql); err != nil {
 			return true, err
 		}
 	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
 		s.srv.metrics.LocalAnswer(metrics.LocalEnd)
 		s.deferredBegin = nil
 		s.endTransaction(false)
-		s.srv.observers.ended(s, false)
+		s.srv.observers.notifyEnded(s, false)
 		s.settings.EndKept(st.Tx.Verb == rewrite.Rollback)
-		s.startsAnew()
-		if err := s.move(endAnswered); err != nil {
+		s.resetAccessMode()
+		if err := s.applyEvent(endAnswered); err != nil {
 			return true, err
 		}
 		tag := frameCommit
 		if st.Tx.Verb == rewrite.Rollback {
 			tag = frameRollback
 		}
-		if err := s.tell(tag); err != nil {
+		if err := s.queueReply(tag); err != nil {
 			return true, err
 		}
-	case s.foldsNow(st):
-		if err := s.foldModes(st); err != nil {
+	case s.canFoldModesNow(st):
+		if err := s.foldModesIntoBegin(st); err != nil {
 			return true, err
 		}
-	case s.state == idle && s.foldsModes(st):
-		if err := s.modesOutside(); err != nil {
+	case s.state == idle && s.canFoldModes(st):
+		if err := s.answerModesOutsideBlock(); err != nil {
 			return true, err
 		}
 	default:
 		return false, nil
 	}
-	return true, s.ready()
+	return true, s.endTurnLocally()
 }
 
-// beginAgain answers a second BEGIN before the first was sent. As in PostgreSQL it draws a warning, and the first stays
-// in force. But READ WRITE in the second counts.
-func (s *session) beginAgain(st *rewrite.Statement, sql []byte) (err error) {
-	if err := s.tell(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
+// answerSecondBegin answers a second BEGIN before the first was sent. As in PostgreSQL it draws a warning, and the
+// first stays in force. But READ WRITE in the second counts.
+func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err error) {
+	if err := s.queueReply(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
 		return err
 	}
 	if st.Tx.ReadWrite && s.tx.log == nil {
-		if s.deferredBegin, err = s.template([]byte(beginReadWrite), wire.NoOIDs); err != nil {
+		if s.deferredBegin, err = s.templateFor([]byte(beginReadWrite), wire.NoOIDs); err != nil {
 			return err
 		}
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-	return s.tellWeakened(st, beginTag(st, sql))
+	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// beginHeldBack answers a BEGIN, and records it for the first statement that needs a server.
-func (s *session) beginHeldBack(st *rewrite.Statement, sql []byte) (err error) {
+// deferBegin answers a BEGIN, and records it for the first statement that needs a server.
+func (s *session) deferBegin(st *rewrite.Statement, sql []byte) (err error) {
 	text := sql
-	if s.beginsReadOnly(&st.Tx) {
-		text = []byte(asReadOnly(st, sql))
+	if s.mustBeginReadOnly(&st.Tx) {
+		text = []byte(beginReadOnlySQL(st, sql))
 	}
-	if s.deferredBegin, err = s.template(text, wire.NoOIDs); err != nil {
+	if s.deferredBegin, err = s.templateFor(text, wire.NoOIDs); err != nil {
 		return err
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-	if err := s.move(beginAnswered); err != nil {
+	if err := s.applyEvent(beginAnswered); err != nil {
 		return err
 	}
-	return s.tellWeakened(st, beginTag(st, sql))
+	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// tellWeakened answers with tag, after a warning if SERIALIZABLE was weakened to REPEATABLE READ.
-func (s *session) tellWeakened(st *rewrite.Statement, tag []byte) error {
+// answerWithWeakenedWarning answers with tag, after a warning if SERIALIZABLE was weakened to REPEATABLE READ.
+func (s *session) answerWithWeakenedWarning(st *rewrite.Statement, tag []byte) error {
 	if st.Weakened {
-		return s.tell(s.warnsWeakened(), tag)
+		return s.queueReply(s.weakenedWarning(), tag)
 	}
-	return s.tell(tag)
+	return s.queueReply(tag)
 }
 
-// warnsWeakened returns the warning that a transaction asked for SERIALIZABLE and gets REPEATABLE READ
+// weakenedWarning returns the warning that a transaction asked for SERIALIZABLE and gets REPEATABLE READ
 // (rewrite.serializable), and counts the transaction.
-func (s *session) warnsWeakened() []byte {
+func (s *session) weakenedWarning() []byte {
 	s.srv.metrics.Weakened()
 	const level = "client_min_messages"
 	if s.settings.Shows(level) && s.settings.Shown(level) == "error" {
@@ -221,41 +221,41 @@ func beginWord(st *rewrite.Statement, sql []byte) string {
 	return "BEGIN"
 }
 
-// foldsModes reports whether Sluice can add the modes of a SET TRANSACTION to a BEGIN that was not sent yet. DSQL
+// canFoldModes reports whether Sluice can add the modes of a SET TRANSACTION to a BEGIN that was not sent yet. DSQL
 // accepts modes only in BEGIN, and has one isolation level: only READ ONLY and READ WRITE matter.
-func (s *session) foldsModes(st *rewrite.Statement) bool {
+func (s *session) canFoldModes(st *rewrite.Statement) bool {
 	tx := &st.Tx
 	return s.srv.cfg.Kind == DSQL && tx.Verb == rewrite.SetTransaction && (tx.ReadOnly || tx.ReadWrite) &&
 		tx.Isolation != rewrite.Serializable && tx.Snapshot == "" && !tx.Deferrable
 }
 
-// foldsNow reports whether st's modes are added to the unsent BEGIN now. After a savepoint they must end with a return
-// to the savepoint, so that the server answers there.
-func (s *session) foldsNow(st *rewrite.Statement) bool {
-	return s.state == begun && s.tx.log == nil && s.foldsModes(st)
+// canFoldModesNow reports whether st's modes are added to the unsent BEGIN now. After a savepoint they must end with a
+// return to the savepoint, so that the server answers there.
+func (s *session) canFoldModesNow(st *rewrite.Statement) bool {
+	return s.state == begun && s.tx.log == nil && s.canFoldModes(st)
 }
 
-// foldModes answers SET TRANSACTION READ ONLY or READ WRITE by replacing the unsent BEGIN. Nothing is lost: an unsent
-// BEGIN has no other mode, and only the level that DSQL has anyway.
-func (s *session) foldModes(st *rewrite.Statement) (err error) {
+// foldModesIntoBegin answers SET TRANSACTION READ ONLY or READ WRITE by replacing the unsent BEGIN. Nothing is lost: an
+// unsent BEGIN has no other mode, and only the level that DSQL has anyway.
+func (s *session) foldModesIntoBegin(st *rewrite.Statement) (err error) {
 	text := beginReadWrite
 	if st.Tx.ReadOnly {
 		text = "BEGIN READ ONLY"
 	}
-	if s.deferredBegin, err = s.template([]byte(text), wire.NoOIDs); err != nil {
+	if s.deferredBegin, err = s.templateFor([]byte(text), wire.NoOIDs); err != nil {
 		return err
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-	return s.tellWeakened(st, frameSet)
+	return s.answerWithWeakenedWarning(st, frameSet)
 }
 
 const beginReadWrite = "BEGIN READ WRITE"
 
-// modesOutside answers SET TRANSACTION outside a block, in a Query of its own. As in PostgreSQL it has no effect but a
-// warning.
-func (s *session) modesOutside() error {
+// answerModesOutsideBlock answers SET TRANSACTION outside a block, in a Query of its own. As in PostgreSQL it has no
+// effect but a warning.
+func (s *session) answerModesOutsideBlock() error {
 	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
-	return s.tell(warnModesOutside.AppendNotice(nil, "WARNING"), frameSet)
+	return s.queueReply(warnModesOutside.AppendNotice(nil, "WARNING"), frameSet)
 }
 
 var (
@@ -263,11 +263,11 @@ var (
 	frameRollback = wire.AppendCommand(nil, "ROLLBACK")
 )
 
-// endsFailed reports whether a failed block accepts the statement, as PostgreSQL's accepts COMMIT, ROLLBACK and
-// ROLLBACK TO. If the block failed on Sluice's side, AND CHAIN must also be possible (chains).
-func (s *session) endsFailed(plan *rewrite.Plan) bool {
+// isAllowedInFailedBlock reports whether a failed block accepts the statement, as PostgreSQL's accepts COMMIT, ROLLBACK
+// and ROLLBACK TO. If the block failed on Sluice's side, AND CHAIN must also be possible (chains).
+func (s *session) isAllowedInFailedBlock(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	if st == nil || s.state == failed && !s.chains(st) || s.chainsInFailed(plan) {
+	if st == nil || s.state == failed && !s.canEndWithChain(st) || s.chainsInFailedBlock(plan) {
 		return false
 	}
 	return endsBlock(st.Tx.Verb) || st.Tx.Verb == rewrite.RollbackTo

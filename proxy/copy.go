@@ -16,17 +16,17 @@ import (
 )
 
 // This file relays COPY FROM STDIN. It also has the two waits in which client and server may both send: inside a turn
-// (fillEither), and between turns while the session keeps its backend (awaitEither). watching waits for two connections
-// on one goroutine.
+// (fillClientWhileRelaying), and between turns while the session keeps its backend (awaitClientOrServer). watching
+// waits for two connections on one goroutine.
 
 // isTimeout reports whether a read ended at its deadline. Usually another goroutine set that deadline to wake the
 // session.
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// startCopy begins the relay of COPY data after the server's CopyInResponse. The data is not logged, so that the
+// startCopyIn begins the relay of COPY data after the server's CopyInResponse. The data is not logged, so that the
 // transaction cannot be replayed. The server ignores a Sync that arrives during COPY, and the client sends another one
 // later. A Sync already sent is therefore removed from the pending replies.
-func (s *session) startCopy() {
+func (s *session) startCopyIn() {
 	t := s.t
 	t.copying = true
 	if t.logs {
@@ -40,10 +40,10 @@ func (s *session) startCopy() {
 	}
 }
 
-// copyIn relays COPY data until the client ends the COPY or the server fails it. It first flushes all output: the
+// relayCopyIn relays COPY data until the client ends the COPY or the server fails it. It first flushes all output: the
 // client waits for CopyInResponse. After nil the COPY's answer is still pending, or the turn has settled. An error ends
 // the session or is a lost backend.
-func (s *session) copyIn() error {
+func (s *session) relayCopyIn() error {
 	t := s.t
 	if err := s.flushToClient(); err != nil {
 		return err
@@ -62,105 +62,106 @@ func (s *session) copyIn() error {
 		}
 		switch typ {
 		case wire.CopyData:
-			t.early = 0
-			if err := s.forward(total); err != nil {
+			t.earlySyncs = 0
+			if err := s.forwardBytes(total); err != nil {
 				return err
 			}
 		case wire.CopyDone, wire.CopyFail:
-			t.early = 0
-			if err := s.forward(total); err != nil {
+			t.earlySyncs = 0
+			if err := s.forwardBytes(total); err != nil {
 				return err
 			}
 			t.copying = false
-			if err := s.flushUp(); err != nil {
+			if err := s.flushToBackend(); err != nil {
 				return err
 			}
 		case wire.Flush, wire.Sync:
-			if err := s.discard(total); err != nil { // as the server does
+			if err := s.discardBytes(total); err != nil { // as the server does
 				return err
 			}
 			if typ == wire.Sync && t.copying {
-				t.early++
+				t.earlySyncs++
 			}
 		case wire.Terminate:
 			return errTerminated
 		default:
-			return s.notData(errNotData(typ))
+			return s.endOnProtocolError(errNotCopyFrame(typ))
 		}
 	}
 	return nil
 }
 
-// earlySync sends the first Sync that came with the data of a COPY that has since failed. It reports whether there was
-// one. The server ignores a Sync among data, but after its error it reads this one. The Sync ends the turn of an
+// sendEarlySync sends the first Sync that came with the data of a COPY that has since failed. It reports whether there
+// was one. The server ignores a Sync among data, but after its error it reads this one. The Sync ends the turn of an
 // extended COPY.
-func (s *session) earlySync() bool {
+func (s *session) sendEarlySync() bool {
 	t := s.t
-	if t.early == 0 || t.ended {
+	if t.earlySyncs == 0 || t.ended {
 		return false
 	}
-	t.early--
+	t.earlySyncs--
 	t.ended, t.skip = true, false
 	t.owed.push(wire.Sync)
 	t.outcome.Sync()
-	s.add(wire.FrameSync)
+	s.addToBatch(wire.FrameSync)
 	return true
 }
 
-// readyAgain answers each further Sync after the data of a failed COPY with ReadyForQuery, as the server would. The
-// COPY's own turn is over.
-func (s *session) readyAgain() error {
+// answerExtraSyncs answers each further Sync after the data of a failed COPY with ReadyForQuery, as the server would.
+// The COPY's own turn is over.
+func (s *session) answerExtraSyncs() error {
 	t := s.t
-	for ; t.settled && t.early > 0; t.early-- {
-		if err := s.passSpan(wire.AppendReady(nil, s.status())); err != nil {
+	for ; t.settled && t.earlySyncs > 0; t.earlySyncs-- {
+		if err := s.sendOrWithhold(wire.AppendReady(nil, s.txStatus())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takesData reports whether a plan is COPY FROM STDIN. Frames after it in its group are its data, or an error.
-func takesData(plan *rewrite.Plan) bool {
+// isCopyFromStdin reports whether a plan is COPY FROM STDIN. Frames after it in its group are its data, or an error.
+func isCopyFromStdin(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	return st != nil && st.Copy == rewrite.CopyFromClient
 }
 
-// strayData handles a COPY frame while no COPY runs. An earlier Execute in the same group may start one, so that its
-// answer is awaited first. Otherwise the frame belongs to a failed COPY, and is dropped.
-func (s *session) strayData(total int) error {
+// handleStrayCopyFrame handles a COPY frame while no COPY runs. An earlier Execute in the same group may start one, so
+// that its answer is awaited first. Otherwise the frame belongs to a failed COPY, and is dropped.
+func (s *session) handleStrayCopyFrame(total int) error {
 	if s.t.touched && !s.t.skip && !s.t.owed.empty() {
-		if err := s.makeAnswer(); err != nil || s.t.copying || s.t.settled {
+		if err := s.flushAndRelay(); err != nil || s.t.copying || s.t.settled {
 			return err
 		}
 	}
-	return s.discard(total)
+	return s.discardBytes(total)
 }
 
-// readsData reports whether the server or a feature expects COPY data.
-func (s *session) readsData() bool { return s.t.copying || s.t.featureReads }
+// expectsCopyData reports whether the server or a feature expects COPY data.
+func (s *session) expectsCopyData() bool { return s.t.copying || s.t.featureReads }
 
-// errNotData returns the error of a frame that is not allowed during COPY.
-func errNotData(typ byte) *wire.Error {
+// errNotCopyFrame returns the error of a frame that is not allowed during COPY.
+func errNotCopyFrame(typ byte) *wire.Error {
 	return &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ)}
 }
 
-// errNotInStep ends the session of a client that has sent a frame not allowed during COPY, after errNotData.
-var errNotInStep = &wire.Error{Fatal: true, Code: "08P01", Message: "terminating connection because protocol synchronization was lost"}
+// errSynchronizationLost ends the session of a client that has sent a frame not allowed during COPY, after
+// errNotCopyFrame.
+var errSynchronizationLost = &wire.Error{Fatal: true, Code: "08P01", Message: "terminating connection because protocol synchronization was lost"}
 
-// notData sends e, the error of a frame that is not allowed during COPY, and ends the session. PostgreSQL ends it too,
-// since it cannot find the start of the next frame.
-func (s *session) notData(e *wire.Error) error {
-	s.say(e)
-	if err := s.flushDown(); err != nil {
+// endOnProtocolError sends e, the error of a frame that is not allowed during COPY, and ends the session. PostgreSQL
+// ends it too, since it cannot find the start of the next frame.
+func (s *session) endOnProtocolError(e *wire.Error) error {
+	s.sendErrorNow(e)
+	if err := s.flushBuffered(); err != nil {
 		return err
 	}
-	return errNotInStep
+	return errSynchronizationLost
 }
 
-// fillEither waits for bytes of the client, and relays the backend's frames meanwhile. It returns when the client has
-// sent more, or when the turn has settled (its COPY failed). Bytes that were read while a write to the client waited
-// count too.
-func (s *session) fillEither() error {
+// fillClientWhileRelaying waits for bytes of the client, and relays the backend's frames meanwhile. It returns when the
+// client has sent more, or when the turn has settled (its COPY failed). Bytes that were read while a write to the
+// client waited count too.
+func (s *session) fillClientWhileRelaying() error {
 	c := &s.client
 	had := c.Buffered()
 	if c.Plain() && c.Raw.Peek() != rawconn.Quiet {
@@ -169,24 +170,24 @@ func (s *session) fillEither() error {
 		}
 	}
 	// The client has sent nothing more: send the backend what was gathered.
-	if err := s.flushUp(); err != nil {
+	if err := s.flushToBackend(); err != nil {
 		return err
 	}
 	for {
-		if err := s.relayArrived(); err != nil {
+		if err := s.relayArrivedFrames(); err != nil {
 			return err
 		}
-		if err := s.flushDown(); err != nil {
+		if err := s.flushBuffered(); err != nil {
 			return err
 		}
 		if s.t.settled && !s.t.midFrame || c.Buffered() > had {
 			return nil
 		}
 		if s.b == nil || s.t.owed.empty() {
-			return s.fillClientAlone()
+			return s.fillClientOnly()
 		}
-		err := s.watching(c.Fill)
-		s.alarmRead()
+		err := s.readWatchingBackend(c.Fill)
+		s.armReadDeadline()
 		if err == nil || !isTimeout(err) {
 			return err
 		}
@@ -195,17 +196,17 @@ func (s *session) fillEither() error {
 		if s.cutOff.Load() {
 			return errCut
 		}
-		if err := s.woken(); err != nil {
+		if err := s.onReadDeadline(); err != nil {
 			return err
 		}
 	}
 }
 
-// fillClientAlone waits for the client once no reply is pending. A cancel has nothing to stop then. Wake-ups are
+// fillClientOnly waits for the client once no reply is pending. A cancel has nothing to stop then. Wake-ups are
 // ignored within a turn, except that of the cut at the end of a drain.
-func (s *session) fillClientAlone() error {
+func (s *session) fillClientOnly() error {
 	if !s.t.featureReads {
-		defer s.answeredSoFar()()
+		defer s.suspendCancel()()
 	}
 	for {
 		err := s.client.Fill()
@@ -219,61 +220,61 @@ func (s *session) fillClientAlone() error {
 	}
 }
 
-// relayArrived relays frames that have already arrived from the backend, without waiting.
-func (s *session) relayArrived() error {
+// relayArrivedFrames relays frames that have already arrived from the backend, without waiting.
+func (s *session) relayArrivedFrames() error {
 	for s.b != nil {
-		err := s.b.poll()
-		s.alarmRead()
+		err := s.b.readAvailable()
+		s.armReadDeadline()
 		if isTimeout(err) {
 			return nil
 		}
 		if err != nil {
 			return &lostError{err: err}
 		}
-		if err := s.relay(); err != nil || s.t.owed.empty() && !s.t.copying {
+		if err := s.relayBuffered(); err != nil || s.t.owed.empty() && !s.t.copying {
 			return err // after the last answer, a loss belongs to the client's next request
 		}
 	}
 	return nil
 }
 
-// awaitEither waits for the client between turns, and relays frames that the server sends unasked: notifications,
-// parameters, its farewell. After nil the client has sent something. A timeout means that the server has sent
-// something, or that the session was woken. The backend may be gone afterwards if the session does not need it.
-func (s *session) awaitEither() error {
-	if err := s.relayIdle(); err != nil {
+// awaitClientOrServer waits for the client between turns, and relays frames that the server sends unasked:
+// notifications, parameters, its farewell. After nil the client has sent something. A timeout means that the server has
+// sent something, or that the session was woken. The backend may be gone afterwards if the session does not need it.
+func (s *session) awaitClientOrServer() error {
+	if err := s.relayIdleFrames(); err != nil {
 		return err
 	}
 	if s.b == nil {
 		return s.client.Idle()
 	}
-	return s.watching(s.client.Idle)
+	return s.readWatchingBackend(s.client.Idle)
 }
 
-// relayIdle relays frames that an idle backend has sent. Parameters are only recorded, unless each client has a backend
-// of its own. An error ends the session. The loss of a backend without state of the session is no error.
-func (s *session) relayIdle() error {
-	if news := s.takeNews(); len(news) > 0 {
+// relayIdleFrames relays frames that an idle backend has sent. Parameters are only recorded, unless each client has a
+// backend of its own. An error ends the session. The loss of a backend without state of the session is no error.
+func (s *session) relayIdleFrames() error {
+	if news := s.takeNotifications(); len(news) > 0 {
 		if err := s.writeClient(news); err != nil {
 			return err
 		}
 	}
 	for {
-		err := s.b.poll()
+		err := s.b.readAvailable()
 		if isTimeout(err) {
 			return nil
 		}
 		if err != nil {
 			if s.dedicated {
-				return s.serverGone() // the farewell, if any, was relayed
+				return s.dedicatedClosedError() // the farewell, if any, was relayed
 			}
-			return s.idleLost()
+			return s.handleIdleLoss()
 		}
 		src := &s.b.src
 		for {
 			typ, total, err := src.Header()
 			if err != nil || total > wire.BufferSize {
-				return s.idleLost()
+				return s.handleIdleLoss()
 			}
 			if total == 0 || total > src.Buffered() {
 				break
@@ -281,16 +282,16 @@ func (s *session) relayIdle() error {
 			frame := src.Peek(total)
 			src.Advance(total)
 			if typ == wire.ErrorResponse {
-				said := farewellOf(frame[wire.HeaderLen:])
+				said := parseServerFatal(frame[wire.HeaderLen:])
 				if !s.dedicated {
-					return s.idleLostBy(said)
+					return s.handleIdleLossBy(said)
 				}
 				if said != nil {
-					s.b.said = said
+					s.b.closingError = said
 				}
 			}
 			if typ == wire.ParameterStatus && !s.dedicated {
-				s.b.noteParameter(frame) // the client gets it with its next answer
+				s.b.recordParameter(frame) // the client gets it with its next answer
 				continue
 			}
 			if err := s.writeClient(frame); err != nil {
@@ -301,44 +302,44 @@ func (s *session) relayIdle() error {
 	}
 }
 
-// serverGone returns the error that ends a session whose dedicated backend was closed between turns.
-func (s *session) serverGone() error {
-	if s.b.said == nil {
+// dedicatedClosedError returns the error that ends a session whose dedicated backend was closed between turns.
+func (s *session) dedicatedClosedError() error {
+	if s.b.closingError == nil {
 		return errServerGone
 	}
-	s.srv.log.Warn("backend lost between two transactions", append(s.logAttrs(), "error", s.b.said)...)
-	return fmt.Errorf("%w: %w", errServerGone, s.b.said)
+	s.srv.log.Warn("backend lost between two transactions", append(s.logAttrs(), "error", s.b.closingError)...)
+	return fmt.Errorf("%w: %w", errServerGone, s.b.closingError)
 }
 
-// idleLostBy handles the loss of an idle backend, with the server's reason, or nil if it gave none.
-func (s *session) idleLostBy(said *lastWords) error {
+// handleIdleLossBy handles the loss of an idle backend, with the server's reason, or nil if it gave none.
+func (s *session) handleIdleLossBy(said *serverFatalError) error {
 	if said == nil {
-		return s.idleLost()
+		return s.handleIdleLoss()
 	}
 	s.srv.log.Warn("backend lost between two transactions", append(s.logAttrs(), "error", said)...)
-	err := s.idleLost()
+	err := s.handleIdleLoss()
 	if err == errPinLost {
-		return (&lostError{err: said}).toldOfLoss(errPinLost)
+		return (&lostError{err: said}).withServerReason(errPinLost)
 	}
 	return err
 }
 
-// idleLost handles the loss of a backend between transactions. A session whose state is on the backend ends with
+// handleIdleLoss handles the loss of a backend between transactions. A session whose state is on the backend ends with
 // errPinLost. Any other session continues with a new backend.
-func (s *session) idleLost() error {
+func (s *session) handleIdleLoss() error {
 	if s.pinned || s.dedicated {
 		return errPinLost
 	}
 	s.srv.metrics.BackendLost(metrics.LostIdle)
 	s.dropBackend(reservoir.Broken)
-	return s.move(lost)
+	return s.applyEvent(lost)
 }
 
-// watching runs read, which reads from the client, and ends it early if the backend's socket becomes readable. A
-// goroutine watches the socket without reading. Within a turn, the backend's read deadline ends the read too (woken).
-// On return the goroutine has ended, and the backend has no read deadline; nor has the client, if its read was ended
-// early.
-func (s *session) watching(read func() error) error {
+// readWatchingBackend runs read, which reads from the client, and ends it early if the backend's socket becomes
+// readable. A goroutine watches the socket without reading. Within a turn, the backend's read deadline ends the read
+// too (woken). On return the goroutine has ended, and the backend has no read deadline; nor has the client, if its read
+// was ended early.
+func (s *session) readWatchingBackend(read func() error) error {
 	client, raw := s.client.Conn, s.b.src.Raw
 	inTurn := s.t != nil
 	var stopping atomic.Bool

@@ -8,12 +8,12 @@ import (
 // PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) when an Execute reaches
 // the portal's end, and at every Parse. It does not when a portal is suspended, nor at other frames of a group.
 
-// incremented is the log's type of an empty Parse that increment sent. The protocol has no such type.
-const incremented = 1
+// emptyParseType is the log's type of an empty Parse that increment sent. The protocol has no such type.
+const emptyParseType = 1
 
-// ran records an Execute with a row limit that is about to be sent. A limit that is 0, or negative as an int32, means
-// no limit.
-func (t *turn) ran(kind rewrite.Kind, limit uint32) {
+// trackExecuteLimit records an Execute with a row limit that is about to be sent. A limit that is 0, or negative as an
+// int32, means no limit.
+func (t *turn) trackExecuteLimit(kind rewrite.Kind, limit uint32) {
 	t.executed = t.executed || kind != rewrite.Control && kind != rewrite.Empty // others do not count: see errDiscardInPipeline
 	switch limited := int32(limit) > 0; {
 	case limited && kind != rewrite.Empty: // even a SELECT may have written, by a function
@@ -23,20 +23,20 @@ func (t *turn) ran(kind rewrite.Kind, limit uint32) {
 	}
 }
 
-// increment sends an empty Parse, so that rows written by a suspended portal become visible. PostgreSQL would do so at
-// the frame that Sluice has answered itself: a Parse, or the Execute of a portal of Sluice. If no rows are invisible it
-// does nothing.
-func (s *session) increment() {
+// bumpCommandCounter sends an empty Parse, so that rows written by a suspended portal become visible. PostgreSQL would
+// do so at the frame that Sluice has answered itself: a Parse, or the Execute of a portal of Sluice. If no rows are
+// invisible it does nothing.
+func (s *session) bumpCommandCounter() {
 	if s.t.unseen && s.state == busy {
-		s.logFrame(incremented, logEntry{}, nil)
-		s.parseNothing()
+		s.logFrame(emptyParseType, logEntry{}, nil)
+		s.sendEmptyParse()
 	}
 }
 
-// parseNothing sends an empty Parse; the client gets no reply. Clients' statements never use the server's unnamed
+// sendEmptyParse sends an empty Parse; the client gets no reply. Clients' statements never use the server's unnamed
 // statement.
-func (s *session) parseNothing() {
+func (s *session) sendEmptyParse() {
 	s.t.unseen = false
 	s.t.owed.push(wire.Parse).swallow = true
-	s.add(wire.AppendParse(s.t.scratch[:0], "", "", wire.NoOIDs))
+	s.addToBatch(wire.AppendParse(s.t.scratch[:0], "", "", wire.NoOIDs))
 }

@@ -17,9 +17,9 @@ import (
 // and close cursors by the protocol, and the server checks that names are unique. A replay's log has these frames too.
 // Replies that PostgreSQL would not send are swallowed, and tags rewritten (cursorReply.end).
 //
-// A statement arrives by a simple Query (cursorQuery) or by the extended protocol (cursorextended.go). A cursor is one
-// of the session's portals (openPortals), which end with their transaction. It shows the transaction's rows as of its
-// DECLARE, since the server takes a portal's snapshot at the Bind.
+// A statement arrives by a simple Query (runCursorQuery) or by the extended protocol (cursorextended.go). A cursor is
+// one of the session's portals (openPortals), which end with their transaction. It shows the transaction's rows as of
+// its DECLARE, since the server takes a portal's snapshot at the Bind.
 //
 // One difference remains: PostgreSQL sends a FETCH's rows after it has succeeded, Sluice as they arrive. So the client
 // may get rows before an error.
@@ -33,86 +33,86 @@ type cursor struct {
 	cs      *clientStatement // the cursor's query
 	values  []byte           // the Bind's format codes and values of parameters
 	formats []byte           // the result formats, two bytes each; nil: text
-	// changes is the transaction's count of writes at the DECLARE. Later writes are invisible to the cursor.
-	changes uint64
-	ran     bool   // a FETCH or MOVE has run
-	seq     uint64 // portal.seq of the first Bind, if the cursor was bound again
+	// writesAtDeclare is the transaction's count of writes at the DECLARE. Later writes are invisible to the cursor.
+	writesAtDeclare uint64
+	wasFetched      bool   // a FETCH or MOVE has run
+	seq             uint64 // portal.seq of the first Bind, if the cursor was bound again
 }
 
-// cursorRun is one FETCH or MOVE of at most limit rows; 0: all. If into is not nil, the rows are stored there and the
+// cursorFetch is one FETCH or MOVE of at most limit rows; 0: all. If into is not nil, the rows are stored there and the
 // client gets none. It is part of the log: a replay stores the rows again.
-type cursorRun struct {
+type cursorFetch struct {
 	move  bool
 	limit uint32
 	into  *stored.Cursor
 }
 
-// runsCursor reports whether Sluice carries out a statement as one about cursors; st may be nil. CLOSE ALL counts only
-// while a portal or stored cursor is open; otherwise local.go answers it. In a failed block the server refuses CLOSE
-// ALL.
-func (s *session) runsCursor(st *rewrite.Statement) bool {
+// isCursorStatement reports whether Sluice carries out a statement as one about cursors; st may be nil. CLOSE ALL
+// counts only while a portal or stored cursor is open; otherwise local.go answers it. In a failed block the server
+// refuses CLOSE ALL.
+func (s *session) isCursorStatement(st *rewrite.Statement) bool {
 	switch {
 	case st == nil || st.Refusal != nil:
 		return false
 	case st.Cursor != nil:
 		return true
 	}
-	return st.Does == rewrite.ClosesAll && (len(s.portals) > 0 || len(s.stored) > 0) && s.status() != 'E'
+	return st.Does == rewrite.ClosesAll && (len(s.portals) > 0 || len(s.stored) > 0) && s.txStatus() != 'E'
 }
 
-// cursorQuery runs a simple Query of one statement about cursors. With nil the turn is over. t.ended is false
-// meanwhile: as in a Sync group, an error skips to a Sync, which endQuery sends.
-func (s *session) cursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
+// runCursorQuery runs a simple Query of one statement about cursors. With nil the turn is over. t.ended is false
+// meanwhile: as in a Sync group, an error skips to a Sync, which endSimpleQuery sends.
+func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	t := s.t
-	if t.ownTx.on { // the tag would precede the COMMIT of the write
+	if t.internalTx.on { // the tag would precede the COMMIT of the write
 		return errHeldCursor
 	}
 	t.plan, t.ended = plan, false
-	err := s.cursorStatement(st)
+	err := s.runCursorStatement(st)
 	if t.ended = true; err != nil {
 		return err
 	}
-	// After an error the server skips to the Sync of endQuery. If the error has cost the session its backend, endQuery
-	// sends nothing.
+	// After an error the server skips to the Sync of endSimpleQuery. If the error has cost the session its backend,
+	// endSimpleQuery sends nothing.
 	t.skip = false
-	return s.endQuery()
+	return s.endSimpleQuery()
 }
 
-// cursorStatement runs one statement about cursors from a simple Query. An error is for the client. After nil, t.skip
-// may be set.
-func (s *session) cursorStatement(st *rewrite.Statement) error {
+// runCursorStatement runs one statement about cursors from a simple Query. An error is for the client. After nil,
+// t.skip may be set.
+func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	c := st.Cursor
 	switch {
 	// As in PostgreSQL, a failed block is reported first, then an error of the query, then a DECLARE outside a block.
 	// The server reports a duplicate name at the Bind.
-	case s.status() == 'E':
+	case s.txStatus() == 'E':
 		return errAborted
 	case c == nil:
-		return s.closeCursors()
+		return s.closeAllCursors()
 	case c.Verb != rewrite.DeclareCursor:
-		return s.useCursor(c, nil, true)
+		return s.runCursorCommand(c, nil, true)
 	}
-	tmpl, err := s.queryTemplate(c, wire.NoOIDs)
+	tmpl, err := s.cursorQueryTemplate(c, wire.NoOIDs)
 	if err != nil {
 		return err
 	}
-	cs := s.newStatement(tmpl, 0)
+	cs := s.newClientStatement(tmpl, 0)
 	if !s.inBlock() && !c.Hold {
-		return s.declaredInVain(&cs, errDeclareOutside)
+		return s.failDeclare(&cs, errDeclareOutside)
 	}
-	return s.declare(c, &cs, noParameters, true)
+	return s.declareCursor(c, &cs, noParameters, true)
 }
 
-// declaredInVain returns the error why of a DECLARE, unless the server refuses its query, which PostgreSQL reports
+// failDeclare returns the error why of a DECLARE, unless the server refuses its query, which PostgreSQL reports
 // first.
-func (s *session) declaredInVain(cs *clientStatement, why *wire.Error) error {
-	if err := s.admit(cs.tmpl.plan); err != nil {
+func (s *session) failDeclare(cs *clientStatement, why *wire.Error) error {
+	if err := s.admitPlan(cs.tmpl.plan); err != nil {
 		return err
 	}
-	if _, err := s.onBackend(cs); err != nil {
+	if _, err := s.prepareForClient(cs); err != nil {
 		return err
 	}
-	if err := s.makeAnswer(); err != nil || s.t.skip {
+	if err := s.flushAndRelay(); err != nil || s.t.skip {
 		return err
 	}
 	return why
@@ -121,17 +121,17 @@ func (s *session) declaredInVain(cs *clientStatement, why *wire.Error) error {
 // noParameters is the part of a Bind between its names and its result formats, without parameters.
 var noParameters = []byte{0, 0, 0, 0}
 
-// declare opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is as in
+// declareCursor opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is as in
 // cursor, and simple means a simple Query. An error is for the client; with t.skip set the client has the server's.
 // Only Sluice has the names of stored cursors, so it reports a duplicate itself, after all other errors.
-func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte, simple bool) error {
+func (s *session) declareCursor(c *rewrite.Cursor, cs *clientStatement, values []byte, simple bool) error {
 	switch {
 	case s.stored[c.Name] != nil:
-		return s.declaredInVain(cs, errPortalExists([]byte(c.Name)))
+		return s.failDeclare(cs, errPortalExists([]byte(c.Name)))
 	case c.Hold && c.Scroll && s.inBlock():
 		return errHoldScrolls
 	}
-	made := &cursor{noScroll: c.NoScroll, hold: c.Hold, cs: cs, values: values, changes: s.tx.changes}
+	made := &cursor{noScroll: c.NoScroll, hold: c.Hold, cs: cs, values: values, writesAtDeclare: s.tx.changes}
 	if err := s.bindCursor(c.Name, made); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
@@ -139,9 +139,9 @@ func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte,
 		s.tx.log.Wrote() // a return to an earlier savepoint closes the cursor
 	}
 	if c.Hold && !s.inBlock() && (simple || !c.NoScroll) {
-		return s.declareStored(c, simple)
+		return s.declareStoredCursor(c, simple)
 	}
-	return s.tell(frameDeclared)
+	return s.queueReply(frameDeclared)
 }
 
 var frameDeclared = wire.AppendCommand(nil, "DECLARE CURSOR")
@@ -150,21 +150,21 @@ var frameDeclared = wire.AppendCommand(nil, "DECLARE CURSOR")
 // Bind: gate, backend, preparing, logging. It also finds out that the query may write.
 func (s *session) bindCursor(name string, c *cursor) error {
 	rest := binary.BigEndian.AppendUint16(slices.Clone(c.values), uint16(len(c.formats)/2))
-	return s.bindOnBackend(&binding{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
+	return s.bindOnBackend(&pendingBind{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
 }
 
-// queryTemplate returns the template of a cursor's query. It refuses a query that needs more than one portal.
-func (s *session) queryTemplate(c *rewrite.Cursor, oids []byte) (*template, error) {
-	tmpl, err := s.template([]byte(c.Query), oids)
+// cursorQueryTemplate returns the template of a cursor's query. It refuses a query that needs more than one portal.
+func (s *session) cursorQueryTemplate(c *rewrite.Cursor, oids []byte) (*statementTemplate, error) {
+	tmpl, err := s.templateFor([]byte(c.Query), oids)
 	if err == nil {
-		err = refusal(tmpl.plan)
+		err = planRefusal(tmpl.plan)
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case tmpl.plan.Kind == rewrite.Unknown || tmpl.plan.Pin == rewrite.PinUnparsed:
-		return nil, errCursorUnread
-	case tmpl.inForce().split != nil:
+		return nil, errCursorUnparsed
+	case tmpl.currentForm().split != nil:
 		return nil, errCursorSplit
 	case tmpl.plan.Sequence != "":
 		return nil, errCursorSequence
@@ -172,30 +172,30 @@ func (s *session) queryTemplate(c *rewrite.Cursor, oids []byte) (*template, erro
 	return tmpl, nil
 }
 
-// openCursor returns the portal of the cursor that FETCH, MOVE or CLOSE names. An error is for the client.
-func (s *session) openCursor(c *rewrite.Cursor) (portal, error) {
+// findOpenCursor returns the portal of the cursor that FETCH, MOVE or CLOSE names. An error is for the client.
+func (s *session) findOpenCursor(c *rewrite.Cursor) (portal, error) {
 	p := s.portals[c.Name]
 	switch {
-	case s.status() == 'E':
+	case s.txStatus() == 'E':
 		return p, errAborted
 	case !p.open:
-		return p, s.noCursor(c.Name)
+		return p, s.errUnknownCursor(c.Name)
 	case p.cursor == nil:
-		return p, errPortalFetched(c.Name)
+		return p, errNotDeclaredCursor(c.Name)
 	case c.Elsewhere:
-		return p, s.fetchElsewhere(c, p)
+		return p, s.failUnsupportedFetch(c, p)
 	}
 	return p, nil
 }
 
-// fetchElsewhere returns the error of a FETCH or MOVE that does not go forward. In PostgreSQL the failed portal stays
-// unusable even after a return to a savepoint. Here the server's portal has not failed, so that Sluice refuses to
+// failUnsupportedFetch returns the error of a FETCH or MOVE that does not go forward. In PostgreSQL the failed portal
+// stays unusable even after a return to a savepoint. Here the server's portal has not failed, so that Sluice refuses to
 // return to an earlier savepoint.
-func (s *session) fetchElsewhere(c *rewrite.Cursor, p portal) error {
+func (s *session) failUnsupportedFetch(c *rewrite.Cursor, p portal) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	if s.notePortal(p); s.t.logs && s.tx.moved == s.tx.log.Turns()+1 {
+	if s.trackPortalRun(p); s.t.logs && s.tx.moved == s.tx.log.Turns()+1 {
 		s.tx.moved++ // cut the log's turn before the refusal
 	}
 	if c.Backward && p.cursor.noScroll {
@@ -204,13 +204,13 @@ func (s *session) fetchElsewhere(c *rewrite.Cursor, p portal) error {
 	return errFetchElsewhere
 }
 
-// useCursor runs FETCH, MOVE or CLOSE. With describe set, the rows' description is sent too; formats is as in cursor.
-// An error is for the client. After nil the frames are on their way, or t.skip is set.
-func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) error {
+// runCursorCommand runs FETCH, MOVE or CLOSE. With describe set, the rows' description is sent too; formats is as in
+// cursor. An error is for the client. After nil the frames are on their way, or t.skip is set.
+func (s *session) runCursorCommand(c *rewrite.Cursor, formats []byte, describe bool) error {
 	if s.stored[c.Name] != nil {
-		return s.useStored(c, formats, describe)
+		return s.runStoredCursor(c, formats, describe)
 	}
-	p, err := s.openCursor(c)
+	p, err := s.findOpenCursor(c)
 	if err != nil {
 		return err
 	}
@@ -221,9 +221,9 @@ func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) er
 		if err := s.closeCursor(c.Name); err != nil {
 			return err
 		}
-		return s.tell(wire.AppendCommand(nil, "CLOSE CURSOR"))
+		return s.queueReply(wire.AppendCommand(nil, "CLOSE CURSOR"))
 	case rewrite.FetchCursor: // MOVE returns no rows: any format will do
-		if err := s.inFormats(c.Name, formats); err != nil || s.t.skip || s.t.settled {
+		if err := s.setCursorFormats(c.Name, formats); err != nil || s.t.skip || s.t.settled {
 			return err
 		}
 		p = s.portals[c.Name]
@@ -234,55 +234,55 @@ func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) er
 	if describe && c.Verb == rewrite.FetchCursor {
 		s.describeCursor(c.Name, p)
 	}
-	s.notePortal(p)
-	if !p.cursor.ran {
+	s.trackPortalRun(p)
+	if !p.cursor.wasFetched {
 		ran := *p.cursor
-		ran.ran = true
+		ran.wasFetched = true
 		p.cursor = &ran
-		s.keepPortal([]byte(c.Name), p)
+		s.updatePortal([]byte(c.Name), p)
 	}
 	// The rest is as for the Execute of a portal (execute), with its rows counted.
 	frame := wire.AppendHeader(nil, wire.Execute, len(c.Name)+5)
 	frame = append(append(frame, c.Name...), 0)
 	frame = binary.BigEndian.AppendUint32(frame, c.Rows)
-	p.run = &cursorRun{move: c.Verb == rewrite.MoveCursor, limit: c.Rows}
+	p.run = &cursorFetch{move: c.Verb == rewrite.MoveCursor, limit: c.Rows}
 	s.logPlan(p.plan)
-	s.tx.notesRun(p.plan)
-	o := s.pushRun(wire.Execute, p.plan)
+	s.tx.trackStatementsRun(p.plan)
+	o := s.pushStatementReply(wire.Execute, p.plan)
 	o.text = p.text
-	s.runs(o, p.run)
-	s.noteExecute(&p, nil, frame)
-	s.add(frame)
+	s.markFetchReply(o, p.run)
+	s.recordPortalRun(&p, nil, frame)
+	s.addToBatch(frame)
 	return nil
 }
 
-// runs marks a pending reply as the answer to FETCH or MOVE; nil for any other Execute. Rows that the client does not
-// get are read one by one.
-func (s *session) runs(o *owed, run *cursorRun) {
+// markFetchReply marks a pending reply as the answer to FETCH or MOVE; nil for any other Execute. Rows that the client
+// does not get are read one by one.
+func (s *session) markFetchReply(o *pendingReply, run *cursorFetch) {
 	if run == nil {
 		return
 	}
-	o.reply = chained(o.reply, cursorReply{run: run})
-	s.t.looks = s.t.looks || run.move || run.into != nil
+	o.reply = chainHandlers(o.reply, cursorReply{run: run})
+	s.t.inspectsFrames = s.t.inspectsFrames || run.move || run.into != nil
 }
 
 // describeCursor has the server describe a cursor's portal to the client. The session must have its backend.
 func (s *session) describeCursor(name string, p portal) {
 	frame := wire.AppendNamed(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan}, frame[wire.HeaderLen:])
-	s.pushRun(wire.Describe, p.plan)
-	s.add(frame)
+	s.pushStatementReply(wire.Describe, p.plan)
+	s.addToBatch(frame)
 }
 
-// inFormats changes the result formats of an open cursor, which was bound for text. It binds the portal again, if no
-// row was read and the transaction has written nothing since. Otherwise the error is errCursorFormats. An error is for
-// the client; with t.skip set the client has the server's.
-func (s *session) inFormats(name string, formats []byte) error {
+// setCursorFormats changes the result formats of an open cursor, which was bound for text. It binds the portal again,
+// if no row was read and the transaction has written nothing since. Otherwise the error is errCursorFormats. An error
+// is for the client; with t.skip set the client has the server's.
+func (s *session) setCursorFormats(name string, formats []byte) error {
 	p := s.portals[name]
 	switch c := p.cursor; {
 	case slices.Equal(c.formats, formats):
 		return nil
-	case c.ran || c.changes != s.tx.changes:
+	case c.wasFetched || c.writesAtDeclare != s.tx.changes:
 		return errCursorFormats
 	}
 	again := *p.cursor
@@ -299,29 +299,29 @@ func (s *session) closeCursor(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.notePortal(s.portals[name])
+	s.trackPortalRun(s.portals[name])
 	s.drop(name)
 	frame := wire.AppendNamed(nil, wire.Close, 'P', name)
 	s.logFrame(wire.Close, logEntry{silent: true}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
-	s.add(frame)
+	s.addToBatch(frame)
 	return nil
 }
 
-// closeCursors runs CLOSE ALL while a portal or stored cursor is open. It is refused if the client itself has bound
+// closeAllCursors runs CLOSE ALL while a portal or stored cursor is open. It is refused if the client itself has bound
 // portals, which it would close too.
-func (s *session) closeCursors() error {
+func (s *session) closeAllCursors() error {
 	for _, p := range s.portals {
 		if p.cursor == nil && !p.local {
 			return errPortalsOpen
 		}
 	}
 	if len(s.stored) > 0 && !s.t.owed.empty() { // an earlier frame of the group may fail
-		if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
+		if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
 			return err
 		}
 	}
-	s.dropAllStored()
+	s.dropStoredCursors()
 	for _, name := range slices.Sorted(maps.Keys(s.portals)) {
 		if s.portals[name].local {
 			s.drop(name)
@@ -329,16 +329,16 @@ func (s *session) closeCursors() error {
 			return err
 		}
 	}
-	return s.tell(wire.AppendCommand(nil, "CLOSE CURSOR ALL"))
+	return s.queueReply(wire.AppendCommand(nil, "CLOSE CURSOR ALL"))
 }
 
 // cursorReply handles the server's answer to FETCH, MOVE, or the storing of a cursor's rows.
 type cursorReply struct {
-	run *cursorRun
+	run *cursorFetch
 }
 
-// frame stores rows for a stored cursor, drops those of MOVE, and replaces the tag at the end.
-func (c cursorReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+// handleFrame stores rows for a stored cursor, drops those of MOVE, and replaces the tag at the end.
+func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	row := f.Row()
 	switch {
 	case c.run.into != nil && (row || f.Type == wire.RowDescription):
@@ -346,25 +346,25 @@ func (c cursorReply) frame(s *session, o *owed, f answer.Frame) (verdict, error)
 	case c.run.move && row:
 		s.t.rows++
 	case f.Means == answer.Completes:
-		return swallow, c.end(s, o, f.Type, f.Bytes)
+		return swallow, c.completeFetch(s, o, f.Type, f.Bytes)
 	default:
 		return undecided, nil
 	}
 	return swallow, nil
 }
 
-// end completes FETCH or MOVE at the server's last frame: the client gets the count of rows. More rows than the limit
-// mean an error of the server, since the next FETCH would miss them.
-func (c cursorReply) end(s *session, o *owed, typ byte, frame []byte) error {
+// completeFetch completes FETCH or MOVE at the server's last frame: the client gets the count of rows. More rows than
+// the limit mean an error of the server, since the next FETCH would miss them.
+func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame []byte) error {
 	run, rows := c.run, s.t.rows
 	if run.limit > 0 && rows > int(run.limit) || typ == wire.PortalSuspended && rows != int(run.limit) {
 		s.srv.log.Error("a portal was not suspended where it should be", append(s.logAttrs(), "limit", run.limit, "rows", rows)...)
-		return s.desync(typ)
+		return s.unexpectedFrameError(typ)
 	}
 	if typ == wire.PortalSuspended {
 		s.srv.suspends.Store(true)
 	}
-	s.completed(o, typ, frame)
+	s.recordCompletion(o, typ, frame)
 	if s.t.owed.pop(); run.into != nil {
 		return nil
 	}
@@ -374,8 +374,8 @@ func (c cursorReply) end(s *session, o *owed, typ byte, frame []byte) error {
 		verb = "MOVE "
 	}
 	tag := wire.AppendCommand(nil, verb+strconv.Itoa(rows))
-	if s.noting() && s.noteReply(wire.CommandComplete, tag) > 0 {
+	if s.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}
-	return s.passSpan(tag)
+	return s.sendOrWithhold(tag)
 }

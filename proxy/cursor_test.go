@@ -39,7 +39,7 @@ const begun = "Q BEGIN\n< Z\nQ DECLARE c NO SCROLL CURSOR FOR " + counted + "\n<
 // end ends the block, and looks whether the session goes on.
 const endCursors = "Q COMMIT\n< Z\nQ SELECT 1 AS one\n< Z\n"
 
-// bindBinary is a Bind of a statement without parameters whose rows come in these formats.
+// bindFormats is a Bind of a statement without parameters whose rows come in these formats.
 func bindFormats(portal, statement string, formats ...int16) string {
 	b, err := (&pgproto3.Bind{DestinationPortal: portal, PreparedStatement: statement, ResultFormatCodes: formats}).Encode(nil)
 	if err != nil {

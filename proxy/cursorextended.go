@@ -16,63 +16,63 @@ import (
 // server checks the query at the Parse, and parameters at the Bind. The Execute binds the query again, under the
 // cursor's name. So the snapshot is that of the Execute, and a DECLARE that is only bound opens no cursor.
 //
-// Sluice runs portals of FETCH, MOVE and CLOSE itself (executeLocal). DECLARE does not say in which format rows will be
-// wanted, so that a cursor is first bound for text. The Bind of the first FETCH says it, and the cursor is bound again
-// (bindFetch). The errors are at the end of the file.
+// Sluice runs portals of FETCH, MOVE and CLOSE itself (executeLocalPortal). DECLARE does not say in which format rows
+// will be wanted, so that a cursor is first bound for text. The Bind of the first FETCH says it, and the cursor is
+// bound again (bindFetch). The errors are at the end of the file.
 
-// declaration is a bound DECLARE, which its Execute carries out.
-type declaration struct {
+// boundDeclare is a bound DECLARE, which its Execute carries out.
+type boundDeclare struct {
 	cursor *rewrite.Cursor
 	cs     clientStatement // a copy from the time of the Bind
 	values []byte          // as in cursor
 }
 
-// mayParse checks whether a text may be prepared under a name. For a DECLARE it returns the template of the cursor's
+// checkParse checks whether a text may be prepared under a name. For a DECLARE it returns the template of the cursor's
 // query, and the cursor. An error is for the client, and leaves the name unused.
-func (s *session) mayParse(name []byte, tmpl *template, oids []byte) (*template, *rewrite.Cursor, error) {
-	if err := s.mayName(name); err != nil {
+func (s *session) checkParse(name []byte, tmpl *statementTemplate, oids []byte) (*statementTemplate, *rewrite.Cursor, error) {
+	if err := s.checkStatementName(name); err != nil {
 		return nil, nil, err
 	}
-	if err := s.mayKeep(name, tmpl); err != nil {
+	if err := s.checkTextFits(name, tmpl); err != nil {
 		return nil, nil, err
 	}
-	if err := s.refusal(tmpl.plan); err != nil {
+	if err := s.currentPlanRefusal(tmpl.plan); err != nil {
 		return nil, nil, err
 	}
-	c := declaredBy(tmpl.plan)
+	c := declaredCursor(tmpl.plan)
 	if c == nil {
 		return tmpl, nil, nil
 	}
-	tmpl, err := s.queryTemplate(c, oids)
+	tmpl, err := s.cursorQueryTemplate(c, oids)
 	return tmpl, c, err
 }
 
-// declares records that the statement name, prepared from sql, is a DECLARE; c is nil for other statements. A comment
-// before the query that opts out of replay counts too.
-func (s *session) declares(name []byte, c *rewrite.Cursor, sql []byte) {
+// recordDeclare records that the statement name, prepared from sql, is a DECLARE; c is nil for other statements. A
+// comment before the query that opts out of replay counts too.
+func (s *session) recordDeclare(name []byte, c *rewrite.Cursor, sql []byte) {
 	if c != nil {
-		cs := s.statement(name)
+		cs := s.findStatement(name)
 		cs.declares, cs.optsOut = c, retry.OptsOut(sql)
 	}
 }
 
-// wantsNoReplay reports whether a comment in the text opts out of replay.
-func (cs *clientStatement) wantsNoReplay() bool { return cs.tmpl.optsOut || cs.optsOut }
+// optsOutOfReplay reports whether a comment in the text opts out of replay.
+func (cs *clientStatement) optsOutOfReplay() bool { return cs.tmpl.optsOut || cs.optsOut }
 
-// declaredBy returns the cursor of a DECLARE that Sluice carries out, or nil.
-func declaredBy(plan *rewrite.Plan) *rewrite.Cursor {
+// declaredCursor returns the cursor of a DECLARE that Sluice carries out, or nil.
+func declaredCursor(plan *rewrite.Plan) *rewrite.Cursor {
 	if st := plan.Single(); st != nil && st.Refusal == nil && st.Cursor != nil && st.Cursor.Verb == rewrite.DeclareCursor {
 		return st.Cursor
 	}
 	return nil
 }
 
-// declaration saves the whole Bind of a DECLARE; nil for other statements.
-func (b *binding) declaration() *declaration {
+// saveDeclare saves the whole Bind of a DECLARE; nil for other statements.
+func (b *pendingBind) saveDeclare() *boundDeclare {
 	if b.cs.declares == nil {
 		return nil
 	}
-	d := &declaration{cursor: b.cs.declares, cs: *b.cs}
+	d := &boundDeclare{cursor: b.cs.declares, cs: *b.cs}
 	d.cs.declares, d.cs.listed = nil, false
 	if values, _, ok := wire.SplitBind(b.rest); ok { // else the server refuses the Bind
 		d.values = bytes.Clone(values)
@@ -81,10 +81,11 @@ func (b *binding) declaration() *declaration {
 }
 
 // executeDeclare runs the Execute of a DECLARE. An error is for the client; after nil the frame is answered or skipped.
-// The client may have closed or replaced the prepared statement since the Bind, so that the copy in p.declares is used.
+// The client may have closed or replaced the prepared statement since the Bind, so that the copy in p.recordDeclare is
+// used.
 func (s *session) executeDeclare(name []byte, p portal) error {
 	switch {
-	case s.status() == 'E':
+	case s.txStatus() == 'E':
 		return errAborted
 	case p.done:
 		return errPortalDone(name)
@@ -92,13 +93,13 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 		return errDeclareOutside
 	}
 	p.done, s.t.ranLocal = true, true
-	s.keepPortal(name, p)
+	s.updatePortal(name, p)
 	d := p.declares
 	cs := d.cs
-	if err := s.declare(d.cursor, &cs, d.values, false); err != nil || s.t.skip || s.t.settled {
+	if err := s.declareCursor(d.cursor, &cs, d.values, false); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
-	s.increment()
+	s.bumpCommandCounter()
 	return nil
 }
 
@@ -108,15 +109,15 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 	c := st.Cursor
 	switch {
 	case c == nil:
-		return s.closeCursors()
+		return s.closeAllCursors()
 	case c.Verb == rewrite.FetchCursor && int32(limit) > 0:
 		return errFetchLimited
 	}
 	stored := s.stored[c.Name] != nil
-	if err := s.useCursor(c, formats, false); err != nil || s.t.skip || s.t.settled || stored {
+	if err := s.runCursorCommand(c, formats, false); err != nil || s.t.skip || s.t.settled || stored {
 		return err
 	}
-	s.increment() // as after any statement: the portal is suspended
+	s.bumpCommandCounter() // as after any statement: the portal is suspended
 	return nil
 }
 
@@ -133,21 +134,21 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 		return wire.ErrFormat
 	}
 	if p.formats = bytes.Clone(formats); s.portals[c.Name].cursor == nil {
-		return s.mayBindFetch(c.Name, int(binary.BigEndian.Uint16(rest[len(values):])))
+		return s.checkFetchFormats(c.Name, int(binary.BigEndian.Uint16(rest[len(values):])))
 	}
-	return s.inFormats(c.Name, p.formats)
+	return s.setCursorFormats(c.Name, p.formats)
 }
 
-// describeLocal describes a statement or portal that Sluice answers, with result formats. Sluice describes the rows of
-// a stored cursor, the server the rows of another. FETCH from an unknown cursor returns no rows, as in PostgreSQL,
+// describeLocally describes a statement or portal that Sluice answers, with result formats. Sluice describes the rows
+// of a stored cursor, the server the rows of another. FETCH from an unknown cursor returns no rows, as in PostgreSQL,
 // where only its Execute fails.
-func (s *session) describeLocal(plan *rewrite.Plan, formats []byte) error {
+func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
 	c := plan.Single().Cursor
 	if c != nil && c.Verb == rewrite.FetchCursor && s.stored[c.Name] != nil {
-		return s.tell(s.stored[c.Name].Describe(formats))
+		return s.queueReply(s.stored[c.Name].Describe(formats))
 	}
 	if c == nil || c.Verb != rewrite.FetchCursor || s.portals[c.Name].cursor == nil || s.b == nil {
-		return s.tell(result.Described(s.srv.handlers[plan.Single().Does].columns, plan.Single()))
+		return s.queueReply(result.Described(s.srv.handlers[plan.Single().Does].columns, plan.Single()))
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -156,36 +157,36 @@ func (s *session) describeLocal(plan *rewrite.Plan, formats []byte) error {
 	return nil
 }
 
-// describeDeclared describes a prepared DECLARE, which has the query's parameters and returns no rows. The server
+// describeDeclare describes a prepared DECLARE, which has the query's parameters and returns no rows. The server
 // describes the query to Sluice alone. As the client sees no columns, they may change later
-// (clientStatement.described).
-func (s *session) describeDeclared(cs *clientStatement) error {
-	cs.tmpl = cs.tmpl.inForce()
+// (clientStatement.cachedDescription).
+func (s *session) describeDeclare(cs *clientStatement) error {
+	cs.tmpl = cs.tmpl.currentForm()
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	// A replay because of earlier frames of the group does not repeat Sluice's own Describe. Send it again then.
 	for attempts := -1; attempts != s.tx.attempts.Count(); {
 		attempts = s.tx.attempts.Count()
-		st, err := s.onBackend(cs)
+		st, err := s.prepareForClient(cs)
 		if err != nil || st == nil {
 			return err
 		}
 		s.describeSilently(st)
-		if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
+		if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
 			return err
 		}
 	}
 	if s.t.desc == nil {
 		return errDeclareLong
 	}
-	params, _ := s.t.desc.parts()
-	return s.tell(bytes.Clone(params), wire.FrameNoData)
+	params, _ := s.t.desc.splitFrames()
+	return s.queueReply(bytes.Clone(params), wire.FrameNoData)
 }
 
-// fails adds a hint to the error 0A000 of a limited Execute, until the cluster has first suspended a portal. From then
-// on the error is the query's own.
-func (c cursorReply) fails(s *session, o *owed, payload []byte) *answer.Error {
+// replaceError adds a hint to the error 0A000 of a limited Execute, until the cluster has first suspended a portal.
+// From then on the error is the query's own.
+func (c cursorReply) replaceError(s *session, o *pendingReply, payload []byte) *answer.Error {
 	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.Field(payload, 'C')) != "0A000" {
 		return nil
 	}
@@ -210,7 +211,7 @@ var (
 	errHoldScrolls = &wire.Error{Code: retry.StateUnsupported, Message: "a cursor WITH HOLD that scrolls cannot be declared inside a transaction",
 		Detail: "Until the COMMIT Sluice carries it out over a portal of the protocol, which goes forward only.",
 		Hint:   "Declare it outside of the transaction, or NO SCROLL."}
-	errCursorUnread = &wire.Error{Code: retry.StateUnsupported, Message: "the query of this cursor cannot be read as it stands",
+	errCursorUnparsed = &wire.Error{Code: retry.StateUnsupported, Message: "the query of this cursor cannot be read as it stands",
 		Hint: "Leave standard_conforming_strings on and the client's encoding at UTF8."}
 	errCursorSplit = &wire.Error{Code: retry.StateUnsupported, Message: "this cluster takes FOR UPDATE in a cursor on one table only",
 		Hint: "Lock the rows in a statement of their own, and declare the cursor without the clause."}
@@ -220,20 +221,20 @@ var (
 		Hint: "Name fewer columns."}
 )
 
-// noCursor returns PostgreSQL's error of an unknown cursor. The cursor may have ended with a committed part of the
-// transaction, of which DETAIL then speaks.
-func (s *session) noCursor(name string) *wire.Error {
+// errUnknownCursor returns PostgreSQL's error of an unknown cursor. The cursor may have ended with a committed part of
+// the transaction, of which DETAIL then speaks.
+func (s *session) errUnknownCursor(name string) *wire.Error {
 	e := &wire.Error{Code: "34000", Message: fmt.Sprintf("cursor \"%s\" does not exist", name)}
-	if s.partlyDone() {
+	if s.hasCommittedStatements() {
 		e.Detail = "A part of the transaction is committed (" + rewrite.InTransactionsKey + "), and its cursors have ended with it."
 		e.Hint = "Declare the cursor WITH HOLD, or read it before the next statement of DDL."
 	}
 	return e
 }
 
-// errPortalFetched refuses FETCH, MOVE and CLOSE of a portal that the client has bound by the protocol. Sluice does not
-// know that portal's result formats.
-func errPortalFetched(name string) *wire.Error {
+// errNotDeclaredCursor refuses FETCH, MOVE and CLOSE of a portal that the client has bound by the protocol. Sluice does
+// not know that portal's result formats.
+func errNotDeclaredCursor(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("portal \"%s\" is no cursor of DECLARE", name),
 		Hint: "Execute and close it by the protocol."}
 }

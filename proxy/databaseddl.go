@@ -11,11 +11,11 @@ import (
 )
 
 // CREATE DATABASE and DROP DATABASE of a name that maps to a schema (schemaname.go). perform (local.go) calls
-// changeDatabase.
+// createOrDropDatabase.
 
-// databaseRefused refuses the statement in a multi-statement query, which is a transaction.
-func databaseRefused(_ *division, st *rewrite.Statement) place {
-	return place{err: errDatabaseInBlock(st)}
+// refuseDatabaseInScript refuses the statement in a multi-statement query, which is a transaction.
+func refuseDatabaseInScript(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
+	return scriptStep{err: errDatabaseInBlock(st)}
 }
 
 // errDatabaseInBlock is PostgreSQL's error for the statement inside a transaction.
@@ -28,9 +28,9 @@ func errDatabaseInPipeline(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: "25001", Message: result.DatabaseTag(st) + " cannot be executed within a pipeline"}
 }
 
-// changeDatabase creates or drops the schema of a statement. It returns the notices that precede the tag. Afterwards
-// the session is outside any transaction. An error is for the client, or ends the session.
-func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err error) {
+// createOrDropDatabase creates or drops the schema of a statement. It returns the notices that precede the tag.
+// Afterwards the session is outside any transaction. An error is for the client, or ends the session.
+func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte, err error) {
 	d := ddl.Database{Database: st.Database, Server: stoppableServer{s}, Cascades: s.srv.cfg.Kind == Postgres, Current: s.inSchema,
 		Sessions: func() int { return s.srv.inSchema(st.Database.Schema) }}
 	switch {
@@ -39,7 +39,7 @@ func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err e
 	case s.t.touched, s.t.executed, s.t.ranLocal:
 		return nil, errDatabaseInPipeline(st)
 	}
-	s.startWaiting()
+	s.beginCancellable()
 	if d.Drop { // without a backend, since the other sessions may need one to end
 		if err := d.Unused(); err != nil {
 			return nil, err
@@ -50,13 +50,13 @@ func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err e
 		return nil, err
 	}
 	err = d.Run()
-	s.srv.catalog.flush()
-	return d.Notices, s.settleOwn(err, d.Partly)
+	s.srv.catalog.beginEpoch()
+	return d.Notices, s.settleOwnStatements(err, d.Partly)
 }
 
 // inSchema returns the number of sessions whose database name maps to the schema.
 func (srv *Server) inSchema(schema string) (n int) {
-	srv.each(func(s *session) {
+	srv.eachSession(func(s *session) {
 		if s.inSchema == schema {
 			n++
 		}
@@ -74,34 +74,34 @@ const (
 // errClientGone, and *lostError. The backend is idle after a refusal only.
 type stoppableServer struct{ s *session }
 
-func (d stoppableServer) Refused(err error) *wire.Error { return refused(err) }
-func (d stoppableServer) Pause(p time.Duration) error   { return d.s.pause(p) }
+func (d stoppableServer) Refused(err error) *wire.Error { return refusalFrom(err) }
+func (d stoppableServer) Pause(p time.Duration) error   { return d.s.sleepUnlessStopped(p) }
 
 func (d stoppableServer) Ask(sql string, row func(values []string)) error {
 	s, query := d.s, wire.AppendStrings(nil, wire.Query, sql)
 	pause := jobPauseFirst
 	for try := 1; ; try++ {
-		if err := s.promiseDDL(); err != nil {
+		if err := s.extendLeasesForDDL(); err != nil {
 			return err
 		}
 		var refusal []byte
-		err := s.asking(func(b *backend) (err error) {
-			refusal, err = b.exchangeAll(query, valuesTo(row), s.srv.cfg.SilenceTimeout, s.t.deadline, d.wanted)
+		err := s.runExchange(func(b *backend) (err error) {
+			refusal, err = b.doExchange(query, valuesTo(row), s.srv.cfg.SilenceTimeout, s.t.deadline, d.wanted)
 			return err
 		})
 		switch {
-		case stops(err), err == errClientGone:
+		case isInterruption(err), err == errClientGone:
 			return err
 		case err != nil:
 			return &lostError{err: err}
 		case refusal == nil:
 			return nil
 		}
-		told := toldBy(refusal)
+		told := decodeErrorResponse(refusal)
 		if told.Code != retry.StateConflict || try == mostCatalogTries {
 			return told
 		}
-		if err := s.pause(pause); err != nil {
+		if err := s.sleepUnlessStopped(pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, jobPauseMost)
@@ -110,19 +110,19 @@ func (d stoppableServer) Ask(sql string, row func(values []string)) error {
 
 // wanted returns why the statement must stop, or nil.
 func (d stoppableServer) wanted() error {
-	if err := d.s.stopped(); err != nil {
+	if err := d.s.checkInterruption(); err != nil {
 		return err
 	}
-	if d.s.hasLeft() {
+	if d.s.hasClientLeft() {
 		return errClientGone
 	}
 	return nil
 }
 
-// refused returns err if it is a server's refusal, else nil.
-func refused(err error) *wire.Error {
+// refusalFrom returns err if it is a server's refusal, else nil.
+func refusalFrom(err error) *wire.Error {
 	told, ok := err.(*wire.Error)
-	if !ok || stops(err) {
+	if !ok || isInterruption(err) {
 		return nil
 	}
 	return told

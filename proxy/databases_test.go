@@ -59,7 +59,7 @@ func TestDatabaseNames(t *testing.T) {
 func TestDatabaseNamesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		pairing proxy.Pairing
+		pairing proxy.PairingMode
 		items   []string
 		want    string // "" is valid
 	}{

@@ -10,71 +10,72 @@ import (
 // This file has Sluice's own statement timeout, and the part of a turn that can be cancelled. Timeouts and cancels both
 // end a read from the backend; woken (cancel.go) finds the reason.
 
-// startWaiting begins the part of a turn that can be cancelled and timed out: the turn waits for a backend, or for its
-// answer. An odd tick shows that to the sweeper.
-func (s *session) startWaiting() {
+// beginCancellable begins the part of a turn that can be cancelled and timed out: the turn waits for a backend, or for
+// its answer. An odd tick shows that to the sweeper.
+func (s *session) beginCancellable() {
 	s.tick.Store(s.tick.Load() | 1)
-	s.startClock()
+	s.startStatementTimeout()
 }
 
-// armTimeout sets the backend's read deadline to the end of the statement timeout. If that is over already, the error
-// is for the client; the session has its backend all the same.
-func (s *session) armTimeout() error {
+// armStatementTimeout sets the backend's read deadline to the end of the statement timeout. If that is over already,
+// the error is for the client; the session has its backend all the same.
+func (s *session) armStatementTimeout() error {
 	deadline := s.t.deadline
 	if deadline.IsZero() {
 		return nil
 	}
 	if !time.Now().Before(deadline) {
-		s.heeded(errTimedOut)
+		s.consumeCancel(errTimedOut)
 		return errTimedOut
 	}
-	s.alarmRead()
+	s.armReadDeadline()
 	return nil
 }
 
-// alarmRead sets the backend's read deadline to the next event of the session: the statement timeout, the end of
+// armReadDeadline sets the backend's read deadline to the next event of the session: the statement timeout, the end of
 // hold_time, the grace of a cancel. Code that has set another deadline must call it afterwards.
-func (s *session) alarmRead() { s.alarmBy(time.Time{}) }
+func (s *session) armReadDeadline() { s.armReadDeadlineBy(time.Time{}) }
 
-// alarmBy sets the backend's read deadline to the session's next event, or to at if that is earlier and not zero.
-func (s *session) alarmBy(at time.Time) {
+// armReadDeadlineBy sets the backend's read deadline to the session's next event, or to at if that is earlier and not
+// zero.
+func (s *session) armReadDeadlineBy(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.alarmLocked(at)
+	s.armReadDeadlineLocked(at)
 }
 
-// alarmLocked implements alarmBy. The caller holds mu, as a cancel does that sets the same deadline. The session must
-// have its backend.
-func (s *session) alarmLocked(at time.Time) {
-	at = earlier(at, earlier(s.t.deadline, s.t.holdEnd))
-	if !s.cancel.asked.IsZero() {
-		at = earlier(at, s.cancel.asked.Add(s.srv.cfg.CancelGrace))
+// armReadDeadlineLocked implements armReadDeadlineBy. The caller holds mu, as a cancel does that sets the same
+// deadline. The session must have its backend.
+func (s *session) armReadDeadlineLocked(at time.Time) {
+	at = earlierDeadline(at, earlierDeadline(s.t.deadline, s.t.holdEnd))
+	if !s.cancel.requestedAt.IsZero() {
+		at = earlierDeadline(at, s.cancel.requestedAt.Add(s.srv.cfg.CancelGrace))
 	}
 	s.b.conn.Net.SetReadDeadline(at)
 }
 
-// earlier returns the earlier of two times. The zero time means never.
-func earlier(a, b time.Time) time.Time {
+// earlierDeadline returns the earlier of two times. The zero time means never.
+func earlierDeadline(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// stopWaiting ends the part that startWaiting began, once the turn has been answered. A new value of tick tells the
-// sweeper that the next wait is another one.
-func (s *session) stopWaiting() {
+// endCancellable ends the part that beginCancellable began, once the turn has been answered. A new value of tick tells
+// the sweeper that the next wait is another one.
+func (s *session) endCancellable() {
 	if v := s.tick.Load(); v&1 == 1 {
 		s.tick.Store(v + 1)
 	}
-	s.disarm()
+	s.disarmReadDeadline()
 	if s.t != nil {
 		s.t.deadline = time.Time{}
 	}
 }
 
-// disarm removes the turn's deadlines from its backend. Usually there are none, and it does nothing.
-func (s *session) disarm() {
+// disarmReadDeadline removes the turn's deadlines from its backend. Usually there are none, and it does nothing.
+func (s *session) disarmReadDeadline() {
 	if s.t != nil && !(s.t.deadline.IsZero() && s.t.holdEnd.IsZero()) {
 		s.t.holdEnd = time.Time{}
 		if s.b != nil {
@@ -83,18 +84,18 @@ func (s *session) disarm() {
 	}
 }
 
-// startClock starts Sluice's statement timeout, when the turn's first statement is about to wait or to be sent. A
-// pipeline or multi-statement query has one timeout as a whole (docs/compatibility.md).
-func (s *session) startClock() {
-	if t := s.t; s.settings.StatementTimeout() > 0 && !t.clocked {
-		t.clocked = true
+// startStatementTimeout starts Sluice's statement timeout, when the turn's first statement is about to wait or to be
+// sent. A pipeline or multi-statement query has one timeout as a whole (docs/compatibility.md).
+func (s *session) startStatementTimeout() {
+	if t := s.t; s.settings.StatementTimeout() > 0 && !t.timeoutRunning {
+		t.timeoutRunning = true
 		t.deadline = time.Now().Add(s.settings.StatementTimeout())
 	}
 }
 
-// carriedDeadline returns when a wait in Sluice exceeds the server's statement timeout, which counts only after that
-// wait. It returns zero if there is no timeout, or an unknown one.
-func (s *session) carriedDeadline() time.Time {
+// serverTimeoutDeadline returns when a wait in Sluice exceeds the server's statement timeout, which counts only after
+// that wait. It returns zero if there is no timeout, or an unknown one.
+func (s *session) serverTimeoutDeadline() time.Time {
 	value := s.settings.InForce.SQL["statement_timeout"]
 	if value == "" || s.srv.treat.Of("statement_timeout") != settings.Carried {
 		return time.Time{}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// declared are the ways to declare a cursor and read it.
-var declared = map[string]string{
+// declaredParamsFrame are the ways to declare a cursor and read it.
+var declaredParamsFrame = map[string]string{
 	"simple":          "Q BEGIN\n< Z\nQ DECLARE c NO SCROLL CURSOR FOR SELECT n FROM t\n< Z\nQ FETCH ALL FROM c\n< Z\nQ COMMIT\n< Z\n",
 	"extended":        "Q BEGIN\n< Z\n" + ext("DECLARE c NO SCROLL CURSOR FOR SELECT n FROM t") + "S\n< Z\n" + ext("FETCH ALL FROM c") + "S\n< Z\nQ COMMIT\n< Z\n",
 	"one group":       ext("BEGIN") + ext("DECLARE c NO SCROLL CURSOR FOR SELECT n FROM t") + ext("FETCH ALL FROM c") + ext("COMMIT") + "S\n< Z\n",
@@ -29,7 +29,7 @@ func TestDeclareBesideDDL(t *testing.T) {
 	pg.SQL(t, "postgres", "INSERT INTO t VALUES (1, '00'), (2, '01')")
 	s := startSluice(t, pg, asDSQL, withCursors, withReplay, mapping, maxOpen(2))
 	changes := 0
-	for name, script := range declared {
+	for name, script := range declaredParamsFrame {
 		c := dialRaw(t, s.addr)
 		c.say(t, "P before | DECLARE before NO SCROLL CURSOR FOR SELECT k FROM t\nS\n< Z\n")
 		texts := func(n int) string { return strings.ReplaceAll(script, "FROM t", fmt.Sprintf("FROM t /* %d */", n)) } // none is known

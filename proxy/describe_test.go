@@ -142,7 +142,8 @@ func TestDescribesFromMemory(t *testing.T) {
 	}
 }
 
-// In a failed block PostgreSQL describes what returns no rows, and no more. So it does where no backend holds the statement.
+// In a failed block PostgreSQL describes what returns no rows, and no more. So it does where no backend holds the
+// statement.
 func TestDescribeInFailedBlock(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)

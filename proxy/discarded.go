@@ -16,39 +16,39 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepoints strict). The client may
-// remember rows that it read there. So they must hold in the snapshot of the transaction that commits, but the part's
-// writes must not be made. keepPart saves a log of the part and of everything before it, until the transaction ends.
-// Each replay runs that log on a second backend, the witness, compares the answers, and rolls back (runParts). The
-// answers then held both before and after the snapshot of the transaction.
+// This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepointState strict). The client
+// may remember rows that it read there. So they must hold in the snapshot of the transaction that commits, but the
+// part's writes must not be made. saveDiscardedPart saves a log of the part and of everything before it, until the
+// transaction ends. Each replay runs that log on a second backend, the witness, compares the answers, and rolls back
+// (verifyDiscardedParts). The answers then held both before and after the snapshot of the transaction.
 
 // A replay of a transaction with discarded parts has these steps:
 //
-//	borrowAgain    acquires the session's backend, idle, with the session's settings
-//	borrowWitness  acquires the witness, likewise
-//	rerunSettled   sends the remaining log to the session's backend, and compares
-//	takeSnapshot   makes that backend take its snapshot even if that log was empty
-//	runParts       sends each part to the witness, from its BEGIN on; the client gets no answers,
+//	reborrowBackend    acquires the session's backend, idle, with the session's settings
+//	borrowVerifyBackend  acquires the witness, likewise
+//	rerunSettledTurns   sends the remaining log to the session's backend, and compares
+//	forceSnapshot   makes that backend take its snapshot even if that log was empty
+//	verifyDiscardedParts       sends each part to the witness, from its BEGIN on; the client gets no answers,
 //	               and the session's state is restored
-//	returnWitness  returns the witness, whatever the outcome
+//	returnVerifyBackend  returns the witness, whatever the outcome
 //
-// Meanwhile the session's log, course and backend are those of the part (runPart), so that sending and comparing need
-// no second version. As in any replay of settled turns, the client's settings and names stay unchanged.
+// Meanwhile the session's log, course and backend are those of the part (verifyPart), so that sending and comparing
+// need no second version. As in any replay of settled turns, the client's settings and names stay unchanged.
 
-// witnessWait bounds the wait for a witness while the session holds its own backend. Other sessions may hold one each
-// and wait too. Then the session returns its backend, and begins again.
-const witnessWait = time.Second
+// verifyBackendWait bounds the wait for a witness while the session holds its own backend. Other sessions may hold one
+// each and wait too. Then the session returns its backend, and begins again.
+const verifyBackendWait = time.Second
 
-// witnessTime bounds the run of the parts. On a server with row locks they could wait for the transaction, which waits
-// for them.
-const witnessTime = 20 * time.Second
+// verifyTimeLimit bounds the run of the parts. On a server with row locks they could wait for the transaction, which
+// waits for them.
+const verifyTimeLimit = 20 * time.Second
 
-// keepPart saves the part after the i-th savepoint, which is about to be discarded, unless its answers say nothing
-// about data. It reports false if there is no room.
-func (s *session) keepPart(i int) bool {
+// saveDiscardedPart saves the part after the i-th savepoint, which is about to be discarded, unless its answers say
+// nothing about data. It reports false if there is no room.
+func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.Kept(i)
-	blind := func(turn int) bool { return turn >= from && !s.observes(turn) }
+	blind := func(turn int) bool { return turn >= from && !s.turnObservesData(turn) }
 	// Turns at the end that say nothing about data are not verified, for example a failed INSERT (23505).
 	last := l.Turns()
 	for last > from && blind(last-1) {
@@ -68,8 +68,8 @@ func (s *session) keepPart(i int) bool {
 	return ok
 }
 
-// observes reports whether the answer to a settled turn says anything about data.
-func (s *session) observes(turn int) bool {
+// turnObservesData reports whether the answer to a settled turn says anything about data.
+func (s *session) turnObservesData(turn int) bool {
 	frames, bound := s.tx.log.Frames(turn), map[string]bool{}
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
@@ -77,14 +77,14 @@ func (s *session) observes(turn int) bool {
 			if f.Type == wire.Bind {
 				bound[f.Note.name] = true
 			}
-			if foreign(f) { // the server has refused the text: see refuseUnread
+			if isUnparsedFrame(f) { // the server has refused the text: see forbidReplayOfUnparsed
 				continue
 			}
 			if values.Observes(s.srv.planner, s.clientText(f), f.Note.names) {
 				return true
 			}
 		case wire.Execute: // a portal of another turn: its text is not looked up
-			if name, _, _ := bytes.Cut(s.payload(f), []byte{0}); !bound[string(name)] {
+			if name, _, _ := bytes.Cut(s.loggedPayload(f), []byte{0}); !bound[string(name)] {
 				return true
 			}
 		case 0, wire.Parse, wire.Describe, wire.Close, wire.Sync:
@@ -95,9 +95,9 @@ func (s *session) observes(turn int) bool {
 	return false
 }
 
-// foreign reports whether Sluice's parser could not parse the text of a Query or Bind. Texts of which it has scanned
-// the words only are not foreign: a newer server may support them.
-func foreign(f *retry.Frame[logEntry]) bool {
+// isUnparsedFrame reports whether Sluice's parser could not parse the text of a Query or Bind. Texts of which it has
+// scanned the words only are not foreign: a newer server may support them.
+func isUnparsedFrame(f *retry.Frame[logEntry]) bool {
 	plan := f.Note.plan
 	if f.Note.tmpl != nil {
 		plan = f.Note.tmpl.plan
@@ -105,67 +105,68 @@ func foreign(f *retry.Frame[logEntry]) bool {
 	return plan != nil && plan.Kind == rewrite.Unknown
 }
 
-// closeParts closes the logs of the discarded parts. Every end of a transaction calls it.
-func (sp *savepoints) closeParts() {
+// closeDiscardedParts closes the logs of the discarded parts. Every end of a transaction calls it.
+func (sp *savepointState) closeDiscardedParts() {
 	for _, part := range sp.parts {
 		part.Close()
 	}
 	sp.parts = nil
 }
 
-// borrowWitness acquires a second backend before the attempt begins. If again is false there is no attempt, for the
-// reason in t.refusal. If all backends are lent, the session returns its own for a moment. Otherwise several sessions
-// could each hold one backend and wait forever for a second.
-func (s *session) borrowWitness() (again bool, err error) {
+// borrowVerifyBackend acquires a second backend before the attempt begins. If again is false there is no attempt, for
+// the reason in t.refusal. If all backends are lent, the session returns its own for a moment. Otherwise several
+// sessions could each hold one backend and wait forever for a second.
+func (s *session) borrowVerifyBackend() (again bool, err error) {
 	t := s.t
 	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
 		// Exhausted means here that all backends are lent.
-		own := s.park(nil)
-		again, err = s.borrowWith(s.borrowSoon)
-		s.witness = s.park(own)
+		own := s.swapBackend(nil)
+		again, err = s.reborrowWith(s.acquireVerifyConn)
+		s.witness = s.swapBackend(own)
 		if again || err != nil || t.refusal != retry.Exhausted {
 			return again, err
 		}
-		if t.refusal = retry.NoBackend; time.Now().After(end) || s.keeps() {
+		if t.refusal = retry.NoBackend; time.Now().After(end) || s.keepsBackend() {
 			return false, nil
 		}
 		t.refusal = retry.Replayable
 		s.releaseBackend()
-		if err := s.rest(time.Duration(5+rand.IntN(50)) * time.Millisecond); err != nil {
-			return false, s.noReplay(err)
+		if err := s.pauseWithoutBackend(time.Duration(5+rand.IntN(50)) * time.Millisecond); err != nil {
+			return false, s.recordNoReplay(err)
 		}
-		if again, err := s.borrowAgain(); !again {
+		if again, err := s.reborrowBackend(); !again {
 			return false, err
 		}
 	}
 }
 
-// rest pauses after a backend was returned, so that another session gets it. The error is the reason to stop the turn.
-// The pause does not count for the replay's policy.
-func (s *session) rest(d time.Duration) error {
-	ctx, over := s.wait(time.Now().Add(d), lookEvery)
+// pauseWithoutBackend pauses after a backend was returned, so that another session gets it. The error is the reason to
+// stop the turn. The pause does not count for the replay's policy.
+func (s *session) pauseWithoutBackend(d time.Duration) error {
+	ctx, over := s.waitContext(time.Now().Add(d), lookEvery)
 	defer over()
 	<-ctx.Done()
-	if err := s.waited(ctx); err != errWaitedEnough {
+	if err := s.waitError(ctx); err != errWaitedEnough {
 		return err
 	}
 	return nil
 }
 
-// borrowSoon acquires a witness within witnessWait. The error is errWaitedEnough, or the reason to stop the turn.
-func (s *session) borrowSoon() (*reservoir.Conn, error) {
+// acquireVerifyConn acquires a witness within verifyBackendWait. The error is errWaitedEnough, or the reason to stop
+// the turn.
+func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 	for {
-		ctx, over := s.wait(time.Now().Add(witnessWait), lookEvery)
+		ctx, over := s.waitContext(time.Now().Add(verifyBackendWait), lookEvery)
 		conn, err := s.srv.backends.AcquireAhead(ctx)
 		if err != nil {
-			if ended := s.waited(ctx); ended != nil {
+			if ended := s.waitError(ctx); ended != nil {
 				err = ended
 			}
 			over()
 			return nil, err
 		}
 		over()
-		if s.srv.attached(conn).usable() {
+		if s.srv.backendOf(conn).isUsable() {
 			return conn, nil
 		}
 		s.srv.metrics.BackendLost(metrics.LostIdle)
@@ -173,173 +174,173 @@ func (s *session) borrowSoon() (*reservoir.Conn, error) {
 	}
 }
 
-// park changes the session's backend to b, which may be nil, and returns the earlier one. Cancels and deadlines then
-// apply to b. The caller must bring the earlier one back: no other reference to it exists.
-func (s *session) park(b *backend) (was *backend) {
+// swapBackend changes the session's backend to b, which may be nil, and returns the earlier one. Cancels and deadlines
+// then apply to b. The caller must bring the earlier one back: no other reference to it exists.
+func (s *session) swapBackend(b *backend) (was *backend) {
 	was = s.b
 	s.mu.Lock()
 	s.b, s.cancel.backend = b, b
 	s.mu.Unlock()
 	if b != nil {
-		s.alarmRead()
+		s.armReadDeadline()
 	}
 	return was
 }
 
-// returnWitness returns the witness, if there is one. It discards a witness in a transaction, which a session's end
-// within a part leaves.
-func (s *session) returnWitness() {
+// returnVerifyBackend returns the witness, if there is one. It discards a witness in a transaction, which a session's
+// end within a part leaves.
+func (s *session) returnVerifyBackend() {
 	if s.witness == nil {
 		return
 	}
-	own := s.park(s.witness)
+	own := s.swapBackend(s.witness)
 	s.witness = nil
-	if s.b.status == 'I' && !s.b.broken() {
+	if s.b.status == 'I' && !s.b.isBroken() {
 		s.releaseBackend()
 	} else {
 		s.dropBackend(reservoir.Unclean)
 	}
-	s.park(own)
+	s.swapBackend(own)
 }
 
-// runParts runs the discarded parts on the witness, after all settled turns of the transaction were replayed. A cancel
-// before it ends the attempt. If a part's answers differ, the attempt fails.
-func (s *session) runParts() error {
+// verifyDiscardedParts runs the discarded parts on the witness, after all settled turns of the transaction were
+// replayed. A cancel before it ends the attempt. If a part's answers differ, the attempt fails.
+func (s *session) verifyDiscardedParts() error {
 	t := s.t
 	if len(s.tx.parts) == 0 {
 		return nil
 	}
-	if err := s.takeSnapshot(); err != nil || t.attemptOver() {
+	if err := s.forceSnapshot(); err != nil || t.isAttemptOver() {
 		return err
 	}
-	if s.witness == nil || s.cancelAsked() {
-		t.fail(retry.NoBackend)
-		if s.cancelAsked() {
+	if s.witness == nil || s.isCancelRequested() {
+		t.abandonAttempt(retry.NoBackend)
+		if s.isCancelRequested() {
 			t.refusal = retry.Cancelled
 		}
 		return nil
 	}
-	course, attempt, deadline := t.course, t.attempt, t.deadline
+	course, attempt, deadline := t.serverProgress, t.replayAttempt, t.deadline
 	s.tx.whole = s.tx.log
-	own := s.park(s.witness)
+	own := s.swapBackend(s.witness)
 	s.witness = nil
 	// The bound matters only on servers with row locks. The client's own timeout counts too.
-	t.deadline = earlier(deadline, time.Now().Add(witnessTime))
-	s.alarmRead()
+	t.deadline = earlierDeadline(deadline, time.Now().Add(verifyTimeLimit))
+	s.armReadDeadline()
 	var err error
 	for _, part := range s.tx.parts {
 		s.tx.log = part
-		if err = s.runPart(); err != nil || t.attemptOver() {
+		if err = s.verifyPart(); err != nil || t.isAttemptOver() {
 			break
 		}
 	}
-	if t.abandoned() { // the client has its error, and the transaction is closed
-		s.park(own)
+	if t.isAbandoned() { // the client has its error, and the transaction is closed
+		s.swapBackend(own)
 		s.dropBackend(reservoir.Unclean)
 		return err
 	}
 	// The attempt of the parts is over. The transaction's attempt continues, or fails for the same reason.
-	s.witness = s.park(own)
+	s.witness = s.swapBackend(own)
 	s.tx.log, s.tx.whole = s.tx.whole, nil
-	ended := t.attempt
-	t.course, t.attempt = course, attempt
-	if t.deadline = deadline; ended.phase == aborting {
+	ended := t.replayAttempt
+	t.serverProgress, t.replayAttempt = course, attempt
+	if t.deadline = deadline; ended.phase == phaseAborting {
 		s.b.suspect = s.b.suspect || ended.refusal == retry.Cancelled // the cancel may have hit either backend
-		t.fail(ended.refusal)
-		t.pause, t.apart = ended.pause, ended.apart
+		t.abandonAttempt(ended.refusal)
+		t.pause, t.discardedDiff = ended.pause, ended.discardedDiff
 	}
-	s.alarmRead()
+	s.armReadDeadline()
 	return err
 }
 
-// takeSnapshot makes the server take the transaction's snapshot, if it has not yet, and answer all pending requests.
-func (s *session) takeSnapshot() error {
+// forceSnapshot makes the server take the transaction's snapshot, if it has not yet, and answer all pending requests.
+func (s *session) forceSnapshot() error {
 	const text = "SELECT 1 WHERE false"
 	plan := s.srv.planner.PlanIn([]byte(text), noNames)
-	name := s.prepare(s.srv.template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsing(), noNames.ID(), 0, plan), false).name
+	name := s.prepareOnBackend(s.srv.cachedTemplate(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), noNames.ID(), 0, plan), false).name
 	s.t.owed.push(wire.Bind).swallow = true
-	s.add(appendBindNothing(nil, name))
+	s.addToBatch(appendBindWithoutParams(nil, name))
 	o := s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, expectSelect
-	s.add(wire.FrameExecuteAll)
-	if err := s.settleOwed(); err != nil || s.t.attemptOver() || s.t.uplink == nil {
+	s.addToBatch(wire.FrameExecuteAll)
+	if err := s.flushPendingReplies(); err != nil || s.t.isAttemptOver() || s.t.uplink == nil {
 		return err
 	}
 	s.t.flushed = 0
-	return s.closeUplink()
+	return s.closeWriter()
 }
 
-// runPart runs one part, whose log is the session's, and rolls it back. After nil the witness is idle, or the attempt
-// has failed, as it does if the witness is lost. After a schema conflict the same witness runs the part again: it has
-// the new catalog now, and another idle backend may not.
-func (s *session) runPart() error {
+// verifyPart runs one part, whose log is the session's, and rolls it back. After nil the witness is idle, or the
+// attempt has failed, as it does if the witness is lost. After a schema conflict the same witness runs the part again:
+// it has the new catalog now, and another idle backend may not.
+func (s *session) verifyPart() error {
 	for {
-		if err := s.tryPart(); err != nil || s.t.abandoned() {
+		if err := s.tryVerifyPart(); err != nil || s.t.isAbandoned() {
 			return err
 		}
-		if t := s.t; s.b == nil || t.phase != aborting || t.refusal != retry.Replayable || !t.renewed {
+		if t := s.t; s.b == nil || t.phase != phaseAborting || t.refusal != retry.Replayable || !t.renewed {
 			break
 		}
 	}
 	outcome := metrics.PartSame
 	switch t := s.t; {
-	case t.phase == aborting && t.refusal == retry.Differs:
+	case t.phase == phaseAborting && t.refusal == retry.Differs:
 		outcome = metrics.PartDiffers
-	case t.phase == aborting:
+	case t.phase == phaseAborting:
 		outcome = metrics.PartFailed
 	}
 	s.srv.metrics.DiscardedPart(outcome)
 	return nil
 }
 
-// tryPart runs one part once.
-func (s *session) tryPart() error {
+// tryVerifyPart runs one part once.
+func (s *session) tryVerifyPart() error {
 	t := s.t
 	s.tx.log.Rewind()
-	t.phase, t.refusal, t.renewed = repeating, retry.Replayable, false
-	t.course, t.undos = course{outcome: outcome.At(block.At('I'))}, nil
-	done, err := s.replan()
+	t.phase, t.refusal, t.renewed = phaseRepeating, retry.Replayable, false
+	t.serverProgress, t.undos = serverProgress{outcome: outcome.At(block.At('I'))}, nil
+	done, err := s.replanLog()
 	if !done && err == nil {
 		if s.tx.begin != nil { // else BEGIN is a frame of the log
 			s.deferredBegin = s.tx.begin
-			s.sendBegin()
+			s.sendDeferredBegin()
 		}
 		s.sequences.Use(s.id, &s.b.sequences)
-		err = s.rerunSettled()
+		err = s.rerunSettledTurns()
 	}
 	var gone *lostError
 	switch {
 	case errors.As(err, &gone):
-		s.noteLost(gone, lostWhenReplaying)
+		s.recordLoss(gone, lossDuringReplay)
 		s.dropBackend(reservoir.Broken)
-		t.fail(s.judge(retry.BackendLost, 0))
+		t.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
 	case err != nil:
 		return err
-	case t.abandoned():
+	case t.isAbandoned():
 		return nil
-	case t.phase == aborting && t.refusal == retry.Differs:
+	case t.phase == phaseAborting && t.refusal == retry.Differs:
 		diff := s.tx.log.Difference()
-		t.apart = &apart{diff: diff, drew: s.drewAgain(diff)}
+		t.discardedDiff = &discardedDiff{diff: diff, drew: s.mayRegenerateValues(diff)}
 	}
 	// A part ends like a failed attempt: the remaining answers are read, then ROLLBACK.
 	phase, refusal := t.phase, t.refusal
-	t.phase = aborting
-	if err := s.abortAttempt(); err != nil || t.abandoned() {
+	t.phase = phaseAborting
+	if err := s.abortAttempt(); err != nil || t.isAbandoned() {
 		return err
 	}
 	if s.b != nil {
-		if stop := s.rollBack(s.exchange); stop != nil {
-			phase, refusal = aborting, reasonOf(stop)
+		if stop := s.rollBackOrDrop(s.exchangeInTurn); stop != nil {
+			phase, refusal = phaseAborting, noReplayReason(stop)
 		}
 	}
-	if t.phase, t.refusal = phase, refusal; s.b == nil && phase != aborting {
-		t.fail(s.judge(retry.BackendLost, 0))
+	if t.phase, t.refusal = phase, refusal; s.b == nil && phase != phaseAborting {
+		t.abandonAttempt(s.decideReplay(retry.BackendLost, 0))
 	}
 	return nil
 }
 
-// apart describes how a discarded part's answers differ from the first ones; see drewAgain.
-type apart struct {
+// discardedDiff describes how a discarded part's answers differ from the first ones; see mayRegenerateValues.
+type discardedDiff struct {
 	diff retry.Difference
 	drew bool
 }

@@ -9,7 +9,7 @@
 // exceptions: the writer of an oversized turn (uplink.go), which lives no longer
 // than the turn; the watcher of a backend that may speak while the client is
 // awaited (copy.go); the looks for a client while its session waits for something
-// else (lookOut in wait.go); a client that is silent for long, whose session no goroutine
+// else (watchClient in wait.go); a client that is silent for long, whose session no goroutine
 // owns (linger.go); cancel requests, which come on connections of their
 // own (cancel.go); and wake-ups by a read deadline, from the sweeper, a drain or a
 // cancel. A read that such a deadline ended looks for its reason and goes on when
@@ -61,7 +61,7 @@
 // # What happens to a COPY
 //
 // COPY FROM STDIN goes to the server as it is, and copy.go relays its data. For a server without COPY package
-// copyin runs INSERTs (copy.from). Package feature declares what such a package sees of a session
+// copyin runs INSERTs (copy.nextOffset). Package feature declares what such a package sees of a session
 // (featuresession.go). The table in handlers.go alone names it, and its statements run in nested turns (nested.go).
 //
 // # What happens to an advisory lock
@@ -109,7 +109,7 @@
 //	            loss.go, farewell.go, path.go, mapped.go, groups.go
 //	questions   groups.go, package trip (round trips of Sluice's own), package question (what they ask, and when again)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,
-//	            keptvalues.go, keptresend.go, toldtime.go, askedtime.go, savepoint.go, discarded.go
+//	            keptvalues.go, keptresend.go, toldtime.go, package txtime, askedtime.go, savepoint.go, discarded.go
 //	bytes       errors.go, packages wire and rawconn
 //
 // # Words

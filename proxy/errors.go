@@ -13,7 +13,7 @@ import (
 
 // This file has the errors and warnings that Sluice sends to clients from several places. If PostgreSQL has the same
 // error, code and text are PostgreSQL's. Errors of a single place are declared there, such as errOtherReading and
-// errNotAsked.
+// errLocalSettingQueried.
 
 // The severity is ERROR wherever the connection can continue. On FATAL, lib/pq reports ErrBadConn, and database/sql
 // then sends an autocommit statement again. After 08007 that could apply the statement twice.
@@ -59,8 +59,8 @@ var (
 	errPlanChanged   = &wire.Error{Code: "0A000", Message: "cached plan must not change result type",
 		Origin: wire.Origin{File: "plancache.c", Line: "722", Routine: "RevalidateCachedQuery"}}
 	errInternal = feature.ErrInternal
-	// errShort refuses new transactions while the process is close to its memory limit. It is FATAL for new clients.
-	errShort = &wire.Error{Code: "53200", Message: "Sluice is short of memory and begins no new transaction",
+	// errLowMemory refuses new transactions while the process is close to its memory limit. It is FATAL for new clients.
+	errLowMemory = &wire.Error{Code: "53200", Message: "Sluice is short of memory and begins no new transaction",
 		Detail: "More than nine tenths of GOMEMLIMIT are in use.",
 		Hint:   "Retry; if it stays so, give the process more memory or lower prepared.total_bytes and retry.log_total_bytes."}
 	warnNoTransaction = &wire.Error{Code: "25P01", Message: "SET LOCAL can only be used in transaction blocks"}
@@ -71,7 +71,7 @@ var (
 	warnInTransaction = &wire.Error{Code: "25001", Message: "there is already a transaction in progress"}
 )
 
-// errTooManyClients refuses a startup beyond listen.max_clients. refusedReason recognizes the word "sorry".
+// errTooManyClients refuses a startup beyond listen.max_clients. startupRefusalLabel recognizes the word "sorry".
 func errTooManyClients(limit int) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "53300", Message: "sorry, too many clients already",
 		Detail: fmt.Sprintf("listen.max_clients is %d.", limit)}
@@ -82,8 +82,8 @@ func errNoDatabase(name string) *wire.Error {
 	return &wire.Error{Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", name)}
 }
 
-// errNotListed refuses a startup for a database that is not in listen.databases.
-func errNotListed(name string) *wire.Error {
+// errDatabaseNotListed refuses a startup for a database that is not in listen.parseDatabases.
+func errDatabaseNotListed(name string) *wire.Error {
 	err := errNoDatabase(name)
 	err.Detail = "It is not among listen.databases."
 	return err
@@ -98,10 +98,10 @@ func errNoBackend(cause error) *wire.Error {
 	return &wire.Error{Code: "53300", Message: "no backend connection became free in time", Detail: cause.Error(), Hint: hint}
 }
 
-// notParsed reports whether an error is the server's syntax error for a text that Sluice could not parse either.
-// Nothing of the text has run then. An error in a query inside a function has a context or an internal query, and does
-// not count.
-func notParsed(head *owed, payload []byte) bool {
+// isSyntaxErrorInUnparsed reports whether an error is the server's syntax error for a text that Sluice could not parse
+// either. Nothing of the text has run then. An error in a query inside a function has a context or an internal query,
+// and does not count.
+func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
 	plan := head.plan
 	if head.kind == wire.Parse && head.tmpl != nil {
 		plan = head.tmpl.plan
@@ -117,15 +117,16 @@ func errTooManyPins(limit int, why string) *wire.Error {
 		Detail:  fmt.Sprintf("This statement needs one (%s) and pins.max is %d.", why, limit)}
 }
 
-// errNotApplied is the server's error for an earlier setting of the client, which Sluice applied to a new backend.
-func errNotApplied(refusal []byte) *wire.Error {
+// errSettingNotApplied is the server's error for an earlier setting of the client, which Sluice applied to a new
+// backend.
+func errSettingNotApplied(refusal []byte) *wire.Error {
 	return &wire.Error{Code: string(retry.Field(refusal, 'C')), Message: string(retry.Field(refusal, 'M')),
 		Detail: "A setting of this session was refused by the server.", Hint: string(retry.Field(refusal, 'H'))}
 }
 
-// errSeveral is PostgreSQL's error for a Parse of several statements. It comes before any other error except a syntax
-// error, also in a failed block.
-var errSeveral = &wire.Error{Code: "42601", Message: "cannot insert multiple commands into a prepared statement"}
+// errMultipleCommands is PostgreSQL's error for a Parse of several statements. It comes before any other error except a
+// syntax error, also in a failed block.
+var errMultipleCommands = &wire.Error{Code: "42601", Message: "cannot insert multiple commands into a prepared statement"}
 
 // errStatementExists refuses a Parse whose statement name is in use.
 func errStatementExists(name []byte) *wire.Error {
@@ -158,8 +159,8 @@ func errPortalExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P03", Message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
 
-// errJobGoesOn ends a CREATE INDEX whose index could not be dropped after the wait for its job ended.
-func errJobGoesOn(why *wire.Error) *wire.Error {
+// errIndexJobContinues ends a CREATE INDEX whose index could not be dropped after the wait for its job ended.
+func errIndexJobContinues(why *wire.Error) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: why.Message, Detail: "The index could not be dropped, and may still be built: see sys.jobs.",
 		Hint: "See pg_index.indisvalid before you rely on the index, or drop it."}
 }
@@ -170,15 +171,15 @@ func errTooManyStatements(limit int) *wire.Error {
 		Detail: fmt.Sprintf("prepared.per_client is %d.", limit)}
 }
 
-// errTextsOfClient refuses a Parse that exceeds prepared.bytes_per_client.
-func errTextsOfClient(limit int) *wire.Error {
+// errClientTextsTooLong refuses a Parse that exceeds prepared.bytes_per_client.
+func errClientTextsTooLong(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of this session are too long",
 		Detail: fmt.Sprintf("Their texts are bounded by prepared.bytes_per_client, %d.", limit),
 		Hint:   "Deallocate statements that are not used any more, or send parameters in the place of long constants."}
 }
 
-// errTextsOfAll refuses a Parse or Describe that exceeds prepared.total_bytes.
-func errTextsOfAll(limit int) *wire.Error {
+// errTotalTextsTooLong refuses a Parse or Describe that exceeds prepared.total_bytes.
+func errTotalTextsTooLong(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of all sessions are too long",
 		Detail: fmt.Sprintf("Their texts and the descriptions of their columns are bounded by prepared.total_bytes, %d.", limit),
 		Hint:   "Retry, or raise prepared.total_bytes."}

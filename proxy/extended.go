@@ -15,18 +15,18 @@ import (
 // This file handles Parse and Execute of the extended protocol. Bind is in bind.go, Describe in describe.go, Close in
 // portal.go. handle calls parse and execute. templates.go chooses the template of a text.
 
-// parse stores a prepared statement under the client's name and answers ParseComplete. Sluice asks no server if it runs
-// the statement itself, or if the text was accepted since the last schema change. On an error, which is for the client,
-// the name is not stored.
-func (s *session) parse(frame []byte) error {
-	name, sql, oids, err := parseParts(frame)
+// handleParse stores a prepared statement under the client's name and answers ParseComplete. Sluice asks no server if
+// it runs the statement itself, or if the text was accepted since the last schema change. On an error, which is for the
+// client, the name is not stored.
+func (s *session) handleParse(frame []byte) error {
+	name, sql, oids, err := splitParse(frame)
 	if err != nil {
 		return err
 	}
-	sql, _ = s.ofOwnSchema(sql)
+	sql, _ = s.replacePublicSchema(sql)
 	err = s.parseStatement(name, sql, oids)
 	if err != nil && len(name) == 0 && isRefusal(err) {
-		s.destroyUnnamed()
+		s.destroyUnnamedStatement()
 	}
 	return err
 }
@@ -36,65 +36,65 @@ func isRefusal(err error) bool { return feature.IsRefusal(err) }
 
 // parseStatement does the work of parse, given the fields of the Parse frame.
 func (s *session) parseStatement(name, sql, oids []byte) error {
-	tmpl, err := s.parsedTemplate(name, sql, oids)
+	tmpl, err := s.templateForParse(name, sql, oids)
 	if err != nil {
 		return err
 	}
-	s.note(tmpl.plan)
-	if err := s.mayPrepare(tmpl); err != nil {
+	s.countFindings(tmpl.plan)
+	if err := s.checkPreparable(tmpl); err != nil {
 		return err
 	}
 	// A failed block accepts only statements that end it, and empty texts.
-	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
-	if refused && (s.state == failed || s.chainsInFailed(tmpl.plan)) {
-		return s.errInFailed(tmpl.plan)
+	refused := s.txStatus() == 'E' && !s.isAllowedInFailedBlock(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
+	if refused && (s.state == failed || s.chainsInFailedBlock(tmpl.plan)) {
+		return s.errInFailedBlock(tmpl.plan)
 	}
 	var declared *rewrite.Cursor
 	if !refused {
-		if tmpl, declared, err = s.mayParse(name, tmpl, oids); err != nil {
+		if tmpl, declared, err = s.checkParse(name, tmpl, oids); err != nil {
 			return err
 		}
 	}
 	// If a block has failed at the server, the server gets the refused text too: the client expects the server's error.
-	prev, since := s.statement(name), uint64(0)
-	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (s.maybeLocal(tmpl.plan) || s.known(tmpl)) {
+	prev, since := s.findStatement(name), uint64(0)
+	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.plan) || s.isParseAccepted(tmpl)) {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
-		since = s.heard + 1
+		since = s.deliveries + 1
 		// At the server, a Parse makes rows visible that earlier statements of the group wrote. increment replaces that
 		// effect.
-		s.increment()
-		if s.describedNext(name) {
-			s.t.parsed = parsed{on: true, name: string(name), prev: prev}
-		} else if err := s.tell(wire.FrameParseComplete); err != nil {
+		s.bumpCommandCounter()
+		if s.isDescribeNext(name) {
+			s.t.parsed = waitingParse{waits: true, name: string(name), prev: prev}
+		} else if err := s.queueReply(wire.FrameParseComplete); err != nil {
 			return err
 		}
 	} else {
-		if tmpl, err = s.parseDescribed(name, tmpl, declared, prev); err != nil {
+		if tmpl, err = s.parseBeforeDescribe(name, tmpl, declared, prev); err != nil {
 			return err
 		}
 	}
 	s.nameStatement(name, tmpl, prev, since)
-	s.declares(name, declared, sql)
+	s.recordDeclare(name, declared, sql)
 	return nil
 }
 
-// mayPrepare charges the text to the client's memory. It returns an error if the text cannot be prepared anywhere, such
-// as "SELECT 1; SELECT 2". Every prepared statement therefore has at most one statement (rewrite.Plan.Single).
-func (s *session) mayPrepare(t *template) error {
+// checkPreparable charges the text to the client's memory. It returns an error if the text cannot be prepared anywhere,
+// such as "SELECT 1; SELECT 2". Every prepared statement therefore has at most one statement (rewrite.Plan.Single).
+func (s *session) checkPreparable(t *statementTemplate) error {
 	if len(t.plan.Statements) > 1 { // as in PostgreSQL it comes first
-		return errSeveral
+		return errMultipleCommands
 	}
 	if st := t.plan.Single(); st != nil && s.srv.handlers[st.Does].params != nil {
 		if _, err := s.srv.handlers[st.Does].params(st, t.oids); err != nil {
 			return err
 		}
 	}
-	return s.makeRoom(t.plan, t.sql, false)
+	return s.commitPartIfNeeded(t.plan, t.sql, false)
 }
 
-// parseParts returns the statement's name, its text, and the parameter types (their count included) of a Parse frame.
+// splitParse returns the statement's name, its text, and the parameter types (their count included) of a Parse frame.
 // The error says that the frame is malformed.
-func parseParts(frame []byte) (name, sql, oids []byte, err error) {
+func splitParse(frame []byte) (name, sql, oids []byte, err error) {
 	m := wire.NewMessage(frame[wire.HeaderLen:])
 	name, sql = m.String(), m.String()
 	oids = m.Rest()
@@ -102,9 +102,9 @@ func parseParts(frame []byte) (name, sql, oids []byte, err error) {
 	return name, sql, oids, m.End()
 }
 
-// mayName returns an error if a Parse reuses a name, or if the client has too many prepared statements. The server
-// cannot check this, since clients' names are not sent to the server.
-func (s *session) mayName(name []byte) error {
+// checkStatementName returns an error if a Parse reuses a name, or if the client has too many prepared statements. The
+// server cannot check this, since clients' names are not sent to the server.
+func (s *session) checkStatementName(name []byte) error {
 	switch {
 	case len(name) == 0:
 	case s.stmts[string(name)] != nil:
@@ -113,32 +113,32 @@ func (s *session) mayName(name []byte) error {
 		return errTooManyStatements(s.srv.cfg.PreparedPerClient)
 	default:
 		if full := s.account.Full(account.Own, nameBytes+len(name)); full != nil {
-			return errMemory(full)
+			return errOutOfMemory(full)
 		}
 	}
 	return nil
 }
 
-// parseDescribed calls parseThere for the client's name. If the next frame describes the same statement, ParseComplete
-// is sent together with the description. prev is the statement that had the name before.
-func (s *session) parseDescribed(name []byte, tmpl *template, declared *rewrite.Cursor, prev *clientStatement) (*template, error) {
-	waits := declared == nil && s.describedNext(name)
-	tmpl, err := s.parseThere(tmpl, declared, waits)
+// parseBeforeDescribe calls parseOnServer for the client's name. If the next frame describes the same statement,
+// ParseComplete is sent together with the description. prev is the statement that had the name before.
+func (s *session) parseBeforeDescribe(name []byte, tmpl *statementTemplate, declared *rewrite.Cursor, prev *clientStatement) (*statementTemplate, error) {
+	waits := declared == nil && s.isDescribeNext(name)
+	tmpl, err := s.parseOnServer(tmpl, declared, waits)
 	if err == nil && waits {
-		s.t.parsed = parsed{on: true, name: string(name), prev: prev}
+		s.t.parsed = waitingParse{waits: true, name: string(name), prev: prev}
 	}
 	return tmpl, err
 }
 
-// parseThere sends a Parse to the server and returns the template that was parsed, which may differ from tmpl. It
+// parseOnServer sends a Parse to the server and returns the template that was parsed, which may differ from tmpl. It
 // borrows a backend first, and does not wait for the answer. If the server refuses the text, the client's name is
 // undone (undoable). declared is the cursor whose query the text is, or nil. With waits, the client gets a
 // ParseComplete with the description instead (parsed), and a replay sends the Describe for both.
-func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor, waits bool) (*template, error) {
+func (s *session) parseOnServer(tmpl *statementTemplate, declared *rewrite.Cursor, waits bool) (*statementTemplate, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
 	}
-	tmpl, err := s.plannedThere(tmpl, declared)
+	tmpl, err := s.templateForBackend(tmpl, declared)
 	if err != nil {
 		return nil, err
 	}
@@ -146,68 +146,68 @@ func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor, waits boo
 		s.closeOnBackend(st) // prepared under an older schema
 	}
 	s.srv.metrics.Prepared(metrics.PreparedPrepared)
-	s.askTime("") // must come first: after a text that fails, the server does not answer
+	s.queryTxTime("") // must come first: after a text that fails, the server does not answer
 	switch {
 	case !waits:
 		s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
-		s.logLong(tmpl, tmpl.cost)
+		s.chargeLongText(tmpl, tmpl.cost)
 	case s.t.unseen:
-		s.logFrame(incremented, logEntry{}, nil)
+		s.logFrame(emptyParseType, logEntry{}, nil)
 	}
 	s.parseOnBackend(tmpl, waits)
 	return tmpl, nil
 }
 
-// plannedThere returns the template of a text for the backend that was borrowed. That backend may know a newer schema,
-// or may read string literals in another way. Arguments and results are those of parseThere.
-func (s *session) plannedThere(tmpl *template, declared *rewrite.Cursor) (*template, error) {
+// templateForBackend returns the template of a text for the backend that was borrowed. That backend may know a newer
+// schema, or may read string literals in another way. Arguments and results are those of parseOnServer.
+func (s *session) templateForBackend(tmpl *statementTemplate, declared *rewrite.Cursor) (*statementTemplate, error) {
 	misleads := s.b.reading != 0 && tmpl.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads([]byte(tmpl.sql)) // unknown before the backend was borrowed
-	if !misleads && !s.outplanned() {
+	if !misleads && !s.isPlanStale() {
 		return tmpl, nil
 	}
 	sql, oids := []byte(tmpl.sql), []byte(tmpl.oids)
 	switch {
 	case declared != nil:
-		return s.queryTemplate(declared, oids)
+		return s.cursorQueryTemplate(declared, oids)
 	case misleads:
-		return s.unreadTemplate(sql, oids)
+		return s.unparsedTemplate(sql, oids)
 	}
-	tmpl, err := s.template(sql, oids)
+	tmpl, err := s.templateFor(sql, oids)
 	if err == nil {
-		err = refusal(tmpl.plan)
+		err = planRefusal(tmpl.plan)
 	}
 	return tmpl, err
 }
 
 // nameStatement gives a client's name to a template. prev is the statement that had the name before, and since is as in
 // clientStatement. If an error answers this Parse or an earlier frame, prev gets the name again.
-func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStatement, since uint64) {
-	if !s.t.parsed.on {
+func (s *session) nameStatement(name []byte, tmpl *statementTemplate, prev *clientStatement, since uint64) {
+	if !s.t.parsed.waits {
 		s.logUndo(string(name), prev)
 	}
 	if s.t.owed.empty() {
 		if len(name) == 0 && !s.t.touched { // nothing refers to the previous statement
-			s.forgetSpare()
-			s.spare = s.newStatement(tmpl, since)
-			s.unnamed = &s.spare
+			s.detachUnnamedPortals()
+			s.unnamedSlot = s.newClientStatement(tmpl, since)
+			s.unnamed = &s.unnamedSlot
 			return
 		}
 	} else {
-		s.t.owed.undoable(string(name), prev)
+		s.t.owed.addNameUndo(string(name), prev)
 	}
-	st := s.newStatement(tmpl, since)
+	st := s.newClientStatement(tmpl, since)
 	s.setStatement(string(name), &st)
 }
 
-// execute runs a portal, in Sluice if Sluice answers the statement, else at the server. It waits for the server's
+// handleExecute runs a portal, in Sluice if Sluice answers the statement, else at the server. It waits for the server's
 // answer only if later frames depend on it. That is so for the end of a failed block, DEALLOCATE ALL, and a RESET of
 // startup values.
-func (s *session) execute(frame []byte) error {
+func (s *session) handleExecute(frame []byte) error {
 	// After a statement that Sluice could not parse, execute waits for the server's answer before it sends more. On a
 	// syntax error the server skips the rest of the group, and ROLLBACK TO SAVEPOINT must remain possible.
 	if s.t.unreadRuns && len(s.tx.marks) > 0 && !s.t.owed.empty() {
 		frame = bytes.Clone(frame) // the buffer may be reused
-		if err := s.makeAnswer(); err != nil || s.t.skip {
+		if err := s.flushAndRelay(); err != nil || s.t.skip {
 			return err
 		}
 	}
@@ -216,70 +216,70 @@ func (s *session) execute(frame []byte) error {
 	if err := m.End(); err != nil {
 		return err
 	}
-	p := s.portalOf(name)
+	p := s.findPortal(name)
 	switch {
 	case p.local:
-		return s.executeLocal(name, p, uint32(limit))
+		return s.executeLocalPortal(name, p, uint32(limit))
 	case p.declares != nil:
 		return s.executeDeclare(name, p)
 	case !p.open && s.stored[string(name)] != nil:
-		return s.executeStored(string(name), frame)
+		return s.executeStoredCursor(string(name), frame)
 	case s.b == nil, len(name) == 0 && !p.open: // the backend may still have an unnamed portal that Sluice opened
 		return errNoPortal(name)
 	case p.done:
-		return s.executeAgain(name, p.plan.Single())
+		return s.executeDonePortal(name, p.plan.Single())
 	}
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor that SQL opened, say in a function
 	}
-	if err := s.readyFor(p.plan); err != nil {
+	if err := s.borrowForPortal(p.plan); err != nil {
 		return err
 	}
-	if err := s.mayRemember(p.plan); err != nil { // a client may bind many portals before it executes the first
+	if err := s.checkSettingsMemory(p.plan); err != nil { // a client may bind many portals before it executes the first
 		return err
 	}
-	if err := s.answersInPlace(name, &p); err != nil {
+	if err := s.prepareLocalAnswer(name, &p); err != nil {
 		return err
 	}
-	if done, err := s.storeRest(p.plan); done || err != nil {
+	if done, err := s.storeBeforeCommit(p.plan); done || err != nil {
 		return err
 	}
-	return s.executeThere(p, frame)
+	return s.executeOnServer(p, frame)
 }
 
-// executeThere sends the client's Execute frame to the server; a backend is lent. It waits for the answer only in the
-// cases that execute lists.
-func (s *session) executeThere(p portal, frame []byte) error {
-	if bad := s.discardFails(p.plan.Single()); s.t.ranLocal && bad != nil {
+// executeOnServer sends the client's Execute frame to the server; a backend is lent. It waits for the answer only in
+// the cases that execute lists.
+func (s *session) executeOnServer(p portal, frame []byte) error {
+	if bad := s.discardAllError(p.plan.Single()); s.t.ranLocal && bad != nil {
 		return bad
 	}
-	s.notePortal(p)
+	s.trackPortalRun(p)
 	// The entry must be pushed before add, which may write a full buffer: the answer may follow at once.
-	s.tx.notesRun(p.plan)
-	o := s.pushRun(wire.Execute, p.plan)
-	s.t.owed.weigh(owedSettings(p.plan))
-	o.split, o.text, o.bound = p.split, p.text, s.boundAlone(&p)
-	p.told = o.told().limited(binary.BigEndian.Uint32(frame[len(frame)-4:]))
-	o.keeps(p.kept)
-	s.noteExecute(&p, o.bound, frame)
-	revives := s.b.status == 'E' && s.endsFailed(p.plan)
-	s.add(frame)
-	if s.resetsStartup(p.plan.Single()) {
-		if err := s.restoreInGroup(); err != nil || s.t.skip {
+	s.tx.trackStatementsRun(p.plan)
+	o := s.pushStatementReply(wire.Execute, p.plan)
+	s.t.owed.addSize(pendingSettingsWeight(p.plan))
+	o.split, o.text, o.bound = p.split, p.text, s.deleteParamsIfAlone(&p)
+	p.told = o.asSetConfigReply().withRowLimit(binary.BigEndian.Uint32(frame[len(frame)-4:]))
+	o.recordAnswerInto(p.kept)
+	s.recordPortalRun(&p, o.bound, frame)
+	revives := s.b.status == 'E' && s.isAllowedInFailedBlock(p.plan)
+	s.addToBatch(frame)
+	if s.resetsStartupSetting(p.plan.Single()) {
+		if err := s.restoreStartupInGroup(); err != nil || s.t.skip {
 			return err
 		}
 	}
-	if !revives && !deallocatesAll(p.plan) && !takesData(p.plan) {
+	if !revives && !isDeallocateAll(p.plan) && !isCopyFromStdin(p.plan) {
 		return nil
 	}
-	return s.awaitExecuted(&p, revives)
+	return s.awaitExecuteAnswer(&p, revives)
 }
 
-// awaitExecuted waits for the server's answer to an Execute that drops prepared statements or ends a failed block.
+// awaitExecuteAnswer waits for the server's answer to an Execute that drops prepared statements or ends a failed block.
 // Later frames of the group need the result. revives: the statement ends a failed block, or returns to a savepoint of
 // it.
-func (s *session) awaitExecuted(p *portal, revives bool) error {
-	if err := s.makeAnswer(); err != nil || !revives || s.t.skip {
+func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
+	if err := s.flushAndRelay(); err != nil || !revives || s.t.skip {
 		return err
 	}
 	// The server sends no ReadyForQuery before the Sync, but the frames before it are judged by this status.
@@ -290,17 +290,17 @@ func (s *session) awaitExecuted(p *portal, revives bool) error {
 	return nil
 }
 
-// noteExecute records what a portal that is about to run may change: parsing of later texts, possible commits, the log.
-// frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
-func (s *session) noteExecute(p *portal, bound *batch.Params, frame []byte) {
+// recordPortalRun records what a portal that is about to run may change: parsing of later texts, possible commits, the
+// log. frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
+func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) {
 	t, plan := s.t, p.plan
-	t.ran(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
+	t.trackExecuteLimit(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	if plan.Kind != rewrite.Read {
-		s.noteParsing(plan)
+		s.recordParsingChange(plan)
 		t.rereads = t.rereads || plan.Rereads()
 	}
-	first := s.ofTransaction(plan)
-	s.countExecute(plan)
+	first := s.countInFirstTx(plan)
+	s.trackExecute(plan)
 	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.MayCommit(), kept: p.kept, cursor: p.run, told: p.told, first: first}, frame[wire.HeaderLen:])
 	st := plan.Single()
 	if st == nil {
@@ -310,20 +310,20 @@ func (s *session) noteExecute(p *portal, bound *batch.Params, frame []byte) {
 	if ends {
 		s.closePortals() // portals end with their transaction
 	}
-	if endsBlock(st.Tx.Verb) || discardsAll(st) {
-		s.startsAnew()
+	if endsBlock(st.Tx.Verb) || isDiscardAll(st) {
+		s.resetAccessMode()
 	}
-	if ends || discardsAll(st) { // DISCARD ALL commits at once
+	if ends || isDiscardAll(st) { // DISCARD ALL commits at once
 		t.executed, t.ranLocal = false, false
 	}
 }
 
-// deallocatesAll reports whether a statement drops all prepared statements of the backend, those of other clients
+// isDeallocateAll reports whether a statement drops all prepared statements of the backend, those of other clients
 // included.
-func deallocatesAll(plan *rewrite.Plan) bool {
+func isDeallocateAll(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (st.Does == rewrite.DeallocatesAll || discardsAll(st))
+	return st != nil && (st.Does == rewrite.DeallocatesAll || isDiscardAll(st))
 }
 
-// discardsAll reports whether a statement is DISCARD ALL.
-func discardsAll(st *rewrite.Statement) bool { return st.Does == rewrite.DiscardsAll }
+// isDiscardAll reports whether a statement is DISCARD ALL.
+func isDiscardAll(st *rewrite.Statement) bool { return st.Does == rewrite.DiscardsAll }

@@ -12,52 +12,54 @@ import (
 // This file handles the FATAL error with which a server ends a connection. Sluice logs it, and adds it to the DETAIL of
 // the client's error about the lost backend.
 
-// lastWords is the FATAL or PANIC error with which a server ended a connection.
-type lastWords struct{ code, message string }
+// serverFatalError is the FATAL or PANIC error with which a server ended a connection.
+type serverFatalError struct{ code, message string }
 
-// mostFarewell limits the stored bytes of the error's message.
-const mostFarewell = 300
+// maxFatalMessage limits the stored bytes of the error's message.
+const maxFatalMessage = 300
 
-// farewellOf returns the error in an ErrorResponse's payload if it ends the connection, else nil.
-func farewellOf(payload []byte) *lastWords {
+// parseServerFatal returns the error in an ErrorResponse's payload if it ends the connection, else nil.
+func parseServerFatal(payload []byte) *serverFatalError {
 	if sev := string(retry.Field(payload, 'V')); sev != "FATAL" && sev != "PANIC" {
 		return nil
 	}
 	message := retry.Field(payload, 'M')
-	return &lastWords{string(retry.Field(payload, 'C')), strings.ToValidUTF8(string(message[:min(len(message), mostFarewell)]), "")}
+	return &serverFatalError{string(retry.Field(payload, 'C')), strings.ToValidUTF8(string(message[:min(len(message), maxFatalMessage)]), "")}
 }
 
 // Error returns the text for the log.
-func (f *lastWords) Error() string { return fmt.Sprintf("server said %s: %s", f.code, f.message) }
+func (f *serverFatalError) Error() string {
+	return fmt.Sprintf("server said %s: %s", f.code, f.message)
+}
 
-// toldOfLoss returns a client's error about a lost backend, with the server's last error added to its DETAIL.
-func (e *lostError) toldOfLoss(told *wire.Error) *wire.Error {
-	said, ok := errors.AsType[*lastWords](e.err)
+// withServerReason returns a client's error about a lost backend, with the server's last error added to its DETAIL.
+func (e *lostError) withServerReason(told *wire.Error) *wire.Error {
+	said, ok := errors.AsType[*serverFatalError](e.err)
 	if !ok || told == nil || !strings.HasPrefix(told.Code, "08") {
 		return told
 	}
 	with := *told
-	with.Detail = strings.TrimSpace(told.Detail + " " + said.words())
+	with.Detail = strings.TrimSpace(told.Detail + " " + said.sentence())
 	return &with
 }
 
-// words returns the server's error as a sentence for people.
-func (f *lastWords) words() string {
+// sentence returns the server's error as a sentence for people.
+func (f *serverFatalError) sentence() string {
 	return fmt.Sprintf("The server said: %s (SQLSTATE %s).", strings.TrimRight(f.message, "."), f.code)
 }
 
-// hearFarewell reads the lost connection for the server's last error, and stores it in gone. It does not wait for more
-// bytes.
-func (s *session) hearFarewell(gone *lostError) {
-	if _, heard := errors.AsType[*lastWords](gone.err); heard || gone.silent || s.b == nil || s.t.rest > 0 {
+// readServerFatal reads the lost connection for the server's last error, and stores it in gone. It does not wait for
+// more bytes.
+func (s *session) readServerFatal(gone *lostError) {
+	if _, heard := errors.AsType[*serverFatalError](gone.err); heard || gone.silent || s.b == nil || s.t.rest > 0 {
 		return
 	}
-	if s.b.said != nil {
-		gone.err = s.b.said
+	if s.b.closingError != nil {
+		gone.err = s.b.closingError
 		return
 	}
 	src := &s.b.src
-	for range mostFarewellReads {
+	for range maxFatalReads {
 		for {
 			typ, total, err := src.Header()
 			if err != nil || total > wire.BufferSize {
@@ -71,47 +73,47 @@ func (s *session) hearFarewell(gone *lostError) {
 			if typ != wire.ErrorResponse {
 				continue
 			}
-			if said := farewellOf(frame[wire.HeaderLen:]); said != nil {
+			if said := parseServerFatal(frame[wire.HeaderLen:]); said != nil {
 				gone.err = said
 				return
 			}
 		}
-		if s.b.poll() != nil {
+		if s.b.readAvailable() != nil {
 			return
 		}
 	}
 }
 
-// hears stores the server's last error for a session that ends together with its pinned backend.
-func (s *session) hears(err error) {
+// recordServerFatal stores the server's last error for a session that ends together with its pinned backend.
+func (s *session) recordServerFatal(err error) {
 	if s.pinned || s.pinLost {
-		s.lastSaid, _ = errors.AsType[*lastWords](err)
+		s.lastServerFatal, _ = errors.AsType[*serverFatalError](err)
 	}
 }
 
-// pinGone returns errPinLost with the server's last error in its DETAIL.
-func (s *session) pinGone() *wire.Error {
-	if s.lastSaid == nil {
+// pinLostError returns errPinLost with the server's last error in its DETAIL.
+func (s *session) pinLostError() *wire.Error {
+	if s.lastServerFatal == nil {
 		return errPinLost
 	}
-	return (&lostError{err: s.lastSaid}).toldOfLoss(errPinLost)
+	return (&lostError{err: s.lastServerFatal}).withServerReason(errPinLost)
 }
 
-// dedicatedLost ends a session whose dedicated backend was lost during a turn. If the client has not received the
+// handleDedicatedLoss ends a session whose dedicated backend was lost during a turn. If the client has not received the
 // server's last error, the returned error sends it.
-func (s *session) dedicatedLost(gone *lostError) error {
-	passed := s.b.said != nil
-	s.hearFarewell(gone)
-	said, heard := errors.AsType[*lastWords](gone.err)
+func (s *session) handleDedicatedLoss(gone *lostError) error {
+	passed := s.b.closingError != nil
+	s.readServerFatal(gone)
+	said, heard := errors.AsType[*serverFatalError](gone.err)
 	if !heard {
 		return gone
 	}
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "error", gone.err)...)
-	if passed || s.midRow() {
+	if passed || s.isMidRow() {
 		return gone
 	}
 	return &wire.Error{Fatal: true, Code: said.code, Message: said.message}
 }
 
-// mostFarewellReads limits the reads from a lost backend.
-const mostFarewellReads = 4
+// maxFatalReads limits the reads from a lost backend.
+const maxFatalReads = 4

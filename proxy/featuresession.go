@@ -19,10 +19,10 @@ func (f featureSession) InBlock() bool { return f.s.inBlock() }
 func (f featureSession) First() bool   { return !f.s.t.touched && !f.s.t.executed && !f.s.t.ranLocal }
 
 func (f featureSession) RefusesWrite(st *rewrite.Statement) *wire.Error {
-	if at := f.s.position(); !at.ReadOnly() {
+	if at := f.s.blockForNextStatement(); !at.ReadOnly() {
 		return nil
 	}
-	return refusesWrite(st, readOnly)
+	return writeRefusal(st, readOnly)
 }
 
 func (f featureSession) OptsOut(sql []byte) bool {
@@ -39,53 +39,53 @@ func (f featureSession) Setting(name string) string {
 	return value
 }
 
-func (f featureSession) Reading() rewrite.Reading      { return f.s.reading() }
-func (f featureSession) Names() (*schema.Names, error) { return f.s.names() }
+func (f featureSession) Reading() rewrite.Reading      { return f.s.textReadingMode() }
+func (f featureSession) Names() (*schema.Names, error) { return f.s.namesForNextText() }
 
-func (f featureSession) Reply(frames ...[]byte) error { return f.s.tell(frames...) }
+func (f featureSession) Reply(frames ...[]byte) error { return f.s.queueReply(frames...) }
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }
 
-// NextFrame also ends when a cancel arrives. startWaiting is needed because an earlier nested turn no longer listens
-// for cancels.
+// NextFrame also ends when a cancel arrives. beginCancellable is needed because an earlier nested turn no longer
+// listens for cancels.
 func (f featureSession) NextFrame() (typ byte, total int, err error) {
-	f.s.startWaiting()
-	defer f.reads()()
+	f.s.beginCancellable()
+	defer f.beginFeatureRead()()
 	typ, total, err = f.s.nextFrame()
 	if err != nil {
 		return 0, 0, err
 	}
-	err = f.s.stopped()
-	f.s.heeded(err)
+	err = f.s.checkInterruption()
+	f.s.consumeCancel(err)
 	return typ, total, err
 }
 
-// reads lets cancels end waits for the client until end is called.
-func (f featureSession) reads() (end func()) {
+// beginFeatureRead lets cancels end waits for the client until end is called.
+func (f featureSession) beginFeatureRead() (end func()) {
 	t := f.s.t
 	t.featureReads = true
 	return func() { t.featureReads = false }
 }
 
 func (f featureSession) Whole(total int) ([]byte, error) {
-	defer f.reads()()
-	return f.s.whole(total)
+	defer f.beginFeatureRead()()
+	return f.s.readWholeFrame(total)
 }
 
 func (f featureSession) Discard(n int) error {
-	defer f.reads()()
-	return f.s.discard(n)
+	defer f.beginFeatureRead()()
+	return f.s.discardBytes(n)
 }
 
 // Payload sets midClient while take runs, so that nested turns know that the unread bytes begin inside a frame.
 func (f featureSession) Payload(total int, take func(piece []byte) error) error {
 	s := f.s
 	s.client.Advance(wire.HeaderLen)
-	defer f.reads()()
+	defer f.beginFeatureRead()()
 	defer func() { s.t.midClient = false }()
 	for n := total - wire.HeaderLen; n > 0; {
 		k := min(n, s.client.Buffered())
 		if k == 0 {
-			if err := s.fillClient(); err != nil {
+			if err := s.fillClientBuffer(); err != nil {
 				return err
 			}
 			continue
@@ -96,7 +96,7 @@ func (f featureSession) Payload(total int, take func(piece []byte) error) error 
 		s.t.midClient = n > 0
 		if err := take(piece); err != nil {
 			if isRefusal(err) {
-				if derr := s.discard(n); derr != nil {
+				if derr := s.discardBytes(n); derr != nil {
 					return derr
 				}
 			}
@@ -106,38 +106,38 @@ func (f featureSession) Payload(total int, take func(piece []byte) error) error 
 	return nil
 }
 
-func (f featureSession) ProtocolError(e *wire.Error) error { return f.s.notData(e) }
+func (f featureSession) ProtocolError(e *wire.Error) error { return f.s.endOnProtocolError(e) }
 
 func (f featureSession) Hold(bytes int) error {
 	if full := f.s.charge.feature.TrySet(&f.s.account, bytes); full != nil {
-		return errMemory(full)
+		return errOutOfMemory(full)
 	}
 	return nil
 }
 
 func (f featureSession) Nested(sql string, how feature.Nested) (feature.Result, error) {
-	return f.s.nest(sql, nested{own: silent.New(how.Want), outside: how.Outside, optsOut: how.OptsOut})
+	return f.s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.New(how.Want), outsideBlock: how.Outside, optsOut: how.OptsOut})
 }
 
 func (f featureSession) Command(sql string, want silent.Want) (feature.Result, error) {
-	end, err := f.s.command(sql, want)
+	end, err := f.s.runSilentCommand(sql, want)
 	if end.Err == nil && end.Stopped != nil {
-		f.s.t.unheeded, end.Stopped = end.Stopped, nil
+		f.s.t.pendingCancel, end.Stopped = end.Stopped, nil
 	}
 	return end, err
 }
 
-func (f featureSession) Start()    { f.s.startWaiting() }
-func (f featureSession) Finished() { f.s.nothingRuns() }
+func (f featureSession) Start()    { f.s.beginCancellable() }
+func (f featureSession) Finished() { f.s.clearWaitAndCancel() }
 
 func (f featureSession) Proceed() error {
-	err := f.s.wantsMore()
-	f.s.heeded(err)
+	err := f.s.checkMayContinue()
+	f.s.consumeCancel(err)
 	return err
 }
 
 func (f featureSession) Pause(d time.Duration) error {
-	err := f.s.pause(d)
-	f.s.heeded(err)
+	err := f.s.sleepUnlessStopped(d)
+	f.s.consumeCancel(err)
 	return err
 }

@@ -15,10 +15,10 @@ import (
 // A schema change during the reading may make the result wrong. This does no harm. Sluice refuses a replay whose answer
 // differs, and columns only get values that the server once made for them.
 
-// askFills returns one row for each column that has a default, is an identity, is computed, or has a time type. It also
-// returns a row for each sequence, view and other relation that is not a table. Each row is one text of eight fields,
-// joined by fillEnd, to keep the answer short.
-const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname || chr(1) || a.attidentity::text || chr(1) || a.attgenerated::text || chr(1) || c.oid::text || chr(1) || a.atttypid::text || '/' || a.atttypmod::text || chr(1) ||` +
+// columnDefaultsQuery returns one row for each column that has a default, is an identity, is computed, or has a time
+// type. It also returns a row for each sequence, view and other relation that is not a table. Each row is one text of
+// eight fields, joined by fieldSeparator, to keep the answer short.
+const columnDefaultsQuery = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname || chr(1) || a.attidentity::text || chr(1) || a.attgenerated::text || chr(1) || c.oid::text || chr(1) || a.atttypid::text || '/' || a.atttypmod::text || chr(1) ||` +
 	` coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(t.typdefaultbin, 0), '') AS f` +
 	` FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum` +
@@ -30,26 +30,26 @@ const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname
 // timeTypes has the OIDs of date, time, timestamp, timestamptz and timetz, which are the same in every database.
 var timeTypes = map[string]bool{"1082": true, "1083": true, "1114": true, "1184": true, "1266": true}
 
-// fillEnd separates the fields: it is chr(1).
-const fillEnd = "\x01"
+// fieldSeparator separates the fields: it is chr(1).
+const fieldSeparator = "\x01"
 
-// fillPatience limits the duration of the query for the columns. If that query took longer, askFills is not sent, since
-// sessions wait for both.
-const fillPatience = time.Second
+// maxColumnQueryTime limits the duration of the query for the columns. If that query took longer, columnDefaultsQuery
+// is not sent, since sessions wait for both.
+const maxColumnQueryTime = time.Second
 
-// fill adds to users' relations how the server fills their columns. took is how long the query for the columns took. An
-// error means that the backend is lost, or that the schema has changed meanwhile.
-func (srv *Server) fill(ask asker, relations []schema.Relation, took time.Duration) error {
-	if took > fillPatience {
-		unfilled(relations)
+// readColumnDefaults adds to users' relations how the server fills their columns. took is how long the query for the
+// columns took. An error means that the backend is lost, or that the schema has changed meanwhile.
+func (srv *Server) readColumnDefaults(ask queryFunc, relations []schema.Relation, took time.Duration) error {
+	if took > maxColumnQueryTime {
+		markDefaultsUnclear(relations)
 		return nil
 	}
 	// The keys are the server's names, which have a suffix for mapped columns.
 	type column struct{ schema, relation, name string }
 	fills := map[column]schema.Column{}
 	views, sequences, ids := map[column]bool{}, map[column]bool{}, map[column]string{}
-	err := srv.rowsBy(ask, askFills, func(row []string) error {
-		if row = strings.SplitN(row[0], fillEnd, 8); len(row) < 8 {
+	err := srv.queryRows(ask, columnDefaultsQuery, func(row []string) error {
+		if row = strings.SplitN(row[0], fieldSeparator, 8); len(row) < 8 {
 			return errors.New("a row in other parts than were asked for")
 		}
 		at := column{row[0], row[1], row[2]}
@@ -73,10 +73,10 @@ func (srv *Server) fill(ask asker, relations []schema.Relation, took time.Durati
 		fills[at] = c
 		return nil
 	})
-	var refused *refusedError
+	var refused *serverRefusal
 	// If the server refuses, fill asks again only when the schema is read again.
 	if errors.As(err, &refused) && refused.code != retry.StateConflict {
-		unfilled(relations)
+		markDefaultsUnclear(relations)
 		return nil
 	}
 	if err != nil {
@@ -95,8 +95,8 @@ func (srv *Server) fill(ask asker, relations []schema.Relation, took time.Durati
 	return nil
 }
 
-// unfilled marks all columns of the relations as unclear.
-func unfilled(relations []schema.Relation) {
+// markDefaultsUnclear marks all columns of the relations as unclear.
+func markDefaultsUnclear(relations []schema.Relation) {
 	for i := range relations {
 		r := &relations[i]
 		r.View = true

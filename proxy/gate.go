@@ -8,7 +8,8 @@ import (
 )
 
 // This file lets a session's transaction wait at the gate. waitAtGate finds the rows that the transaction wants.
-// Package retry has the queues; a replay takes its place in waitOut. nameOperation names the transaction in metrics.
+// Package retry has the queues; a replay takes its place in waitBeforeReplay. trackOperationName names the transaction
+// in metrics.
 
 // waitAtGate is called before a statement is sent, with the text and parameters for the server. The transaction's first
 // statement that locks or changes existing rows sets its key. If a replay with the same key holds the gate, the
@@ -16,7 +17,7 @@ import (
 // sent.
 func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) error {
 	r := s.srv.replays
-	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.status() == 'E' {
+	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.txStatus() == 'E' {
 		return nil
 	}
 	s.tx.key, s.tx.keyed = retry.KeyOf(r.gate, sql, params), true
@@ -24,11 +25,11 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 	if r.gate.Idle() {
 		return nil
 	}
-	ctx, over := s.wait(time.Now().Add(r.cfg.Policy.Patience()), lookEvery)
+	ctx, over := s.waitContext(time.Now().Add(r.cfg.Policy.Patience()), lookEvery)
 	defer over()
 	pass, _ := r.gate.Follow(ctx, s.tx.key)
 	// After the longest wait the transaction runs. It is then no worse off than one that arrived earlier.
-	if err := s.waited(ctx); err != nil && err != errWaitedEnough {
+	if err := s.waitError(ctx); err != nil && err != errWaitedEnough {
 		pass.Release()
 		return err
 	}
@@ -36,9 +37,9 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 	return nil
 }
 
-// noteOperation records that a statement of the plan succeeded with the given tag. From then on metrics may show its
+// recordOperation records that a statement of the plan succeeded with the given tag. From then on metrics may show its
 // name.
-func (s *session) noteOperation(plan *rewrite.Plan, st *rewrite.Statement, tag []byte) {
+func (s *session) recordOperation(plan *rewrite.Plan, st *rewrite.Statement, tag []byte) {
 	s.srv.planner.Succeeded(plan)
 	s.srv.metrics.OperationSucceeded(st.Operation)
 	if retry.Missed(tag) {
@@ -46,10 +47,10 @@ func (s *session) noteOperation(plan *rewrite.Plan, st *rewrite.Statement, tag [
 	}
 }
 
-// nameOperation names the transaction in metrics after its first statement that locks or writes, else after its first
-// read.
-func (s *session) nameOperation(plan *rewrite.Plan) {
-	if s.tx.writes || plan.Operation == "" || plan.Kind != rewrite.Read && plan.Kind < rewrite.Write || s.status() == 'E' {
+// trackOperationName names the transaction in metrics after its first statement that locks or writes, else after its
+// first read.
+func (s *session) trackOperationName(plan *rewrite.Plan) {
+	if s.tx.writes || plan.Operation == "" || plan.Kind != rewrite.Read && plan.Kind < rewrite.Write || s.txStatus() == 'E' {
 		return
 	}
 	if s.tx.writes = plan.Kind >= rewrite.Write; !s.tx.writes && s.tx.operation != "" {

@@ -13,60 +13,61 @@ import (
 // greetingLimit is the number of stored greetings. When it is reached, all are dropped.
 const greetingLimit = 64
 
-// greeting is the server's parameters as a client gets them.
-type greeting struct {
+// startupGreeting is the server's parameters as a client gets them.
+type startupGreeting struct {
 	frames []byte // never changed
-	// told has the values in frames, as a shared value. tellParameters later sends parameters that differ from it.
-	// Settings that Sluice stores (application_name) are in frames but not in told: appendName sends their changes.
-	told *settings.Reports
+	// sentParameters has the values in frames, as a shared value. reportParameters later sends parameters that differ from
+	// it. Settings that Sluice stores (application_name) are in frames but not in told: appendParameterStatus sends their
+	// changes.
+	sentParameters *settings.Reports
 }
 
-// greetings stores each greeting under the parameters and the startup settings it was made from, compared by pointer.
-// The zero value is empty.
-type greetings struct {
+// greetingCache stores each greeting under the parameters and the startup settings it was made from, compared by
+// pointer. The zero value is empty.
+type greetingCache struct {
 	mu sync.Mutex
-	m  map[greeted]*greeting
+	m  map[greetingKey]*startupGreeting
 }
 
-type greeted struct {
+type greetingKey struct {
 	params  *settings.Reports
 	startup *settings.Values
 }
 
-// find returns the stored greeting for of, or stores and returns the one that build makes.
-func (g *greetings) find(of greeted, build func(greeted) *greeting) *greeting {
+// findOrBuild returns the stored greeting for of, or stores and returns the one that build makes.
+func (g *greetingCache) findOrBuild(of greetingKey, build func(greetingKey) *startupGreeting) *startupGreeting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if kept := g.m[of]; kept != nil {
 		return kept
 	}
 	if g.m == nil || len(g.m) >= greetingLimit {
-		g.m = map[greeted]*greeting{}
+		g.m = map[greetingKey]*startupGreeting{}
 	}
 	made := build(of)
 	g.m[of] = made
 	return made
 }
 
-// greet makes a greeting from the server's parameters, replaced by the values that the client's startup gave.
-func (srv *Server) greet(of greeted) *greeting {
+// buildGreeting makes a greeting from the server's parameters, replaced by the values that the client's startup gave.
+func (srv *Server) buildGreeting(of greetingKey) *startupGreeting {
 	var frames []byte
 	told := of.params
 	for _, p := range of.params.All {
 		if v, ok := of.startup.Shown[p.Lower]; ok {
-			p.Value = asReported(of.params, p.Lower, v)
+			p.Value = valueAsReported(of.params, p.Lower, v)
 			if was, _ := told.Get(p.Lower); was != p.Value && srv.treat.Of(p.Lower) == settings.Carried {
 				told = told.With(p.Name, p.Value)
 			}
 		}
 		frames = wire.AppendStrings(frames, wire.ParameterStatus, p.Name, p.Value)
 	}
-	return &greeting{frames, srv.sharedReports.Share(told)}
+	return &startupGreeting{frames, srv.sharedReports.Share(told)}
 }
 
-// asReported returns a client's value as a server with the given parameters would report it. For example, a server
+// valueAsReported returns a client's value as a server with the given parameters would report it. For example, a server
 // completes the DateStyle "DMY" to "ISO, DMY" by its default.
-func asReported(params *settings.Reports, name, value string) string {
+func valueAsReported(params *settings.Reports, name, value string) string {
 	if name == "datestyle" {
 		reset, _ := params.Get(name)
 		usual := settings.ReadDateStyle(settings.DateStyle{}, reset, settings.DateStyle{})

@@ -13,73 +13,74 @@ import (
 // This file asks the server whether several statements before one Sync are one transaction. borrow asks on a backend it
 // is about to lend. resend.go uses the answer to decide about replays.
 
-// groups is the answer: whether several statements outside a block, before one Sync, are one transaction. For
+// pipelineProbe is the answer: whether several statements outside a block, before one Sync, are one transaction. For
 // PostgreSQL they are. Other servers are asked, and asked again when the answer is old.
-type groups struct {
+type pipelineProbe struct {
 	state atomic.Int32
 	pace  question.Pace
 }
 
 const (
-	groupsUnknown int32 = iota
-	groupsSeveral
-	groupsOne
+	pipelineUnknown int32 = iota
+	pipelineSeveral
+	pipelineOne
 )
 
-// groupsTries limits the tries without a pause, if the question meets a conflict.
-const groupsTries = 3
+// pipelineProbeTries limits the tries without a pause, if the question meets a conflict.
+const pipelineProbeTries = 3
 
-// one reports whether a Sync group is known to be one transaction. If that is unknown, it returns false, and Sluice
-// does not replay groups of several statements.
-func (g *groups) one() bool { return g.state.Load() == groupsOne }
+// isOneTransaction reports whether a Sync group is known to be one transaction. If that is unknown, it returns false,
+// and Sluice does not replay groups of several statements.
+func (g *pipelineProbe) isOneTransaction() bool { return g.state.Load() == pipelineOne }
 
-// groupsDue reports whether the server must be asked. Without replay nobody needs the answer.
-func (srv *Server) groupsDue(now time.Time) bool {
+// isPipelineProbeDue reports whether the server must be asked. Without replay nobody needs the answer.
+func (srv *Server) isPipelineProbeDue(now time.Time) bool {
 	return srv.replays != nil && srv.groups.pace.Due(now)
 }
 
-// askGroups asks the idle backend b if that is due. The error is stop's, or means that b is broken. After a fault
+// probePipeline asks the idle backend b if that is due. The error is stop's, or means that b is broken. After a fault
 // (question.Groups) the old answer remains, and the question is asked again later.
-func (srv *Server) askGroups(b *backend, at time.Time, stop func() error) error {
+func (srv *Server) probePipeline(b *backend, at time.Time, stop func() error) error {
 	g := &srv.groups
-	if now := time.Now(); !srv.groupsDue(now) || !g.pace.Claim(now) {
+	if now := time.Now(); !srv.isPipelineProbeDue(now) || !g.pace.Claim(now) {
 		return nil
 	}
 	var times [][]byte
 	var refusal []byte
 	var err error
-	for range groupsTries {
+	for range pipelineProbeTries {
 		times = nil
-		refusal, err = b.exchangeAll(groupsQuestion, func(row []byte) { times = append(times, bytes.Clone(row)) }, b.patience, at, stop)
-		if err != nil || refusal == nil || faultOf(refusal) != question.Conflict {
+		refusal, err = b.doExchange(pipelineProbeQuery, func(row []byte) { times = append(times, bytes.Clone(row)) }, b.answerTimeout, at, stop)
+		if err != nil || refusal == nil || classifyFault(refusal) != question.Conflict {
 			break
 		}
 	}
 	switch {
-	case stops(err):
+	case isInterruption(err):
 		g.pace.Unasked()
 		return err
 	case err != nil, refusal != nil, len(times) != 2:
 		pause := g.pace.Failed(time.Now())
-		srv.log.Warn("whether the statements of a pipeline are one transaction here could not be asked", "error", cmp.Or(err, refusedBy(refusal)), "asked_again_in", pause)
+		srv.log.Warn("whether the statements of a pipeline are one transaction here could not be asked", "error", cmp.Or(err, refusalError(refusal)), "asked_again_in", pause)
 		return err
 	}
-	state := groupsSeveral
+	state := pipelineSeveral
 	if bytes.Equal(times[0], times[1]) {
-		state = groupsOne
+		state = pipelineOne
 	}
-	if was := g.state.Swap(state); was != state && state == groupsSeveral {
+	if was := g.state.Swap(state); was != state && state == pipelineSeveral {
 		srv.log.Warn("pipelines of several statements outside a block are not run again: they are more than one transaction here")
 	}
 	g.pace.Answered(time.Now(), question.Age)
 	return nil
 }
 
-// groupsQuestion selects now(), the transaction's start time, twice before one Sync. Equal times mean one transaction.
-var groupsQuestion = func() []byte {
+// pipelineProbeQuery selects now(), the transaction's start time, twice before one Sync. Equal times mean one
+// transaction.
+var pipelineProbeQuery = func() []byte {
 	ask := wire.AppendParse(nil, "", "SELECT now()", wire.NoOIDs)
 	for range 2 {
-		ask = appendBindNothing(ask, "")
+		ask = appendBindWithoutParams(ask, "")
 		ask = append(ask, wire.FrameExecuteAll...)
 	}
 	return append(ask, wire.FrameSync...)

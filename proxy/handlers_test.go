@@ -12,20 +12,20 @@ func TestHandlers(t *testing.T) {
 	t.Parallel()
 	for does := range rewrite.DoesCount {
 		h := &handlers[does]
-		if ours := h.here != nil || h.query != nil || h.execute != nil; ours == h.server {
+		if ours := h.runsLocally != nil || h.query != nil || h.execute != nil; ours == h.server {
 			t.Errorf("value %d: the server's %v, done here %v", does, h.server, ours)
 		}
 		for _, must := range []struct {
 			ok   bool
 			what string
 		}{
-			{h.place != nil, "no place in a multi-statement query"},
-			{(h.parses != nil) == (h.here != nil), "parsed here without being done here, or the reverse"},
+			{h.planInScript != nil, "no place in a multi-statement query"},
+			{(h.parsesLocally != nil) == (h.runsLocally != nil), "parsed here without being done here, or the reverse"},
 			{(h.run != nil) == (h.tag != nil), "an answer without a tag, or the reverse"},
-			{h.here == nil || h.run != nil || h.execute != nil || does == rewrite.UsesCursor, "done here by nothing"}, // executeLogged
-			{h.columns == nil || h.run != nil && h.again != nil, "columns of no answer, or no tag behind the row"},
-			{!h.reads || h.columns != nil, "reads nothing"},
-			{h.params == nil || h.here != nil, "parameters of the server's"},
+			{h.runsLocally == nil || h.run != nil || h.execute != nil || does == rewrite.UsesCursor, "done here by nothing"}, // executeSavepointOrCursor
+			{h.columns == nil || h.run != nil && h.againTag != nil, "columns of no answer, or no tag behind the row"},
+			{!h.changesNothing || h.columns != nil, "reads nothing"},
+			{h.params == nil || h.runsLocally != nil, "parameters of the server's"},
 		} {
 			if !must.ok {
 				t.Errorf("value %d: %s", does, must.what)
@@ -38,7 +38,7 @@ func TestHandlers(t *testing.T) {
 func (srv *Server) LeaveOut(all ...rewrite.Does) {
 	table := *srv.handlers
 	for _, does := range all {
-		table[does] = handler{}
+		table[does] = statementHandler{}
 	}
 	srv.handlers = &table
 }

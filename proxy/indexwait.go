@@ -19,35 +19,35 @@ import (
 // A cancelled or timed out statement leaves no index, as in PostgreSQL. If the client leaves, Sluice waits for the job
 // for a limited time, then drops an index that is not valid.
 
-// tellTag sends the delayed tag without waiting for the job, because other answers of the turn follow.
-func (s *session) tellTag() error {
+// sendDelayedTag sends the delayed tag without waiting for the job, because other answers of the turn follow.
+func (s *session) sendDelayedTag() error {
 	ends := s.tx.job.Ends()
 	now := s.tx.job.Follows()
 	if ends && !s.tx.job.Ends() {
-		s.keepsSettings()
+		s.commitAllSettings()
 	}
-	return s.passSpan(now)
+	return s.sendOrWithhold(now)
 }
 
-// holdsTag decides about a statement's tag while a job is pending: the tag of the COMMIT is delayed. v is the verdict
+// delayTag decides about a statement's tag while a job is pending: the tag of the COMMIT is delayed. v is the verdict
 // so far.
-func (s *session) holdsTag(v verdict, tag []byte) (verdict, error) {
+func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
 	holds, now := s.tx.job.Holds(tag, s.t.outcome.InBlock())
 	if holds {
-		s.t.looks = true // if another answer follows, the tag must be sent before it
+		s.t.inspectsFrames = true // if another answer follows, the tag must be sent before it
 		return swallow, nil
 	}
 	if now != nil {
-		s.keepsSettings()
+		s.commitAllSettings()
 	}
-	return v, s.passSpan(now)
+	return v, s.sendOrWithhold(now)
 }
 
-// indexJobEnded records that the transaction of a CREATE INDEX has ended.
-func indexJobEnded(s *session, committed bool) { s.tx.job.Ended(committed) }
+// recordIndexTxEnd records that the transaction of a CREATE INDEX has ended.
+func recordIndexTxEnd(s *session, committed bool) { s.tx.job.Ended(committed) }
 
-// indexJobRan records another statement of the transaction of a CREATE INDEX.
-func indexJobRan(s *session, o *owed, st *rewrite.Statement, _ []byte) {
+// recordIndexTxStatement records another statement of the transaction of a CREATE INDEX.
+func recordIndexTxStatement(s *session, o *pendingReply, st *rewrite.Statement, _ []byte) {
 	switch {
 	case st == nil:
 		s.tx.job.Ran(o.plan.Kind)
@@ -56,26 +56,26 @@ func indexJobRan(s *session, o *owed, st *rewrite.Statement, _ []byte) {
 	}
 }
 
-// jobAtReady prepares a ReadyForQuery to wait for the pending job, if the client must wait for it.
-func (s *session) jobAtReady(status byte) error {
-	if s.t.phase != live {
+// prepareIndexJobWait prepares a ReadyForQuery to wait for the pending job, if the client must wait for it.
+func (s *session) prepareIndexJobWait(status byte) error {
+	if s.t.phase != phaseLive {
 		return nil
 	}
-	return s.passSpan(s.tx.job.Ready(status))
+	return s.sendOrWithhold(s.tx.job.Ready(status))
 }
 
-// waitsForJob returns swallow for a ReadyForQuery that must wait for an index job or for batches, else v.
-func (s *session) waitsForJob(v verdict) verdict {
-	if s.tx.job.Waits() || s.t.batches != nil || s.t.putsBack {
+// verdictForReady returns swallow for a ReadyForQuery that must wait for an index job or for batches, else v.
+func (s *session) verdictForReady(v frameVerdict) frameVerdict {
+	if s.tx.job.Waits() || s.t.batches != nil || s.t.restoresSettings {
 		return swallow
 	}
 	return v
 }
 
-// settleJob waits for the index job after the server's ReadyForQuery. Then it ends the turn with Sluice's own answer
-// and ReadyForQuery. A loss during the wait is an unknown outcome for the client (lossTold).
-func (s *session) settleJob() error {
-	answer, told, err := s.awaitJob()
+// settleIndexJob waits for the index job after the server's ReadyForQuery. Then it ends the turn with Sluice's own
+// answer and ReadyForQuery. A loss during the wait is an unknown outcome for the client (lossError).
+func (s *session) settleIndexJob() error {
+	answer, told, err := s.awaitIndexJob()
 	if err != nil {
 		return err
 	}
@@ -85,30 +85,30 @@ func (s *session) settleJob() error {
 		// The server has committed the transaction's settings, although the client gets an error.
 		s.b.suspect = s.b.suspect || slices.ContainsFunc(s.settings.Staged.Changes, func(c rewrite.Change) bool { return c.Action != rewrite.SetLocal })
 	}
-	if err := s.passSpan(answer); err != nil {
+	if err := s.sendOrWithhold(answer); err != nil {
 		return err
 	}
-	if err := s.tellAtReady(); err != nil {
+	if err := s.reportParametersAtReady(); err != nil {
 		return err
 	}
 	status := s.b.status
-	if err := s.settle(status); err != nil {
+	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.passSpan(wire.AppendReady(s.appendName(nil, status), status))
+	return s.sendOrWithhold(wire.AppendReady(s.appendParameterStatus(nil, status), status))
 }
 
-// awaitJob polls the job of a CREATE INDEX on the idle backend until the job is done. It returns the frames of the
+// awaitIndexJob polls the job of a CREATE INDEX on the idle backend until the job is done. It returns the frames of the
 // answer: the tag, or the error of a failed job. A cancel, the statement timeout and the client's leaving end the wait.
 // err is a lost backend, or ends the session.
-func (s *session) awaitJob() (answer []byte, refusal *wire.Error, err error) {
+func (s *session) awaitIndexJob() (answer []byte, refusal *wire.Error, err error) {
 	held := s.tx.job.Take()
-	work := held.Job(ownServer{s})
+	work := held.Job(ddlConn{s})
 	err = work.Await()
-	if err != nil && refused(err) == nil {
-		err = s.withdraws(work, err)
+	if err != nil && refusalFrom(err) == nil {
+		err = s.withdrawIndex(work, err)
 	}
-	s.srv.catalog.flush()
+	s.srv.catalog.beginEpoch()
 	told, _ := err.(*wire.Error)
 	switch {
 	case err == nil:
@@ -119,18 +119,18 @@ func (s *session) awaitJob() (answer []byte, refusal *wire.Error, err error) {
 	return told.Append(nil), told, nil
 }
 
-// withdraws drops the index of a CREATE INDEX whose wait ended with the error why, unless the index is valid. If the
-// client has left, it first waits for the job. It returns the statement's error, or nil if the index is valid.
-func (s *session) withdraws(work *constraint.IndexJob, why error) error {
+// withdrawIndex drops the index of a CREATE INDEX whose wait ended with the error why, unless the index is valid. If
+// the client has left, it first waits for the job. It returns the statement's error, or nil if the index is valid.
+func (s *session) withdrawIndex(work *constraint.IndexJob, why error) error {
 	end := time.Now().Add(exchangeTimeout)
 	if why == errClientGone {
 		end = time.Now().Add(cmp.Or(s.srv.cfg.CommitGrace, exchangeTimeout))
 	}
-	server := withdrawing{ownServer{s}, end}
+	server := withdrawConn{ddlConn{s}, end}
 	valid, err, cause := false, error(nil), metrics.IndexCancelled
 	switch why {
 	case errCanceled, errTimedOut:
-		s.heeded(why)
+		s.consumeCancel(why)
 		valid, err = work.Withdraw(server)
 	case errClientGone:
 		cause = metrics.IndexClientGone
@@ -139,7 +139,7 @@ func (s *session) withdraws(work *constraint.IndexJob, why error) error {
 			_, err = work.WithdrawUnique(server)
 		}
 	default: // a lost backend, or the end of a drain
-		s.leavesIndex(work, metrics.IndexLost, why)
+		s.recordInvalidIndex(work, metrics.IndexLost, why)
 		return why
 	}
 	switch {
@@ -148,9 +148,9 @@ func (s *session) withdraws(work *constraint.IndexJob, why error) error {
 	case err == nil:
 		return why
 	}
-	s.leavesIndex(work, cause, err)
-	if told, ok := why.(*wire.Error); ok && (refused(err) != nil || err == errTooLate) {
-		return errJobGoesOn(told)
+	s.recordInvalidIndex(work, cause, err)
+	if told, ok := why.(*wire.Error); ok && (refusalFrom(err) != nil || err == errTooLate) {
+		return errIndexJobContinues(told)
 	}
 	if _, lost := errors.AsType[*lostError](err); lost || err == errCut {
 		return err
@@ -158,8 +158,8 @@ func (s *session) withdraws(work *constraint.IndexJob, why error) error {
 	return why
 }
 
-// leavesIndex counts and logs an index that may remain invalid after its statement failed.
-func (s *session) leavesIndex(work *constraint.IndexJob, cause string, err error) {
+// recordInvalidIndex counts and logs an index that may remain invalid after its statement failed.
+func (s *session) recordInvalidIndex(work *constraint.IndexJob, cause string, err error) {
 	if !work.Own() {
 		return
 	}
@@ -170,17 +170,17 @@ func (s *session) leavesIndex(work *constraint.IndexJob, cause string, err error
 // errTooLate ends the work for a statement that no client awaits, when its time is over.
 var errTooLate = errors.New("the time for it is over")
 
-// withdrawing runs statements on behalf of a client that has left or cancelled. Only the end of a drain, a lost backend
-// and the time limit end this work.
-type withdrawing struct {
-	ownServer
+// withdrawConn runs statements on behalf of a client that has left or cancelled. Only the end of a drain, a lost
+// backend and the time limit end this work.
+type withdrawConn struct {
+	ddlConn
 	end time.Time
 }
 
 // Ask sends one autocommit statement, and sends it again after conflicts.
-func (w withdrawing) Ask(sql string, row func(values []string)) error {
+func (w withdrawConn) Ask(sql string, row func(values []string)) error {
 	for {
-		err := w.ownServer.Ask(sql, row)
+		err := w.ddlConn.Ask(sql, row)
 		if err != errClientGone && err != errCanceled && err != errTimedOut { // one of these ended the pause after a conflict
 			return err
 		}
@@ -192,7 +192,7 @@ func (w withdrawing) Ask(sql string, row func(values []string)) error {
 }
 
 // Pause waits for d. Only the end of a drain and the time limit end it early, with an error.
-func (w withdrawing) Pause(d time.Duration) error {
+func (w withdrawConn) Pause(d time.Duration) error {
 	left := time.Until(w.end)
 	if left <= 0 {
 		return errTooLate
@@ -202,8 +202,8 @@ func (w withdrawing) Pause(d time.Duration) error {
 	case <-w.s.srv.ctx.Done():
 		return errCut
 	}
-	return w.s.cut()
+	return w.s.checkCut()
 }
 
 // More returns an error if the time is over.
-func (w withdrawing) More() error { return w.Pause(0) }
+func (w withdrawConn) More() error { return w.Pause(0) }

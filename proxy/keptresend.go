@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite/schema"
@@ -17,30 +18,30 @@ import (
 // like any other, so mapped columns work too. Sluice does not interpret values: each goes back in the form in which it
 // came, under the same settings. If a statement must get the first attempt's time and cannot, the replay is refused.
 
-// again is how a replay sends a logged statement.
-type again struct {
+// resentText is how a replay sends a logged statement.
+type resentText struct {
 	text string // the changed text; "" if unchanged
-	// torn: the statement must get the first attempt's time, and cannot.
-	torn bool
-	must bool // text contains the time
-	told bool // text contains values of the answer
+	// cannotGiveTime: the statement must get the first attempt's time, and cannot.
+	cannotGiveTime bool
+	hasTime        bool // text contains the time
+	hasValues      bool // text contains values of the answer
 }
 
-// giveAgain puts the answer's values and the transaction's time into the client's text, for each statement of the text.
-// told writes the value of an answer's column, timed writes a time. last: the statement belongs to the unfinished turn.
-// The values of its answer are then needed only if the client has received some output of it.
-func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(column int, v []byte) string, timed func(timeValue) string) (a again) {
+// substituteRecorded puts the answer's values and the transaction's time into the client's text, for each statement of
+// the text. told writes the value of an answer's column, timed writes a time. last: the statement belongs to the
+// unfinished turn. The values of its answer are then needed only if the client has received some output of it.
+func (s *session) substituteRecorded(f *retry.Frame[logEntry], last bool, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
 	kept, k := f.Note.kept, &s.t.keeping
 	if last && !s.t.keepsLast || kept != nil && !kept.whole {
 		kept = nil
 	}
-	if !k.on || f.Note.first == 0 || f.Note.names == nil || kept == nil && !(k.clock && k.tells) {
+	if !k.drawnValues || f.Note.first == 0 || f.Note.names == nil || kept == nil && !(k.clock && k.tells) {
 		return a
 	}
 	pieces := s.srv.planner.Pieces(s.clientText(f))
 	for i, sql := range pieces[:min(int(f.Note.first), len(pieces))] { // later statements belong to another transaction
-		one := s.givePiece(sql, f.Note.names, kept.answer(i, len(pieces)), told, timed)
-		a.torn, a.must, a.told = a.torn || one.torn, a.must || one.must, a.told || one.told
+		one := s.substituteInStatement(sql, f.Note.names, kept.statementAnswer(i, len(pieces)), told, timed)
+		a.cannotGiveTime, a.hasTime, a.hasValues = a.cannotGiveTime || one.cannotGiveTime, a.hasTime || one.hasTime, a.hasValues || one.hasValues
 		if one.text != "" {
 			pieces[i], a.text = one.text, one.text
 		}
@@ -51,108 +52,108 @@ func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(colum
 	return a
 }
 
-// givePiece does the work of giveAgain for one statement, which was planned under the names in under. kept is its
-// answer, or nil to give no values. The result's text is "" if the statement does not change.
-func (s *session) givePiece(sql string, under *schema.Names, kept *keptAnswer, told func(column int, v []byte) string, timed func(timeValue) string) (a again) {
+// substituteInStatement does the work of substituteRecorded for one statement, which was planned under the names in
+// under. kept is its answer, or nil to give no values. The result's text is "" if the statement does not change.
+func (s *session) substituteInStatement(sql string, under *schema.Names, kept *recordedAnswer, told func(column int, v []byte) string, timed func(txtime.Value) string) (a resentText) {
 	k := &s.t.keeping
 	times := k.clock && k.tells
 	ok, names := true, under.Renewed(k.now)
 	if times {
-		a.text = k.time.atInstant(s.srv.planner, sql, &ok, timed)
-		a.must = a.text != ""
+		a.text = k.time.ReplaceNow(s.srv.planner, sql, &ok, timed)
+		a.hasTime = a.text != ""
 	}
 	in := values.TimedOf(s.srv.planner, cmp.Or(a.text, sql), names)
 	if in == nil || !in.Same(under) { // or a name now means another sequence
-		a.torn = !ok || in != nil && times
+		a.cannotGiveTime = !ok || in != nil && times
 		return a
 	}
 	var g values.Given
 	if times {
-		g.Knows, g.Time = k.time.knows, k.time.written(s.timesAgain(), &ok, timed)
+		g.Knows, g.Time = k.time.Knows, k.time.Writer(s.replayTimeSettings(), &ok, timed)
 	}
 	if rows, plain := in.(*values.Insertion); kept != nil && kept.whole && plain && rows.Width > 0 {
 		cells := wire.Rows(kept.rows, rows.Width)
 		if len(cells) != rows.Rows {
-			return again{torn: times}
+			return resentText{cannotGiveTime: times}
 		}
-		g.Clock, a.told = k.clock, true
+		g.Clock, a.hasValues = k.clock, true
 		g.Value = func(c values.Cell) string { return told(c.Column, cells[c.Row][c.Column]) }
 	}
-	a.must = a.must || in.GivesTime(g)
+	a.hasTime = a.hasTime || in.GivesTime(g)
 	a.text = cmp.Or(in.With(g), a.text)
-	a.torn = !ok
+	a.cannotGiveTime = !ok
 	return a
 }
 
 // The two functions below return ok as false if the statement must get the time and cannot. They return no text if the
 // changed text is refused, or has another kind. The statement is then sent unchanged, and its answer will differ.
 
-// keptQuery returns the text that a replay sends for a Query, or "" for the unchanged text.
-func (s *session) keptQuery(f *retry.Frame[logEntry], last bool) (text string, ok bool) {
-	a := s.giveAgain(f, last, func(_ int, v []byte) string {
+// replayQueryText returns the text that a replay sends for a Query, or "" for the unchanged text.
+func (s *session) replayQueryText(f *retry.Frame[logEntry], last bool) (text string, ok bool) {
+	a := s.substituteRecorded(f, last, func(_ int, v []byte) string {
 		if v == nil {
 			return "NULL"
 		}
 		return settings.QuoteLiteral(string(v))
-	}, writtenInText)
-	if a.text == "" || a.torn {
-		return "", !a.torn
+	}, txtime.Literal)
+	if a.text == "" || a.cannotGiveTime {
+		return "", !a.cannotGiveTime
 	}
 	plan := s.srv.planner.PlanIn([]byte(a.text), f.Note.names.Renewed(s.t.keeping.now))
-	if was := cmp.Or(f.Note.asked, f.Note.plan); refusal(plan) != nil || plan.Kind != was.Kind { // compare with the kind that the planner gave
-		return "", !a.must
+	if was := cmp.Or(f.Note.asked, f.Note.plan); planRefusal(plan) != nil || plan.Kind != was.Kind { // compare with the kind that the planner gave
+		return "", !a.hasTime
 	}
-	if a.told {
+	if a.hasValues {
 		s.b.sequences.Outdate()
 	}
 	return cmp.Or(plan.Text, a.text), true
 }
 
-// keptBind returns the statement and the Bind payload (after the names) that a replay sends, or nil for the unchanged
+// replayBind returns the statement and the Bind payload (after the names) that a replay sends, or nil for the unchanged
 // ones. Values are appended as parameters, in the formats in which they came. The server takes their types from the
 // columns.
-func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (tmpl *template, payload []byte, ok bool) {
+func (s *session) replayBind(f *retry.Frame[logEntry], last bool) (tmpl *statementTemplate, payload []byte, ok bool) {
 	if k := f.Note.kept; !(s.t.keeping.clock && s.t.keeping.tells) && (k == nil || !k.whole) {
 		return nil, nil, true
 	}
-	p, whole := wire.ParseParams(s.payload(f))
+	p, whole := wire.ParseParams(s.loggedPayload(f))
 	if !whole { // the Bind failed before, and fails again
 		return nil, nil, true
 	}
-	a := s.giveAgain(f, last, func(column int, v []byte) string { return "$" + strconv.Itoa(p.Add(column, v)) }, writtenIn(&p))
-	if a.text == "" || a.torn {
-		return nil, nil, !a.torn
+	a := s.substituteRecorded(f, last, func(column int, v []byte) string { return "$" + strconv.Itoa(p.Add(column, v)) }, txtime.ParamWriter(&p))
+	if a.text == "" || a.cannotGiveTime {
+		return nil, nil, !a.cannotGiveTime
 	}
 	t := f.Note.tmpl
 	names := f.Note.names.Renewed(s.t.keeping.now)
 	plan := s.srv.planner.PlanIn([]byte(a.text), names)
-	if p.Len() > wire.MaxParams || refusal(plan) != nil || plan.Kind != t.plan.Kind || t.own {
-		return nil, nil, !a.must
+	if p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.plan.Kind || t.unshared {
+		return nil, nil, !a.hasTime
 	}
-	if a.told {
+	if a.hasValues {
 		s.b.sequences.Outdate()
 	}
-	return s.srv.template(&s.t.scratch, []byte(a.text), []byte(t.oids), t.parsing, names.ID(), t.by, plan), p.Bytes(), true
+	return s.srv.cachedTemplate(&s.t.scratch, []byte(a.text), []byte(t.oids), t.parsing, names.ID(), t.plannerNumber, plan), p.Bytes(), true
 }
 
-// gathersAnew reports whether a replay must record the answer of a statement again, and then forgets the first answer.
-// That is so in the unfinished turn (last), unless the statement was given the values of its first answer.
-func (s *session) gathersAnew(n *logEntry, last, given bool) bool {
+// mustRecordAgain reports whether a replay must record the answer of a statement again, and then forgets the first
+// answer. That is so in the unfinished turn (last), unless the statement was given the values of its first answer.
+func (s *session) mustRecordAgain(n *logEntry, last, given bool) bool {
 	if !last || n.kept == nil || given && n.kept.whole && s.t.keepsLast {
 		return false
 	}
-	n.kept.again()
+	n.kept.resetAnswer()
 	return true
 }
 
-// timesAgain returns timesUnder for a replayed frame, or "" if a statement of its turn changes settings that times
-// depend on.
-func (s *session) timesAgain() string {
+// replayTimeSettings returns timesUnder for a replayed frame, or "" if a statement of its turn changes settings that
+// times depend on.
+func (s *session) replayTimeSettings() string {
 	for _, f := range s.tx.log.Frames(s.tx.log.At()) {
 		n := &f.Note
-		if !keepsTimes(n.plan) || !keepsTimes(n.asked) || n.tmpl != nil && !keepsTimes(n.tmpl.plan) {
+		if !changesNoSetting(n.plan) || !changesNoSetting(n.asked) || n.tmpl != nil && !changesNoSetting(n.tmpl.plan) {
 			return ""
 		}
 	}
-	return timesUnder(s.b.reported)
+	return txtime.SettingsKey(s.b.reported)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file handles settings that Sluice stores instead of the server. keep runs SET. notAsked refuses queries that the
-// server would answer wrongly. resetLocally handles RESET to a startup value that the server does not know. Package
-// settings holds the values.
+// This file handles settings that Sluice stores instead of the server. keep runs SET. refuseLocalSettingQuery refuses
+// queries that the server would answer wrongly. sendResetAsSet handles RESET to a startup value that the server does
+// not know. Package settings holds the values.
 
-// keep runs a SET of a setting that is never sent to the server. notice is PostgreSQL's warning for a SET LOCAL outside
-// a block. several: the statement is part of a multi-statement query, which is one transaction. The error is for the
-// client: PostgreSQL would refuse the value too.
-func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err error) {
+// setLocalSetting runs a SET of a setting that is never sent to the server. notice is PostgreSQL's warning for a SET
+// LOCAL outside a block. several: the statement is part of a multi-statement query, which is one transaction. The error
+// is for the client: PostgreSQL would refuse the value too.
+func (s *session) setLocalSetting(c *rewrite.Change, several bool) (notice []byte, err error) {
 	txOnly := c.Action == rewrite.SetLocal
 	value, bad := settings.ValueOf(c)
 	if txOnly && !several && !s.inBlock() { // lasts until the Sync, or until the end of the block if a BEGIN follows
@@ -34,69 +34,69 @@ func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err erro
 	return notice, s.settings.Keep(c.Name, value, txOnly)
 }
 
-// notAsked returns an error if a statement asks the server for a setting that Sluice stores, else nil. In a failed
-// block it returns nil: the server's own error comes first.
-func (s *session) notAsked(plan *rewrite.Plan) error {
+// refuseLocalSettingQuery returns an error if a statement asks the server for a setting that Sluice stores, else nil.
+// In a failed block it returns nil: the server's own error comes first.
+func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
 	st := plan.Single()
-	if st == nil || st.Asks == nil || s.status() == 'E' {
+	if st == nil || st.Asks == nil || s.txStatus() == 'E' {
 		return nil
 	}
 	for _, name := range st.Asks {
-		if s.settings.Misleads(name) || s.tellsMode(name) {
-			return errNotAsked(name)
+		if s.settings.Misleads(name) || s.answersAccessMode(name) {
+			return errLocalSettingQueried(name)
 		}
 	}
 	return nil
 }
 
-// errNotAsked refuses a query for a setting to which the server's answer would be wrong.
-func errNotAsked(name string) *wire.Error {
+// errLocalSettingQueried refuses a query for a setting to which the server's answer would be wrong.
+func errLocalSettingQueried(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
 		Hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}
 }
 
-// resetLocally sends RESET as a SET to the client's startup value, if the server must see the statement. done is false
-// for any other statement. Otherwise the turn is settled, or the error is for the client. The client gets the tag
+// sendResetAsSet sends RESET as a SET to the client's startup value, if the server must see the statement. done is
+// false for any other statement. Otherwise the turn is settled, or the error is for the client. The client gets the tag
 // RESET, also in a replay (logEntry.tag).
-func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
+func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	st := plan.Single()
-	if st == nil || len(st.Changes) != 1 || st.Changes[0].Action != rewrite.Reset || s.status() == 'E' {
+	if st == nil || len(st.Changes) != 1 || st.Changes[0].Action != rewrite.Reset || s.txStatus() == 'E' {
 		return false, nil
 	}
 	name := st.Changes[0].Name
 	value, ok := s.settings.Startup.SQL[name]
-	if !ok || settings.Merges(name, value) { // see restoreStartup
+	if !ok || settings.Merges(name, value) { // see restoreStartupSettings
 		return false, nil
 	}
 	set := &rewrite.Plan{Kind: rewrite.Setting, Statements: []rewrite.Statement{{Kind: rewrite.Setting,
 		Changes: []rewrite.Change{{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}}}}}
-	if err := s.admit(set); err != nil {
+	if err := s.admitPlan(set); err != nil {
 		return true, err
 	}
-	s.noteParsing(set)
+	s.recordParsingChange(set)
 	o := s.t.owed.push(wire.Query)
 	tag := wire.AppendCommand(nil, result.ChangeTag(st))
-	o.plan, o.reply = set, resetReply{expectSet, tag}
+	o.plan, o.reply = set, resetAsSetReply{expectSet, tag}
 	frame := wire.AppendStrings(nil, wire.Query, "SET "+settings.QuoteName(name)+" TO "+value)
 	s.logPlan(set)
-	s.logFrame(wire.Query, logEntry{plan: set, answered: &answeredHere{tag: tag}, first: 1}, frame[wire.HeaderLen:])
-	s.add(frame)
-	return true, s.finish()
+	s.logFrame(wire.Query, logEntry{plan: set, answered: &localAnswers{tag: tag}, first: 1}, frame[wire.HeaderLen:])
+	s.addToBatch(frame)
+	return true, s.finishTurn()
 }
 
-// resetReply handles the answer to a RESET that was sent as a SET: the client gets the tag RESET.
-type resetReply struct {
-	*expected
+// resetAsSetReply handles the answer to a RESET that was sent as a SET: the client gets the tag RESET.
+type resetAsSetReply struct {
+	*expectedTagReply
 	tag []byte
 }
 
-func (r resetReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
-	v, err := r.expected.frame(s, o, f)
+func (r resetAsSetReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
+	v, err := r.expectedTagReply.handleFrame(s, o, f)
 	if v != undecided || !f.Ends() {
 		return v, err
 	}
-	if v, _, err = s.statementEnds(o, f.Means, f.Type, f.Bytes, v); err != nil {
+	if v, _, err = s.handleStatementEnd(o, f.Means, f.Type, f.Bytes, v); err != nil {
 		return v, err
 	}
-	return swallow, s.tellTagged(o, r.tag)
+	return swallow, s.sendLocalAnswer(o, r.tag)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -29,127 +30,128 @@ import (
 // and the replay sends the changed pieces as one text. If Sluice answers one of the statements, nothing is stored,
 // since the server's answer then belongs to another text.
 
-// mostKept limits the stored answer of one statement in bytes. A row takes some bytes, and more than a thousand are
-// rare.
-const mostKept = 64 << 10
+// maxRecordedAnswer limits the stored answer of one statement in bytes. A row takes some bytes, and more than a
+// thousand are rare.
+const maxRecordedAnswer = 64 << 10
 
-// mostFirst limits the first row, in which the time is looked for, in bytes.
-const mostFirst = 1 << 10
+// maxRecordedFirstRow limits the first row, in which the time is looked for, in bytes.
+const maxRecordedFirstRow = 1 << 10
 
-// keptAnswer stores the DataRows that answer an INSERT ... RETURNING in a block. For other statements that return the
-// transaction's time (rewrite.Planner.Instants) it stores the first row. The log entry of the Query or Bind and its
+// recordedAnswer stores the DataRows that answer an INSERT ... RETURNING in a block. For other statements that return
+// the transaction's time (rewrite.Planner.Instants) it stores the first row. The log entry of the Query or Bind and its
 // pending reply share it. Of several attempts, only the first whose answer the client gets fills it.
-type keptAnswer struct {
-	asSent
+type recordedAnswer struct {
+	defaultHandler
 	rows []byte
 	// reports are the server's parameters at the end of the answer.
 	reports *settings.Reports
 	// whole: the answer is complete. void: the answer cannot be used.
-	whole, void bool
+	whole, unusable bool
 	// first: only the first row is stored, and whole is never set.
 	first bool
 	// several is the number of statements in a multi-statement query; 0 for a single statement. of has the answers of the
 	// statements that have ended. from is the offset in rows where the next answer begins.
-	several int
-	of      []keptAnswer
-	from    int
+	several    int
+	answers    []recordedAnswer
+	nextOffset int
 }
 
-// keeps records the entry's answer in k. If k is nil, nothing is recorded.
-func (o *owed) keeps(k *keptAnswer) {
+// recordAnswerInto records the entry's answer in k. If k is nil, nothing is recorded.
+func (o *pendingReply) recordAnswerInto(k *recordedAnswer) {
 	if k != nil {
-		o.reply = chained(k, o.reply)
+		o.reply = chainHandlers(k, o.reply)
 	}
 }
 
-// frame records the end of a statement. A frame in pieces makes the answer void, since its rest looks like rows.
-func (k *keptAnswer) frame(s *session, _ *owed, f answer.Frame) (verdict, error) {
-	if k.void = k.void || f.Cut(); f.Ends() {
-		k.end(f.Type, f.Bytes, s.b.reported)
+// handleFrame records the end of a statement. A frame in pieces makes the answer void, since its rest looks like rows.
+func (k *recordedAnswer) handleFrame(s *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
+	if k.unusable = k.unusable || f.Cut(); f.Ends() {
+		k.endAnswer(f.Type, f.Bytes, s.b.reported)
 	}
 	return undecided, nil
 }
 
-func (k *keptAnswer) span(s *session, span []byte) { k.add(s.tx.log, span) }
+func (k *recordedAnswer) handleRows(s *session, span []byte) { k.addRows(s.tx.log, span) }
 
-// keepsAnswers reports whether generated values must be recorded now. Outside a block it is not needed: the statement
+// recordsAnswers reports whether generated values must be recorded now. Outside a block it is not needed: the statement
 // commits before the client gets the answer. The same holds after the end of the block in the same turn.
-func (s *session) keepsAnswers() bool {
-	return s.srv.keeper.on && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.behindItsEnd()
+func (s *session) recordsAnswers() bool {
+	return s.srv.keeper.enabled && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.hasFirstTxEnded()
 }
 
-// keptOf returns a keptAnswer for one statement, or nil if none is needed. inserts is rewrite.InsertsReturning of its
-// text, and tells is values.MayTellInstant.
-func keptOf(inserts, tells bool) *keptAnswer {
+// newRecordedAnswer returns a recordedAnswer for one statement, or nil if none is needed. inserts is
+// rewrite.InsertsReturning of its text, and tells is values.MayTellInstant.
+func newRecordedAnswer(inserts, tells bool) *recordedAnswer {
 	if inserts || tells {
-		return &keptAnswer{first: !inserts}
+		return &recordedAnswer{first: !inserts}
 	}
 	return nil
 }
 
 // answerCost is what each statement's answer in a multi-statement query takes of the log's bytes, without its rows.
-const answerCost = int(unsafe.Sizeof(keptAnswer{}))
+const answerCost = int(unsafe.Sizeof(recordedAnswer{}))
 
-// keptOfText returns a keptAnswer for a text, or nil. For a multi-statement query it stores all rows, since it is not
-// known yet which statements are INSERTs. It returns nil if the log has no room.
-func (s *session) keptOfText(sql []byte, statements int) *keptAnswer {
+// newTextAnswer returns a recordedAnswer for a text, or nil. For a multi-statement query it stores all rows, since it
+// is not known yet which statements are INSERTs. It returns nil if the log has no room.
+func (s *session) newTextAnswer(sql []byte, statements int) *recordedAnswer {
 	switch {
 	case statements < 2:
-		return keptOf(rewrite.InsertsReturning(sql), values.MayTellInstant(sql))
+		return newRecordedAnswer(rewrite.InsertsReturning(sql), values.MayTellInstant(sql))
 	case values.MayTell(sql) && s.tx.log.Keep(statements*answerCost):
-		return &keptAnswer{several: statements}
+		return &recordedAnswer{several: statements}
 	}
 	return nil
 }
 
-// answer returns the answer of the statement at index i, or nil if that answer was not stored.
-func (k *keptAnswer) answer(i, statements int) *keptAnswer {
+// statementAnswer returns the answer of the statement at index i, or nil if that answer was not stored.
+func (k *recordedAnswer) statementAnswer(i, statements int) *recordedAnswer {
 	switch {
-	case k == nil || k.void:
+	case k == nil || k.unusable:
 		return nil
 	case k.several == 0 && statements == 1:
 		return k
-	case k.several == statements && len(k.of) == statements:
-		return &k.of[i]
+	case k.several == statements && len(k.answers) == statements:
+		return &k.answers[i]
 	}
 	return nil
 }
 
-// add records bytes of rows before the client gets them, in pieces of any length. If they are too long, or the log has
-// no room, the answer becomes void.
-func (k *keptAnswer) add(log *retry.Log[logEntry], span []byte) {
-	if k.void || len(span) == 0 || k.first && k.complete() {
+// addRows records bytes of rows before the client gets them, in pieces of any length. If they are too long, or the log
+// has no room, the answer becomes void.
+func (k *recordedAnswer) addRows(log *retry.Log[logEntry], span []byte) {
+	if k.unusable || len(span) == 0 || k.first && k.hasFirstRow() {
 		return
 	}
 	if k.first {
-		span = span[:min(len(span), mostFirst-len(k.rows))]
+		span = span[:min(len(span), maxRecordedFirstRow-len(k.rows))]
 	}
-	if len(k.rows)+len(span) > mostKept || !log.Keep(len(span)) {
-		k.rows, k.void = nil, true
+	if len(k.rows)+len(span) > maxRecordedAnswer || !log.Keep(len(span)) {
+		k.rows, k.unusable = nil, true
 		return
 	}
-	if k.rows = append(k.rows, span...); k.first && !k.complete() && len(k.rows) == mostFirst {
-		k.rows, k.void = nil, true
+	if k.rows = append(k.rows, span...); k.first && !k.hasFirstRow() && len(k.rows) == maxRecordedFirstRow {
+		k.rows, k.unusable = nil, true
 	}
 }
 
-// complete reports whether the whole first row is stored.
-func (k *keptAnswer) complete() bool { return len(wire.First(k.rows)) > 0 }
+// hasFirstRow reports whether the whole first row is stored.
+func (k *recordedAnswer) hasFirstRow() bool { return len(wire.First(k.rows)) > 0 }
 
-// end records the last frame of an answer. The answer is usable only if the tag's row count matches the stored rows. An
-// answer of a suspended portal is not usable. In a multi-statement query each statement's answer ends separately.
-func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
+// endAnswer records the last frame of an answer. The answer is usable only if the tag's row count matches the stored
+// rows. An answer of a suspended portal is not usable. In a multi-statement query each statement's answer ends
+// separately.
+func (k *recordedAnswer) endAnswer(typ byte, frame []byte, reports *settings.Reports) {
 	if k.several > 0 {
-		if k.void = k.void || typ != wire.CommandComplete; k.void {
+		if k.unusable = k.unusable || typ != wire.CommandComplete; k.unusable {
 			return
 		}
-		one := keptAnswer{rows: k.rows[k.from:len(k.rows):len(k.rows)]}
+		one := recordedAnswer{rows: k.rows[k.nextOffset:len(k.rows):len(k.rows)]}
 		// If the statement is no INSERT, or returned nothing, its first row may still contain the time.
-		if one.end(typ, frame, reports); !one.whole {
-			one.first, one.void = true, false
+		if one.endAnswer(typ, frame, reports); !one.whole {
+			one.first, one.unusable = true, false
 		}
-		k.of, k.from = append(k.of, one), len(k.rows)
-		k.whole = len(k.of) == k.several
+		k.answers, k.nextOffset = append(k.answers, one), len(k.rows)
+		k.whole = len(k.answers) == k.several
 		return
 	}
 	if k.first {
@@ -157,39 +159,39 @@ func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
 		return
 	}
 	tag, _ := bytes.CutSuffix(frame[wire.HeaderLen:], []byte{0})
-	k.void = k.void || k.whole || typ != wire.CommandComplete ||
+	k.unusable = k.unusable || k.whole || typ != wire.CommandComplete ||
 		string(tag) != "INSERT 0 "+strconv.Itoa(wire.CountRows(k.rows))
-	k.whole, k.reports = !k.void, reports
+	k.whole, k.reports = !k.unusable, reports
 }
 
-// again clears the recorded answer, before the statement is sent again unchanged. k may be nil.
-func (k *keptAnswer) again() {
+// resetAnswer clears the recorded answer, before the statement is sent again unchanged. k may be nil.
+func (k *recordedAnswer) resetAnswer() {
 	if k != nil {
-		*k = keptAnswer{first: k.first, several: k.several}
+		*k = recordedAnswer{first: k.first, several: k.several}
 	}
 }
 
-// keeping says which values of the first attempt a replay can repeat.
-type keeping struct {
-	on    bool // drawn values
-	clock bool // the time too: nothing else in the transaction reads the clock
-	tells bool // the client has received the time
-	time  *toldTime
-	now   *schema.Schema
-	was   *schema.Schema // the last schema found to have the same sequences as now
+// repeatableValues says which values of the first attempt a replay can repeat.
+type repeatableValues struct {
+	drawnValues bool // drawn values
+	clock       bool // the time too: nothing else in the transaction reads the clock
+	tells       bool // the client has received the time
+	time        *txtime.Time
+	now         *schema.Schema
+	was         *schema.Schema // the last schema found to have the same sequences as now
 }
 
-// surveyLog decides what the coming replay can repeat. If a sequence was created or may be set back, it repeats
+// surveyRepeatable decides what the coming replay can repeat. If a sequence was created or may be set back, it repeats
 // nothing: others could draw the same number. This holds for a sequence in no snapshot too, since a text may have drawn
 // from it before a snapshot had it.
-func (s *session) surveyLog() (k keeping) {
+func (s *session) surveyRepeatable() (k repeatableValues) {
 	l := s.tx.log
-	if !s.srv.keeper.on || l.Turns() == 0 && !l.Begun() && len(s.tx.parts) == 0 || !s.told() {
+	if !s.srv.keeper.enabled || l.Turns() == 0 && !l.Begun() && len(s.tx.parts) == 0 || !s.hasRepeatableValues() {
 		return k
 	}
-	k = keeping{on: true, clock: true, now: s.srv.keeper.now.Load().Schema}
+	k = repeatableValues{drawnValues: true, clock: true, now: s.srv.keeper.current.Load().Schema}
 	if k.tells, k.time = s.t.keepingWhole.tells, s.t.keepingWhole.time; s.tx.whole == nil {
-		k.time, k.tells = s.toldOf(k.now)
+		k.time, k.tells = s.collectTxTime(k.now)
 	}
 	ends := false // the unfinished turn ends the block; if not, a later statement may read the clock
 	for turn := range l.Turns() + 1 {
@@ -197,9 +199,9 @@ func (s *session) surveyLog() (k keeping) {
 		for i := range frames {
 			f := &frames[i]
 			ends = turn == l.Turns() && (ends || f.Note.commitsBlock())
-			// A statement that the server did not accept had no effect (refuseUnread).
-			if !(turn < l.Turns() && foreign(f)) && !k.bears(s, f) {
-				return keeping{}
+			// A statement that the server did not accept had no effect (forbidReplayOfUnparsed).
+			if !(turn < l.Turns() && isUnparsedFrame(f)) && !k.surveyFrame(s, f) {
+				return repeatableValues{}
 			}
 		}
 	}
@@ -210,7 +212,7 @@ func (s *session) surveyLog() (k keeping) {
 	}
 	// After ROLLBACK TO SAVEPOINT, statements that read the clock are refused. Triggers may read it too, but DSQL has
 	// none.
-	ends = ends || s.t.returns != "" || s.tx.timed != nil
+	ends = ends || s.t.returnSavepoint != "" || s.tx.earlierTime != nil
 	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k
 }
@@ -232,8 +234,8 @@ func (n *logEntry) changesCatalog() bool {
 	return slices.ContainsFunc(own, func(st rewrite.Statement) bool { return st.Kind >= rewrite.DDL })
 }
 
-// bears adds a logged frame to the survey, and reports whether values can still be repeated.
-func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
+// surveyFrame adds a logged frame to the survey, and reports whether values can still be repeated.
+func (k *repeatableValues) surveyFrame(s *session, f *retry.Frame[logEntry]) bool {
 	n := &f.Note
 	switch {
 	case n.changesCatalog():
@@ -248,28 +250,28 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 		}
 	}
 	// Statements of the unfinished turn count too: they may read the repeated values. A parameter may be the string "now".
-	k.clock = k.clock && (f.Type != wire.Bind || !parse.TimeText(s.payload(f)))
+	k.clock = k.clock && (f.Type != wire.Bind || !parse.TimeText(s.loggedPayload(f)))
 	text := s.clientText(f)
-	if s.drawnBy(text) != schema.Settled {
+	if s.drawnValueKind(text) != schema.Settled {
 		return true // its answer is repeated, or drawn again
 	}
-	survey := k.survey(s, f, text)
+	survey := k.surveyText(s, f, text)
 	k.clock = k.clock && !survey.Time
 	// A view may call a function that sets a sequence back.
-	return !survey.Numbers && !(survey.Views && !s.srv.reads())
+	return !survey.Numbers && !(survey.Views && !s.srv.readsArePure())
 }
 
-// told reports whether the client received any value that a replay could repeat. Most transactions have none, and then
-// the log need not be surveyed.
-func (s *session) told() bool {
-	if s.tx.asked.instant.bytes != nil {
+// hasRepeatableValues reports whether the client received any value that a replay could repeat. Most transactions have
+// none, and then the log need not be surveyed.
+func (s *session) hasRepeatableValues() bool {
+	if s.tx.asked.instant.Bytes != nil {
 		return true
 	}
 	for f := range s.loggedFrames() {
-		if k := f.Note.kept; k != nil && (k.whole || k.first && k.complete()) {
+		if k := f.Note.kept; k != nil && (k.whole || k.first && k.hasFirstRow()) {
 			return true
 		}
-		if (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnBy(s.clientText(f)) != schema.Settled {
+		if (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnValueKind(s.clientText(f)) != schema.Settled {
 			return true
 		}
 	}
@@ -279,14 +281,14 @@ func (s *session) told() bool {
 // An INSERT that gets recorded values or the time does not read the clock for these columns. If it turns out later that
 // it cannot get them, the replay's answer differs, and the replay is refused.
 
-// survey returns what else a logged text of the client does, apart from the values that the replay gives it.
-func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) (does values.Survey) {
+// surveyText returns what else a logged text of the client does, apart from the values that the replay gives it.
+func (k *repeatableValues) surveyText(s *session, f *retry.Frame[logEntry], text string) (does values.Survey) {
 	names := f.Note.names.Renewed(k.now)
 	pieces := s.srv.planner.Pieces(text)
 	for i, sql := range pieces[:min(int(f.Note.first), len(pieces))] {
 		if k.tells {
 			ok := true
-			sql = cmp.Or(k.time.atInstant(s.srv.planner, sql, &ok, func(timeValue) string { return "'T'" }), sql)
+			sql = cmp.Or(k.time.ReplaceNow(s.srv.planner, sql, &ok, func(txtime.Value) string { return "'T'" }), sql)
 		}
 		in := values.TimedOf(s.srv.planner, sql, names)
 		if in == nil {
@@ -295,9 +297,9 @@ func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) (doe
 		}
 		var g values.Given
 		if k.tells {
-			g.Knows = k.time.knows
+			g.Knows = k.time.Knows
 		}
-		if kept := f.Note.kept.answer(i, len(pieces)); kept != nil && kept.whole {
+		if kept := f.Note.kept.statementAnswer(i, len(pieces)); kept != nil && kept.whole {
 			g.Value = func(values.Cell) string { return "told" }
 		}
 		does = does.Or(in.Survey(g))
@@ -316,24 +318,24 @@ func (s *session) clientText(f *retry.Frame[logEntry]) string {
 	case n.text != "":
 		return n.text
 	}
-	payload := s.payload(f)
+	payload := s.loggedPayload(f)
 	return string(payload[:max(0, len(payload)-1)])
 }
 
-// drawnBy returns what a text draws if it does nothing else, such as SELECT nextval('s'). A replay may then skip it and
-// repeat its answer. For all other texts it returns Settled.
-func (s *session) drawnBy(text string) schema.Fill {
+// drawnValueKind returns what a text draws if it does nothing else, such as SELECT nextval('s'). A replay may then skip
+// it and repeat its answer. For all other texts it returns Settled.
+func (s *session) drawnValueKind(text string) schema.Fill {
 	if !rewrite.Generates([]byte(text)) {
 		return schema.Settled
 	}
 	return values.Draws(s.srv.planner, text)
 }
 
-// turnStands reports whether a replay can skip a settled turn: every statement in the turn only drew values that the
+// canSkipTurn reports whether a replay can skip a settled turn: every statement in the turn only drew values that the
 // client received.
-func (s *session) turnStands(turn int) bool {
+func (s *session) canSkipTurn(turn int) bool {
 	k := s.t.keeping
-	if !k.on {
+	if !k.drawnValues {
 		return false
 	}
 	// A turn that ran nothing, such as one with only a Parse, is sent again, which costs little.
@@ -345,7 +347,7 @@ func (s *session) turnStands(turn int) bool {
 			if f.Note.fence { // of a statement that is skipped
 				continue
 			}
-			fill := s.drawnBy(s.clientText(f))
+			fill := s.drawnValueKind(s.clientText(f))
 			if fill == schema.Settled || fill == schema.Clock && !k.clock || f.Type == wire.Bind && f.Note.name != "" {
 				return false
 			}

@@ -13,44 +13,45 @@ import (
 
 // DSQL refuses a DELETE of more rows than a transaction may change. If the statement was alone and its table is
 // configured, Sluice withholds the error. After ReadyForQuery package batch deletes the rows on the same backend.
-// replyError calls putOff, relayed calls settleBatches. Only a lost backend, and the cut at the end of a drain, end a
-// running batch.
+// handleErrorResponse calls putOff, relayed calls settleBatches. Only a lost backend, and the cut at the end of a
+// drain, end a running batch.
 
-// mostBound bounds the length of a Bind whose values are saved; values in comparisons are short.
-const mostBound = 64 << 10
+// maxSavedBind bounds the length of a Bind whose values are saved; values in comparisons are short.
+const maxSavedBind = 64 << 10
 
-// keepBound reads the whole Bind of a DELETE that may be run in batches, and returns its parameters; nil for other
-// statements.
-func (s *session) keepBound(b *binding) (*batch.Params, error) {
-	if !b.cs.tmpl.plan.Listed() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(mostBound, s.srv.cfg.MaxStatementBytes) {
+// saveDeleteParams reads the whole Bind of a DELETE that may be run in batches, and returns its parameters; nil for
+// other statements.
+func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
+	if !b.cs.tmpl.plan.Listed() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(maxSavedBind, s.srv.cfg.MaxStatementBytes) {
 		return nil, nil
 	}
-	if err := s.takeWhole(b); err != nil {
+	if err := s.readWholeBind(b); err != nil {
 		return nil, err
 	}
 	return &batch.Params{OIDs: b.cs.tmpl.oids, Values: bytes.Clone(b.rest)}, nil
 }
 
-// executesAlone reports whether the current statement is outside a block, and no other has run before it in its group.
-func (s *session) executesAlone() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
+// runsAloneInGroup reports whether the current statement is outside a block, and no other has run before it in its
+// group.
+func (s *session) runsAloneInGroup() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
 
-// boundAlone returns the saved parameters of a portal that is about to run, if it runs alone, else nil.
-func (s *session) boundAlone(p *portal) *batch.Params {
-	if p.bound == nil || !s.executesAlone() {
+// deleteParamsIfAlone returns the saved parameters of a portal that is about to run, if it runs alone, else nil.
+func (s *session) deleteParamsIfAlone(p *portal) *batch.Params {
+	if p.bound == nil || !s.runsAloneInGroup() {
 		return nil
 	}
 	return p.bound
 }
 
-// putOff reports whether the statement of an error will be run in batches. The client then does not get the error. The
-// statement must be alone and its turn read to the end.
-func (s *session) putOff(head *owed, payload []byte) bool {
+// deferToBatches reports whether the statement of an error will be run in batches. The client then does not get the
+// error. The statement must be alone and its turn read to the end.
+func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	t := s.t
-	if !limitsRows(payload) && !limitsTruncate(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.phase != live || !t.ended || s.inBlock() || head.plan == nil {
+	if !isRowLimitError(payload) && !isTruncateTooLarge(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.phase != phaseLive || !t.ended || s.inBlock() || head.plan == nil {
 		return false
 	}
 	switch {
-	case head.kind == wire.Query && t.owed.len() == 1 && t.strung == nil && s.executesAlone():
+	case head.kind == wire.Query && t.owed.len() == 1 && t.script == nil && s.runsAloneInGroup():
 	case head.kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync &&
 		head.bound != nil && !rewrite.Momentary(head.bound.Values):
 	default:
@@ -60,22 +61,22 @@ func (s *session) putOff(head *owed, payload []byte) bool {
 	if form == nil {
 		return false
 	}
-	t.batches = batch.NewDelete(form, head.bound, toldBy(payload))
+	t.batches = batch.NewDelete(form, head.bound, decodeErrorResponse(payload))
 	s.tx.log.Refuse(retry.Failed)
-	t.owed.failed(s.skipped)
+	t.owed.dropSkipped(s.forgetSkipped)
 	s.srv.metrics.Unsupported(head.plan.Operation, string(rewrite.ChunkedDelete))
 	return true
 }
 
-// limitsRows reports whether an error says that a transaction changes too many rows.
-func limitsRows(payload []byte) bool {
+// isRowLimitError reports whether an error says that a transaction changes too many rows.
+func isRowLimitError(payload []byte) bool {
 	return rewrite.LimitsRows(string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
 }
 
-// hintOfRows returns the hint for the error that a DELETE changes too many rows; "" for other errors.
-func (s *session) hintOfRows(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
+// rowLimitHint returns the hint for the error that a DELETE changes too many rows; "" for other errors.
+func (s *session) rowLimitHint(o *pendingReply, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
-	case st == nil || !st.Deletes() || !limitsRows(payload):
+	case st == nil || !st.Deletes() || !isRowLimitError(payload):
 		return ""
 	case plan.Single() == nil:
 		return rewrite.ChunkedAloneHint
@@ -88,11 +89,11 @@ func (s *session) hintOfRows(o *owed, plan *rewrite.Plan, st *rewrite.Statement,
 }
 
 // settleBatches runs the batches of a DELETE after the server's ReadyForQuery, which the client has not got, and ends
-// the turn. An error ends the session or is a loss, which lossTold reports.
+// the turn. An error ends the session or is a loss, which lossError reports.
 func (s *session) settleBatches() error {
-	err := s.t.batches.Run(ownServer{s}, s.srv.metrics.DeleteBatch)
-	if stops(err) && err != errCut {
-		s.heeded(err)
+	err := s.t.batches.Run(ddlConn{s}, s.srv.metrics.DeleteBatch)
+	if isInterruption(err) && err != errCut {
+		s.consumeCancel(err)
 	}
 	var answer []byte
 	switch told, ok := err.(*wire.Error); {
@@ -107,43 +108,43 @@ func (s *session) settleBatches() error {
 	}
 	s.t.batches = nil
 	status := s.b.status
-	if err := s.settle(status); err != nil {
+	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.passSpan(wire.AppendReady(s.appendName(answer, status), status))
+	return s.sendOrWithhold(wire.AppendReady(s.appendParameterStatus(answer, status), status))
 }
 
-// wantsMore returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client that
-// has left. A cancel during the refused DELETE counts too, since the server could not stop that.
-func (s *session) wantsMore() error {
-	if s.t.unheeded != nil {
-		return s.t.unheeded
+// checkMayContinue returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client
+// that has left. A cancel during the refused DELETE counts too, since the server could not stop that.
+func (s *session) checkMayContinue() error {
+	if s.t.pendingCancel != nil {
+		return s.t.pendingCancel
 	}
-	if err := s.stopped(); err != nil {
+	if err := s.checkInterruption(); err != nil {
 		return err
 	}
-	if s.hasLeft() {
+	if s.hasClientLeft() {
 		return errClientGone
 	}
 	return nil
 }
 
-// askWhole runs one transaction of Sluice itself in one round trip. After a conflict it retries, with the limits and
-// pauses of any replay. Only a cut ends a round trip early, so that its outcome is known; cancel and timeout take
-// effect between round trips.
-func (s *session) askWhole(msg []byte, row func([]byte)) error {
+// runOwnTransaction runs one transaction of Sluice itself in one round trip. After a conflict it retries, with the
+// limits and pauses of any replay. Only a cut ends a round trip early, so that its outcome is known; cancel and timeout
+// take effect between round trips.
+func (s *session) runOwnTransaction(msg []byte, row func([]byte)) error {
 	attempts := retry.Attempts{}
 	for {
-		if err := s.promiseDDL(); err != nil {
+		if err := s.extendLeasesForDDL(); err != nil {
 			return err
 		}
 		var refusal []byte
-		err := s.asking(func(b *backend) (err error) {
-			refusal, err = b.exchangeAll(msg, row, s.srv.cfg.SilenceTimeout, time.Time{}, s.cut)
+		err := s.runExchange(func(b *backend) (err error) {
+			refusal, err = b.doExchange(msg, row, s.srv.cfg.SilenceTimeout, time.Time{}, s.checkCut)
 			return err
 		})
 		switch {
-		case stops(err):
+		case isInterruption(err):
 			return err
 		case err != nil:
 			return &lostError{err: err}
@@ -152,20 +153,20 @@ func (s *session) askWhole(msg []byte, row func([]byte)) error {
 		}
 		class, cause := retry.Classify(retry.Field(refusal, 'C'), retry.Field(refusal, 'M'))
 		if class != retry.Conflict {
-			return toldBy(refusal)
+			return decodeErrorResponse(refusal)
 		}
 		pause, reason := attempts.Next(&s.srv.cfg.Retry.Policy, cause, time.Now(), rand.Float64(), 0)
 		if reason != retry.Replayable {
-			return toldBy(refusal)
+			return decodeErrorResponse(refusal)
 		}
-		if err := s.pause(pause); err != nil {
+		if err := s.sleepUnlessStopped(pause); err != nil {
 			return err
 		}
 	}
 }
 
-// cut returns errCut when a drain has ended, at which even a running round trip is given up.
-func (s *session) cut() error {
+// checkCut returns errCut when a drain has ended, at which even a running round trip is given up.
+func (s *session) checkCut() error {
 	if s.cutOff.Load() {
 		return errCut
 	}

@@ -12,39 +12,40 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file finds state that functions leave on a backend. noteLeft marks the backend before a text is sent that may
-// leave something. After the transaction, settle calls lookBehind, which asks the backend. releaseBackend does not
-// return a marked backend to the reservoir. DSQL has no such state.
+// This file finds state that functions leave on a backend. trackLeftState marks the backend before a text is sent that
+// may leave something. After the transaction, settle calls checkLeftState, which asks the backend. releaseBackend does
+// not return a marked backend to the reservoir. DSQL has no such state.
 
-// asksBehind reports whether Sluice asks backends what functions have left there.
-func (c *Config) asksBehind() bool { return c.Kind == Postgres && c.Reset != ResetNever }
+// checksLeftState reports whether Sluice asks backends what functions have left there.
+func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
-// hiddenDue reports whether askHidden must ask now. After a fault it returns false for a while.
-func (srv *Server) hiddenDue(now time.Time) bool {
+// isHiddenCheckDue reports whether checkHiddenFunctions must ask now. After a fault it returns false for a while.
+func (srv *Server) isHiddenCheckDue(now time.Time) bool {
 	return srv.asksBehind && !srv.hiddenPace.Rests(now) && srv.hidden.Stale(srv.catalog.epoch.Load(), now, purityAge, question.FirstPause)
 }
 
-// askHidden asks an idle backend whether any function that statements call unseen (a trigger's, say) may leave state on
-// a backend. It asks only if the answer is unknown or old. After a fault (question.Unseen) the old answer remains, and
-// askHidden asks again after a pause. The error is stop's, or means that the backend is lost.
-func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error {
+// checkHiddenFunctions asks an idle backend whether any function that statements call unseen (a trigger's, say) may
+// leave state on a backend. It asks only if the answer is unknown or old. After a fault (question.Unseen) the old
+// answer remains, and checkHiddenFunctions asks again after a pause. The error is stop's, or means that the backend is
+// lost.
+func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.catalog.epoch.Load()
-	if now := time.Now(); !srv.hiddenDue(now) || !srv.hidden.Asks(epoch, now, purityAge, question.FirstPause) {
+	if now := time.Now(); !srv.isHiddenCheckDue(now) || !srv.hidden.Asks(epoch, now, purityAge, question.FirstPause) {
 		return nil
 	}
 	may, answered := false, false
 	var refusal []byte
 	var err error
 	question.Asked(func() (string, error) {
-		refusal, err = b.exchangeAll(srv.ownQuestion(remains.Unseen), func(row []byte) {
-			if columns := columnsOf(row); len(columns) == 1 {
+		refusal, err = b.doExchange(srv.internalQuery(remains.Unseen), func(row []byte) {
+			if columns := textColumns(row); len(columns) == 1 {
 				may, answered = columns[0] == "t", true
 			}
-		}, b.patience, at, stop)
+		}, b.answerTimeout, at, stop)
 		return string(retry.Field(refusal, 'C')), err
 	})
 	switch {
-	case stops(err):
+	case isInterruption(err):
 	case err == nil && refusal == nil && answered:
 		srv.hidden.Told(epoch, may)
 		srv.hiddenPace.Answered(time.Now(), purityAge)
@@ -54,98 +55,99 @@ func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error 
 	return err
 }
 
-// noteLeft marks the backend if the plan, which is about to be sent, may leave state there.
-func (s *session) noteLeft(plan *rewrite.Plan) {
+// trackLeftState marks the backend if the plan, which is about to be sent, may leave state there.
+func (s *session) trackLeftState(plan *rewrite.Plan) {
 	if !s.srv.asksBehind || s.b == nil {
 		return
 	}
-	s.b.left.Note(plan)
+	s.b.leftState.Note(plan)
 	if plan.Kind == rewrite.Read || plan.Kind == rewrite.Write || plan.Kind == rewrite.Unknown {
-		s.markUnseen()
+		s.markUnseenCalls()
 	}
 }
 
-// markUnseen marks the backend if functions that statements call unseen may leave state there.
-func (s *session) markUnseen() {
+// markUnseenCalls marks the backend if functions that statements call unseen may leave state there.
+func (s *session) markUnseenCalls() {
 	if s.srv.hidden.May(s.srv.catalog.epoch.Load()) {
-		s.b.left.Mark()
+		s.b.leftState.Mark()
 	}
 }
 
-// noteCall marks the backend for a FunctionCall that is about to be sent: Sluice does not know what the function does.
-func (s *session) noteCall() {
+// markFunctionCall marks the backend for a FunctionCall that is about to be sent: Sluice does not know what the
+// function does.
+func (s *session) markFunctionCall() {
 	if s.srv.asksBehind {
-		s.b.left.Call()
+		s.b.leftState.Call()
 	}
-	s.noteResets()
+	s.markSettingsReset()
 }
 
-// markLeft marks the backend regardless of plans.
-func (s *session) markLeft() {
+// markStateLeft marks the backend regardless of plans.
+func (s *session) markStateLeft() {
 	if s.srv.asksBehind {
-		s.b.left.Mark()
+		s.b.leftState.Mark()
 	}
 }
 
-// mayHaveLeft reports whether the idle backend must be asked before another session gets it.
-func (s *session) mayHaveLeft() bool {
-	if s.dedicated || s.b.broken() || s.srv.cfg.Pairing == Session || s.pinned && !s.found {
+// mayHaveLeftState reports whether the idle backend must be asked before another session gets it.
+func (s *session) mayHaveLeftState() bool {
+	if s.dedicated || s.b.isBroken() || s.srv.cfg.Pairing == Session || s.pinned && !s.foundState {
 		return false
 	}
 	if s.srv.cfg.Reset == ResetAlways && s.t.touched {
-		s.b.left.Mark()
+		s.b.leftState.Mark()
 	}
-	s.markUnseen()
-	return s.b.left.Due()
+	s.markUnseenCalls()
+	return s.b.leftState.Due()
 }
 
-// lookBehind asks the idle backend what the session's functions have left there, if it is marked. If there is
-// something, the session is pinned, as after a statement that pins. If nothing remains, a pin that lookBehind made is
-// removed. The same round trip resets settings that functions have changed. The role is not reset: it pins the session.
-// If too many sessions are pinned, the session ends after the turn, since its state is lost. It also ends if a backend
-// whose functions it called (FunctionCall) does not answer.
-func (s *session) lookBehind() {
-	if !s.mayHaveLeft() {
+// checkLeftState asks the idle backend what the session's functions have left there, if it is marked. If there is
+// something, the session is pinned, as after a statement that pins. If nothing remains, a pin that checkLeftState made
+// is removed. The same round trip resets settings that functions have changed. The role is not reset: it pins the
+// session. If too many sessions are pinned, the session ends after the turn, since its state is lost. It also ends if a
+// backend whose functions it called (FunctionCall) does not answer.
+func (s *session) checkLeftState() {
+	if !s.mayHaveLeftState() {
 		return
 	}
 	b := s.b
-	reason, role, ok := s.askBehind()
+	reason, role, ok := s.queryLeftState()
 	if ok && role != "" {
 		refusal, err := b.exchange(wire.AppendStrings(nil, wire.Query, "SET ROLE "+settings.QuoteLiteral(role)))
 		ok = err == nil && refusal == nil
 	}
 	if !ok {
-		s.losePin()
-		s.pinLost = s.pinLost || b.left.Called()
+		s.recordPinLoss()
+		s.pinLost = s.pinLost || b.leftState.Called()
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
-	b.left.Clear()
-	b.applied, b.unsure = s.settings.InForce, false
+	b.leftState.Clear()
+	b.applied, b.mayHaveUnseenSettings = s.settings.InForce, false
 	b.reported = s.srv.sharedReports.Share(b.reported)
 	b.idle = b.reported
 	switch {
 	case role != "":
-		s.pinFound(rewrite.PinRole)
-	case reason == rewrite.NoPin && s.found:
-		s.pinned, s.found = false, false
+		s.pinForFoundState(rewrite.PinRole)
+	case reason == rewrite.NoPin && s.foundState:
+		s.pinned, s.foundState = false, false
 		s.srv.pinned.Add(-1)
 	case reason != rewrite.NoPin && !s.pinned:
-		s.found = s.pinFound(reason)
+		s.foundState = s.pinForFoundState(reason)
 	}
 }
 
-// askBehind asks the question of lookBehind. reason says why the session must be pinned, and role is the role that a
-// function has set, or "". Afterwards the backend has the session's settings. ok is false if no answer came.
-func (s *session) askBehind() (reason rewrite.Pin, role string, ok bool) {
-	if !s.leaveBackend(exchangeTimeout) { // the writer of an oversized turn may still be finishing
+// queryLeftState asks the question of checkLeftState. reason says why the session must be pinned, and role is the role
+// that a function has set, or "". Afterwards the backend has the session's settings. ok is false if no answer came.
+func (s *session) queryLeftState() (reason rewrite.Pin, role string, ok bool) {
+	if !s.finishBackendWrite(exchangeTimeout) { // the writer of an oversized turn may still be finishing
 		return rewrite.NoPin, "", false
 	}
 	var answers []string // of Role, Question and Role
 	reset := s.srv.resetSQL()
 	ask := wire.AppendStrings(nil, wire.Query, remains.Role+"; "+reset+remains.Question+"; "+settings.Diff(s.srv.interned.None(), s.settings.InForce)+remains.Role)
 	row := func(payload []byte) {
-		if columns := columnsOf(payload); len(columns) == 1 {
+		if columns := textColumns(payload); len(columns) == 1 {
 			answers = append(answers, columns[0])
 		}
 	}

@@ -209,8 +209,8 @@ func TestNamesThatFunctionsHide(t *testing.T) {
 	}
 }
 
-// A role that a function sets stays its client's, in a session that keeps its backend for what another function has left,
-// and where no report of the server's tells of the role. The next client has its own.
+// A role that a function sets stays its client's, in a session that keeps its backend for what another function has
+// left, and where no report of the server's tells of the role. The next client has its own.
 func TestRolesThatFunctionsSet(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)

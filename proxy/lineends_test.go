@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// inLine runs with a server none of whose backends is to be had. lineUp has a new session of it wait
+// inLine runs with a server none of whose backends is to be had. acquireInLine has a new session of it wait
 // in line, with a statement timeout where that is more than 0.
 func inLine(t *testing.T, run func(lineUp func(timeout time.Duration, before func(*session)) error)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -25,12 +25,12 @@ func inLine(t *testing.T, run func(lineUp func(timeout time.Duration, before fun
 		}
 		srv := &Server{backends: backends}
 		run(func(timeout time.Duration, before func(*session)) error {
-			s := &session{srv: srv, settings: settings.NewClient(srv.treat, new(settings.Interned)), pairing: pairing{t: new(turn)}}
+			s := &session{srv: srv, settings: settings.NewClient(srv.treat, new(settings.Interned)), backendPairing: backendPairing{t: new(turn)}}
 			if timeout > 0 {
 				s.t.deadline = time.Now().Add(timeout)
 			}
 			before(s)
-			_, err := s.lineUp()
+			_, err := s.acquireInLine()
 			return err
 		})
 	})
@@ -41,7 +41,7 @@ func inLine(t *testing.T, run func(lineUp func(timeout time.Duration, before fun
 func TestTimeoutAtTheEndOfAWait(t *testing.T) {
 	t.Parallel()
 	inLine(t, func(lineUp func(time.Duration, func(*session)) error) {
-		cancelled := func(s *session) { time.AfterFunc(time.Second, func() { s.askCancel(context.Background()) }) }
+		cancelled := func(s *session) { time.AfterFunc(time.Second, func() { s.handleCancelRequest(context.Background()) }) }
 		for range 300 {
 			lineUp(time.Second, cancelled)
 			if err := lineUp(0, cancelled); err != errCanceled {
@@ -58,7 +58,7 @@ func TestCutInFrontOfTheLine(t *testing.T) {
 		if err := lineUp(0, func(s *session) { s.cutOff.Store(true) }); err != errCut {
 			t.Errorf("cut: %v", err)
 		}
-		if err := lineUp(0, func(s *session) { s.cancel.asked = time.Now() }); err != errCanceled {
+		if err := lineUp(0, func(s *session) { s.cancel.requestedAt = time.Now() }); err != errCanceled {
 			t.Errorf("cancelled: %v", err)
 		}
 	})

@@ -9,23 +9,23 @@ import (
 // goroutine (rawconn.Parking). A new goroutine continues it when its client sends something or when nudge is called. A
 // parked session still counts in sessions and running.
 
-// askToLinger asks a session to park after quietLooks looks of the sweeper without a change of its tick. It does not
-// nudge: the session may already be parked, and must not be woken. A session that did something else meanwhile is asked
-// again after as many looks.
-func (srv *Server) askToLinger(s *session, seen *swept, tick uint64) {
+// requestPark asks a session to park after sweepsBeforePark looks of the sweeper without a change of its tick. It does
+// not nudge: the session may already be parked, and must not be woken. A session that did something else meanwhile is
+// asked again after as many looks.
+func (srv *Server) requestPark(s *session, seen *sweepState, tick uint64) {
 	if tick != seen.tick || tick&1 == 1 || !s.mayLinger.Load() {
 		seen.quiet = 0
 		return
 	}
-	if seen.quiet++; seen.quiet >= quietLooks {
+	if seen.quiet++; seen.quiet >= sweepsBeforePark {
 		seen.quiet = 0
 		s.client.Conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// nudge makes a session that waits for its client check whether something else must be done, such as a cancel. The
+// wake makes a session that waits for its client check whether something else must be done, such as a cancel. The
 // caller stores its reason first. Any goroutine may call nudge; it is the only way to wake a parked session.
-func (s *session) nudge() {
+func (s *session) wake() {
 	s.client.Conn.SetReadDeadline(time.Unix(1, 0))
 	s.srv.parking.Wake(&s.spot)
 }
@@ -33,36 +33,36 @@ func (s *session) nudge() {
 // The limit on a client's silence also holds while its session is parked. Shortly before the limit the sweeper
 // continues the session, and await waits for the rest.
 
-// silentUntil returns when the client's silence reaches limit, counted from the first call for this silence. Parking
+// idleDeadline returns when the client's silence reaches limit, counted from the first call for this silence. Parking
 // and nudges do not move it.
-func (s *session) silentUntil(limit time.Duration) time.Time {
+func (s *session) idleDeadline(limit time.Duration) time.Time {
 	if s.idleEnds.Load() == 0 {
 		s.idleEnds.Store(int64(s.age() + min(limit, math.MaxInt64/2)))
 	}
-	return birth.Add(s.began + time.Duration(s.idleEnds.Load()))
+	return processStart.Add(s.began + time.Duration(s.idleEnds.Load()))
 }
 
-// endsSoon reports whether the client's limit may be reached before the sweeper looks again. The session must then not
-// park. Any goroutine may call it.
-func (s *session) endsSoon() bool {
+// isIdleLimitNear reports whether the client's limit may be reached before the sweeper looks again. The session must
+// then not park. Any goroutine may call it.
+func (s *session) isIdleLimitNear() bool {
 	end := s.idleEnds.Load()
 	return end != 0 && time.Duration(end)-s.age() < 2*sweepEvery
 }
 
-// linger parks a session whose run has returned true. If its client's limit is near or parking is impossible, a new
-// goroutine continues it. The caller must not use the session afterwards.
-func (srv *Server) linger(s *session) {
+// parkOrResume parks a session whose run has returned true. If its client's limit is near or parking is impossible, a
+// new goroutine continues it. The caller must not use the session afterwards.
+func (srv *Server) parkOrResume(s *session) {
 	s.mayLinger.Store(false)
 	srv.running.Add(1)
-	if s.endsSoon() || !srv.park(s) {
-		go srv.goOn(s)
+	if s.isIdleLimitNear() || !srv.tryPark(s) {
+		go srv.resumeSession(s)
 	}
 }
 
-// park parks the session and reports success. During a drain it wakes the session at once, since the drain nudges each
-// session only once, perhaps before it was parked. After Park only atomic fields may be read: the session may run
+// tryPark parks the session and reports success. During a drain it wakes the session at once, since the drain nudges
+// each session only once, perhaps before it was parked. After Park only atomic fields may be read: the session may run
 // again.
-func (srv *Server) park(s *session) bool {
+func (srv *Server) tryPark(s *session) bool {
 	if !srv.parking.Park(s.client.Raw, s, &s.spot) {
 		return false
 	}
@@ -72,12 +72,12 @@ func (srv *Server) park(s *session) bool {
 	return true
 }
 
-// goOn runs a parked session until it ends or parks again. await finds the reason to continue.
-func (srv *Server) goOn(s *session) {
+// resumeSession runs a parked session until it ends or parks again. await finds the reason to continue.
+func (srv *Server) resumeSession(s *session) {
 	defer srv.running.Done()
 	srv.parking.Leave(s.client.Raw)
 	if s.run() {
-		srv.linger(s)
+		srv.parkOrResume(s)
 		return
 	}
 	srv.arrivals.Left(&s.arrival.Conn)

@@ -13,22 +13,23 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file answers statements without the server: alone in a Query (answerLocally), or in a portal (executeLocal).
-// Examples are SET of a setting that Sluice stores, SHOW, DEALLOCATE, and statements that a rewrite rule answers. The
-// table in handlers.go selects them. strung.go has multi-statement queries, control.go BEGIN, COMMIT and ROLLBACK.
+// This file answers statements without the server: alone in a Query (answerLocally), or in a portal
+// (executeLocalPortal). Examples are SET of a setting that Sluice stores, SHOW, DEALLOCATE, and statements that a
+// rewrite rule answers. The table in handlers.go selects them. strung.go has multi-statement queries, control.go BEGIN,
+// COMMIT and ROLLBACK.
 
 // answerLocally answers a simple Query without the server. If done is false, the server must get the text. If done is
 // true, the turn is over, or the error is for the client.
 func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	t := s.t
-	if s.emulates(plan) {
-		return true, s.savepointQuery(plan)
+	if s.hasEmulatedSavepoint(plan) {
+		return true, s.runSavepointQuery(plan)
 	}
-	if s.failedHere(plan) {
-		return true, s.answerFailed(plan)
+	if s.mustAnswerInFailedBlock(plan) {
+		return true, s.answerInFailedBlock(plan)
 	}
-	if st := plan.Single(); s.runsCursor(st) {
-		return true, s.cursorQuery(plan, st)
+	if st := plan.Single(); s.isCursorStatement(st) {
+		return true, s.runCursorQuery(plan, st)
 	}
 	// After frames of an open Sync group the answer must keep its place among the server's answers: see substituted.
 	if t.touched {
@@ -38,79 +39,80 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	switch {
 	case plan.Kind == rewrite.Empty:
 		s.srv.metrics.LocalAnswer(metrics.LocalEmpty)
-		if err := s.tell(wire.FrameEmptyQuery); err != nil {
+		if err := s.queueReply(wire.FrameEmptyQuery); err != nil {
 			return true, err
 		}
-		return true, s.ready()
+		return true, s.endTurnLocally()
 	case st != nil:
 		if query := s.srv.handlers[st.Does].query; query != nil {
 			return query(s, plan, sql)
 		}
 	case (plan.Kind <= rewrite.Setting || plan.Kind == rewrite.DDL) && plan.Substitutable():
-		return s.stringLocally(plan, sql)
+		return s.answerScriptLocally(plan, sql)
 	}
 	return false, nil
 }
 
-// maybeLocal reports whether Sluice answers the Parse of a plan's statement.
-func (s *session) maybeLocal(plan *rewrite.Plan) bool {
+// answersParse reports whether Sluice answers the Parse of a plan's statement.
+func (s *session) answersParse(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	if st == nil {
 		return false
 	}
-	parses := s.srv.handlers[st.Does].parses
+	parses := s.srv.handlers[st.Does].parsesLocally
 	return parses != nil && parses(s, st)
 }
 
-// shows reports whether a statement is a SHOW of a parameter whose value Sluice knows.
-func (s *session) shows(st *rewrite.Statement) bool {
-	return s.settings.Shows(st.Show) || s.tellsMode(st.Show)
+// canShowLocally reports whether a statement is a SHOW of a parameter whose value Sluice knows.
+func (s *session) canShowLocally(st *rewrite.Statement) bool {
+	return s.settings.Shows(st.Show) || s.answersAccessMode(st.Show)
 }
 
-// localNow reports whether Sluice would answer the plan's single statement in the session's current state. A later
+// canAnswerPlan reports whether Sluice would answer the plan's single statement in the session's current state. A later
 // frame may change the result.
-func (s *session) localNow(plan *rewrite.Plan) bool {
-	return s.maybeLocal(plan) && s.localStatement(plan.Single())
+func (s *session) canAnswerPlan(plan *rewrite.Plan) bool {
+	return s.answersParse(plan) && s.canAnswerStatement(plan.Single())
 }
 
-// localStatement reports whether Sluice answers st now. In a failed block it never does: the server has to refuse st.
-func (s *session) localStatement(st *rewrite.Statement) bool {
-	here := s.srv.handlers[st.Does].here
-	return here != nil && s.status() != 'E' && here(s, st)
+// canAnswerStatement reports whether Sluice answers st now. In a failed block it never does: the server has to refuse
+// st.
+func (s *session) canAnswerStatement(st *rewrite.Statement) bool {
+	here := s.srv.handlers[st.Does].runsLocally
+	return here != nil && s.txStatus() != 'E' && here(s, st)
 }
 
-// changesHere reports whether Sluice makes the statement's changes of settings itself. A RESET outside a transaction
-// only changes which settings Sluice applies to the session's next backend.
-func changesHere(s *session, st *rewrite.Statement) bool {
+// changesSettingsLocally reports whether Sluice makes the statement's changes of settings itself. A RESET outside a
+// transaction only changes which settings Sluice applies to the session's next backend.
+func changesSettingsLocally(s *session, st *rewrite.Statement) bool {
 	switch {
-	case s.answersSetting(st), s.answersDiscard(st), s.setsSeveral(st):
+	case s.answersSettingChange(st), s.emulatesDiscardAll(st), s.runsMultiSetConfig(st):
 		return true
 	case len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
 		return false
 	}
-	return s.resetsCarried(st)
+	return s.canRecordReset(st)
 }
 
-// deallocatesHere reports whether Sluice runs a DEALLOCATE itself. A pinned session may have run SQL PREPARE, and these
-// statements are on its backend. Sluice itself handles names of protocol-level statements, and refuses the names that
-// it uses at the backend.
-func deallocatesHere(s *session, st *rewrite.Statement) bool {
-	return !s.pinned || st.Does == rewrite.Deallocates && (s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate))
+// deallocatesLocally reports whether Sluice runs a DEALLOCATE itself. A pinned session may have run SQL PREPARE, and
+// these statements are on its backend. Sluice itself handles names of protocol-level statements, and refuses the names
+// that it uses at the backend.
+func deallocatesLocally(s *session, st *rewrite.Statement) bool {
+	return !s.pinned || st.Does == rewrite.Deallocates && (s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.hasName(st.Deallocate))
 }
 
-// resetsCarried reports whether a statement only resets settings that Sluice applies to each backend. Outside a
+// canRecordReset reports whether a statement only resets settings that Sluice applies to each backend. Outside a
 // transaction Sluice then records the reset, and the server need not run the statement.
-func (s *session) resetsCarried(st *rewrite.Statement) bool {
+func (s *session) canRecordReset(st *rewrite.Statement) bool {
 	for i := range st.Changes {
 		c := &st.Changes[i]
 		switch c.Action {
 		case rewrite.DiscardAll: // DISCARD ALL ends its transaction
 		case rewrite.ResetAll:
-			if s.setsBegin() {
+			if s.hasTransactionDefaults() {
 				return false
 			}
 		case rewrite.Reset:
-			if s.srv.treat.Of(c.Name) != settings.Carried || s.setsBegin() {
+			if s.srv.treat.Of(c.Name) != settings.Carried || s.hasTransactionDefaults() {
 				return false
 			}
 		default:
@@ -120,9 +122,9 @@ func (s *session) resetsCarried(st *rewrite.Statement) bool {
 	return true
 }
 
-// setsBegin reports whether the session has a default_transaction_ setting. The server must then see a reset, because a
-// group's frames share one transaction, whose modes its first frame fixes.
-func (s *session) setsBegin() bool {
+// hasTransactionDefaults reports whether the session has a default_transaction_ setting. The server must then see a
+// reset, because a group's frames share one transaction, whose modes its first frame fixes.
+func (s *session) hasTransactionDefaults() bool {
 	for _, set := range [...]*settings.Values{s.settings.InForce, s.settings.Startup} {
 		for name := range set.SQL {
 			if strings.HasPrefix(name, "default_transaction_") {
@@ -133,11 +135,11 @@ func (s *session) setsBegin() bool {
 	return false
 }
 
-// discardFails returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, else
+// discardAllError returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, else
 // nil. Sluice needs it where the server has not seen the BEGIN or the other statement, or does not support DISCARD ALL.
-func (s *session) discardFails(st *rewrite.Statement) *wire.Error {
+func (s *session) discardAllError(st *rewrite.Statement) *wire.Error {
 	switch {
-	case st == nil || !discardsAll(st) || s.status() == 'E':
+	case st == nil || !isDiscardAll(st) || s.txStatus() == 'E':
 		return nil
 	case s.inBlock():
 		return errDiscardInBlock
@@ -147,58 +149,60 @@ func (s *session) discardFails(st *rewrite.Statement) *wire.Error {
 	return nil
 }
 
-// answersDiscard reports whether st is a DISCARD ALL that Sluice runs because the server, DSQL, does not support it. A
-// session with a dedicated backend sends everything to the server.
-func (s *session) answersDiscard(st *rewrite.Statement) bool {
-	return s.srv.cfg.Kind == DSQL && !s.dedicated && discardsAll(st)
+// emulatesDiscardAll reports whether st is a DISCARD ALL that Sluice runs because the server, DSQL, does not support
+// it. A session with a dedicated backend sends everything to the server.
+func (s *session) emulatesDiscardAll(st *rewrite.Statement) bool {
+	return s.srv.cfg.Kind == DSQL && !s.dedicated && isDiscardAll(st)
 }
 
-// answersSetting reports whether Sluice makes all of a statement's changes of settings. On DSQL, a session that has set
-// no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers these too.
-func (s *session) answersSetting(st *rewrite.Statement) bool {
-	if !resetsRole(st) {
+// answersSettingChange reports whether Sluice makes all of a statement's changes of settings. On DSQL, a session that
+// has set no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers these too.
+func (s *session) answersSettingChange(st *rewrite.Statement) bool {
+	if !onlyResetsRole(st) {
 		return st.Values() == 0 && s.srv.treat.Local(st)
 	}
 	return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHave("role") &&
-		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o owed) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
+		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
 }
 
-// resetsRole reports whether a statement only returns to the session's own role, such as RESET ROLE.
-func resetsRole(st *rewrite.Statement) bool {
-	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && ofRole(&st.Changes[0])
+// onlyResetsRole reports whether a statement only returns to the session's own role, such as RESET ROLE.
+func onlyResetsRole(st *rewrite.Statement) bool {
+	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && isRoleChange(&st.Changes[0])
 }
 
 // setsRole reports whether a statement sets another role, for its transaction or longer. While its answer is awaited, a
 // RESET ROLE after it goes to the server, since nobody knows whether the role was set.
 func setsRole(st rewrite.Statement) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action <= rewrite.SetLocal && ofRole(&c) })
+	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action <= rewrite.SetLocal && isRoleChange(&c) })
 }
 
-// ofRole reports whether a change sets or resets the role or the session authorization. In PostgreSQL, RESET SESSION
-// AUTHORIZATION resets the role too, so both resets undo a SET LOCAL ROLE.
-func ofRole(c *rewrite.Change) bool { return c.Name == "role" || c.Name == "session_authorization" }
+// isRoleChange reports whether a change sets or resets the role or the session authorization. In PostgreSQL, RESET
+// SESSION AUTHORIZATION resets the role too, so both resets undo a SET LOCAL ROLE.
+func isRoleChange(c *rewrite.Change) bool {
+	return c.Name == "role" || c.Name == "session_authorization"
+}
 
-// runLocal answers one statement after all replies that are pending. describe: the answer includes a RowDescription.
-// several: the statement is part of a multi-statement query. The error is for the client.
-func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error {
+// answerLocalStatement answers one statement after all replies that are pending. describe: the answer includes a
+// RowDescription. several: the statement is part of a multi-statement query. The error is for the client.
+func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several bool) error {
 	if st.Does == rewrite.ClosesAll && len(s.portals) > 0 {
 		return errPortalsOpen
 	}
-	frames, err := s.perform(st, describe, several)
+	frames, err := s.runLocalStatement(st, describe, several)
 	if err != nil && describe {
-		return cmp.Or(s.describeFailed(st), err)
+		return cmp.Or(s.describeFailedConfig(st), err)
 	}
 	if err != nil {
 		return err
 	}
-	return s.tell(frames...)
+	return s.queueReply(frames...)
 }
 
-// perform runs one statement in Sluice and returns the frames of its answer; describe adds a RowDescription. Changes of
-// settings belong to the client's transaction, and a rollback undoes them. The error is for the client.
-func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
+// runLocalStatement runs one statement in Sluice and returns the frames of its answer; describe adds a RowDescription.
+// Changes of settings belong to the client's transaction, and a rollback undoes them. The error is for the client.
+func (s *session) runLocalStatement(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	if !several { // a multi-statement query was checked as a whole
-		if err := s.deniesAnswer(st); err != nil {
+		if err := s.readOnlyRefusal(st); err != nil {
 			return nil, err
 		}
 	}
@@ -212,21 +216,21 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	return append(frames, wire.AppendCommand(nil, h.tag(st))), nil
 }
 
-// runTag answers a statement with the command tag that a rewrite rule chose, and with its notices and warnings.
-func runTag(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+// runTagOnly answers a statement with the command tag that a rewrite rule chose, and with its notices and warnings.
+func runTagOnly(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-	frames = s.noticesOf(st)
+	frames = s.noticeFrames(st)
 	switch {
 	case st.OfBlock && !several && !s.inBlock():
 		frames = append(frames, warnModesOutside.AppendNotice(nil, "WARNING"))
 	case st.Weakened:
-		frames = append(frames, s.warnsWeakened())
+		frames = append(frames, s.weakenedWarning())
 	}
 	return frames, nil
 }
 
-// runVoid answers a query that calls a function returning void, such as SELECT pg_advisory_unlock_all().
-func runVoid(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, err error) {
+// runVoidQuery answers a query that calls a function returning void, such as SELECT pg_advisory_unlock_all().
+func runVoidQuery(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, err error) {
 	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 	return [][]byte{result.Row("")}, nil
 }
@@ -234,55 +238,55 @@ func runVoid(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, err err
 // runCloseAll and runDiscardSequences release what Sluice holds for the session. As in PostgreSQL, a rollback undoes
 // neither. An error is a bug.
 func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	s.dropAllStored()
-	return runTag(s, st, several)
+	s.dropStoredCursors()
+	return runTagOnly(s, st, several)
 }
 
 func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	s.discardHere()
+	s.recordLocalDiscard()
 	if s.sequences.IsVoid() && s.state == inTransaction && s.b.status == 'I' {
 		s.releasePinned()
-		if err := s.move(settledIdle); err != nil {
+		if err := s.applyEvent(settledIdle); err != nil {
 			return nil, err
 		}
 	}
-	return runTag(s, st, several)
+	return runTagOnly(s, st, several)
 }
 
 // runShow answers with the value of a setting.
 func runShow(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
 	s.srv.metrics.LocalAnswer(metrics.LocalShow)
-	value, bad := s.shown(st.Show)
+	value, bad := s.localShowValue(st.Show)
 	if bad != nil {
 		return nil, bad
 	}
 	return [][]byte{result.Row(value)}, nil
 }
 
-// performChanges makes a statement's changes of settings and returns its warnings. For set_config it returns the row of
-// values, each as its change left it.
-func (s *session) performChanges(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	if err := s.discardFails(st); err != nil {
+// runSettingChanges makes a statement's changes of settings and returns its warnings. For set_config it returns the row
+// of values, each as its change left it.
+func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	if err := s.discardAllError(st); err != nil {
 		return nil, err
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
 	var values []string
-	if resetsRole(st) { // resetsRole statements name their answer in Told
+	if onlyResetsRole(st) { // onlyResetsRole statements name their answer in Told
 		if len(st.Told) == 0 {
 			return nil, nil
 		}
 		return [][]byte{result.Row(st.Told[0].Value)}, nil
 	}
-	if len(st.Told) > 1 && !s.answersSetting(st) {
-		return s.performSeveral(st)
+	if len(st.Told) > 1 && !s.answersSettingChange(st) {
+		return s.runMultiSetConfig(st)
 	}
 	for i := range st.Changes {
-		frame, err := s.change(&st.Changes[i], several || st.Told != nil)
+		frame, err := s.changeSetting(&st.Changes[i], several || st.Told != nil)
 		switch {
 		case err != nil:
 			return nil, err
 		case st.Told != nil:
-			value, bad := s.shown(st.Changes[i].Name)
+			value, bad := s.localShowValue(st.Changes[i].Name)
 			if bad != nil {
 				return nil, bad
 			}
@@ -306,35 +310,35 @@ func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, 
 		return nil, errNoStatement([]byte(name))
 	}
 	// A replay of the multi-statement query needs the statement again.
-	if was := s.t.atString; was != nil {
-		was.gone = append(was.gone, undo{name: name, prev: s.stmts[name]})
+	if was := s.t.stateBeforeScript; was != nil {
+		was.gone = append(was.gone, nameUndo{name: name, prev: s.stmts[name]})
 	}
 	s.setStatement(name, nil)
 	return nil, nil
 }
 
-// change makes one change of a setting, or runs DISCARD ALL. The frame, a warning or nil, precedes the command tag.
-// DISCARD ALL also releases a backend that the session was pinned to.
-func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err error) {
+// changeSetting makes one change of a setting, or runs DISCARD ALL. The frame, a warning or nil, precedes the command
+// tag. DISCARD ALL also releases a backend that the session was pinned to.
+func (s *session) changeSetting(c *rewrite.Change, several bool) (frame []byte, err error) {
 	if settings.IsOwn(c.Name) {
-		return s.choose(c, several)
+		return s.setOption(c, several)
 	}
 	switch c.Action {
 	case rewrite.Set, rewrite.SetLocal:
-		return s.keep(c, several)
+		return s.setLocalSetting(c, several)
 	case rewrite.Reset:
 		return nil, s.settings.Reset(c.Name)
 	case rewrite.DiscardAll:
-		s.srv.observers.discarded(s)
+		s.srv.observers.notifyDiscarded(s)
 		switch {
 		case s.b == nil:
 		case s.t.touched: // the session returns its backend at the end of the turn
-			if s.keeps() {
+			if s.keepsBackend() {
 				s.sequences.Void()
 			}
 		default:
 			s.releasePinned()
-			err = s.move(settledIdle)
+			err = s.applyEvent(settledIdle)
 		}
 	}
 	s.settings.ResetAll()
@@ -345,9 +349,9 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 var errPortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
 	Hint: "Close them one by one, or end the transaction."}
 
-// noticesOf returns the NoticeResponse frames that precede the command tag of a statement that Sluice answers.
-func (s *session) noticesOf(st *rewrite.Statement) (frames [][]byte) {
-	if len(st.Notices) == 0 || !s.hearsNotices() {
+// noticeFrames returns the NoticeResponse frames that precede the command tag of a statement that Sluice answers.
+func (s *session) noticeFrames(st *rewrite.Statement) (frames [][]byte) {
+	if len(st.Notices) == 0 || !s.wantsNotices() {
 		return nil
 	}
 	for _, n := range st.Notices {
@@ -357,18 +361,18 @@ func (s *session) noticesOf(st *rewrite.Statement) (frames [][]byte) {
 	return frames
 }
 
-// hearsNotices reports whether client_min_messages lets NOTICE messages through. If the value is only at the server,
+// wantsNotices reports whether client_min_messages lets NOTICE messages through. If the value is only at the server,
 // Sluice assumes the default, which does.
-func (s *session) hearsNotices() bool {
-	level := s.leastMessages()
+func (s *session) wantsNotices() bool {
+	level := s.clientMinMessages()
 	return level != "warning" && level != "error"
 }
 
-// hearsWarnings reports whether client_min_messages lets WARNING messages through.
-func (s *session) hearsWarnings() bool { return s.leastMessages() != "error" }
+// wantsWarnings reports whether client_min_messages lets WARNING messages through.
+func (s *session) wantsWarnings() bool { return s.clientMinMessages() != "error" }
 
-// leastMessages returns the client's client_min_messages in lower case, or "" if Sluice does not know the value.
-func (s *session) leastMessages() string {
+// clientMinMessages returns the client's client_min_messages in lower case, or "" if Sluice does not know the value.
+func (s *session) clientMinMessages() string {
 	const level = "client_min_messages"
 	if !s.settings.Shows(level) {
 		return ""

@@ -13,13 +13,13 @@ import (
 // This file handles parameters and answers of statements about advisory locks. Their answers have one column of type
 // void or boolean.
 
-// lockMoment returns the time until which a statement waits for a longer lease. After that the statement is refused,
-// and the session keeps its locks.
-func lockMoment() time.Time { return time.Now().Add(lockEnd) }
+// leaseExtensionDeadline returns the time until which a statement waits for a longer lease. After that the statement is
+// refused, and the session keeps its locks.
+func leaseExtensionDeadline() time.Time { return time.Now().Add(lockReleaseTimeout) }
 
-// lockParams returns the ParameterDescription that the server would send. Types that the client left open are those of
-// the function's parameters.
-func lockParams(st *rewrite.Statement, oids string) ([]byte, error) {
+// lockParamsFrame returns the ParameterDescription that the server would send. Types that the client left open are
+// those of the function's parameters.
+func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	types, err := advisory.ParamTypes(st.Advisory, oids)
 	if err != nil {
 		return nil, err
@@ -32,14 +32,14 @@ func lockParams(st *rewrite.Statement, oids string) ([]byte, error) {
 	return b, nil
 }
 
-// bindLock reads the part of a Bind after the names, and sets the portal's key and answer format. The errors are
+// bindAdvisoryKey reads the part of a Bind after the names, and sets the portal's key and answer format. The errors are
 // PostgreSQL's.
-func (p *portal) bindLock(a *rewrite.Advisory, oids string, statement, rest []byte) error {
+func (p *portal) bindAdvisoryKey(a *rewrite.Advisory, oids string, statement, rest []byte) error {
 	types, err := advisory.ParamTypes(a, oids)
 	if err != nil {
 		return err
 	}
-	if err := checkBind(rest, len(types), statement); err != nil {
+	if err := validateBind(rest, len(types), statement); err != nil {
 		return err
 	}
 	values, formats, ok := advisory.Values(rest)
@@ -53,21 +53,21 @@ func (p *portal) bindLock(a *rewrite.Advisory, oids string, statement, rest []by
 	return err
 }
 
-func runLock(s *session, st *rewrite.Statement) ([][]byte, error) {
-	return s.performLock(st.Advisory, s.t.call)
+func runAdvisoryStatement(s *session, st *rewrite.Statement) ([][]byte, error) {
+	return s.runLockStatement(st.Advisory, s.t.call)
 }
 
-// performLock runs a statement about advisory locks and returns its answer without the tag: notices, then the row. p is
-// the portal with the key, or nil if the key is in the text. The error is for the client or ends the session; the
+// runLockStatement runs a statement about advisory locks and returns its answer without the tag: notices, then the row.
+// p is the portal with the key, or nil if the key is in the text. The error is for the client or ends the session; the
 // statement then had no effect.
-func (s *session) performLock(a *rewrite.Advisory, p *portal) (frames [][]byte, err error) {
+func (s *session) runLockStatement(a *rewrite.Advisory, p *portal) (frames [][]byte, err error) {
 	key, binaryForm := []int64(nil), false
 	if p != nil {
 		key, binaryForm = p.key, p.binary
 	} else if key, err = advisory.KeyOf(a, nil); err != nil {
 		return nil, err
 	}
-	ok, frames, err := s.runAdvisory(a, key)
+	ok, frames, err := s.runAdvisoryLock(a, key)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 // writer's COMMIT fails. A replay starts with the fence, which fails if the lock is gone.
 //
 // Nothing conflicts with DDL. Sluice therefore renews the locks with a longer lease before DDL, and before the end of a
-// transaction with DDL (sessionLocks.promise).
+// transaction with DDL (heldAdvisoryLocks.extendForDDL).
 //
 // An unparsed text may be DDL or a write, and is refused. A multi-statement query of several transactions is refused
 // too, since the fence would protect only the first of them.
@@ -42,68 +42,68 @@ var (
 		Detail: "Sluice runs such a write between BEGIN and COMMIT of its own, to check it against the lock (" + rewrite.AdvisoryKey + ").", Hint: "Send a Sync behind the write."}
 )
 
-// holdsLocks reports whether the client believes that it holds advisory locks. Locks that are released only after the
-// current DDL do not count.
-func (s *session) holdsLocks() bool { return s.advisory != nil && len(s.advisory.times) > 0 }
+// holdsAdvisoryLocks reports whether the client believes that it holds advisory locks. Locks that are released only
+// after the current DDL do not count.
+func (s *session) holdsAdvisoryLocks() bool { return s.advisory != nil && len(s.advisory.times) > 0 }
 
-// locksLost reports whether another session has taken over one of the session's locks, as a renewal or a fence has
+// hasLostLock reports whether another session has taken over one of the session's locks, as a renewal or a fence has
 // found.
-func (s *session) locksLost() bool { return s.advisory != nil && s.advisory.lost.Load() }
+func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.lost.Load() }
 
-// locksDDL reports whether the session holds locks and a transaction with DDL is open. Its DDL takes effect at its end,
-// which the client may send much later. Outside a block the end is the group's Sync.
-func (s *session) locksDDL() bool {
-	if !s.holdsLocks() {
+// hasDDLUnderLocks reports whether the session holds locks and a transaction with DDL is open. Its DDL takes effect at
+// its end, which the client may send much later. Outside a block the end is the group's Sync.
+func (s *session) hasDDLUnderLocks() bool {
+	if !s.holdsAdvisoryLocks() {
 		return false
 	}
-	ddl, _ := s.advisory.runsDDL()
+	ddl, _ := s.advisory.mayRunDDL()
 	return ddl
 }
 
-// underLock must be called before a text with the given plan is sent. The error is for the client: the text must not
-// run. Before DDL, and before the end of a transaction with DDL, underLock extends the leases. In a failed block it
-// checks nothing, since the server refuses all but the block's end.
-func (s *session) underLock(plan *rewrite.Plan) error {
-	if !s.holdsLocks() || s.status() == 'E' && !goesOnBehind(plan) {
+// checkLocksBefore must be called before a text with the given plan is sent. The error is for the client: the text must
+// not run. Before DDL, and before the end of a transaction with DDL, checkLocksBefore extends the leases. In a failed
+// block it checks nothing, since the server refuses all but the block's end.
+func (s *session) checkLocksBefore(plan *rewrite.Plan) error {
+	if !s.holdsAdvisoryLocks() || s.txStatus() == 'E' && !hasEffectInFailedBlock(plan) {
 		return nil
 	}
 	if s.advisory.lost.Load() {
 		return errLockLost
 	}
-	ddl := s.locksDDL()
+	ddl := s.hasDDLUnderLocks()
 	switch {
-	case s.t.ownTx.on && controls(plan):
+	case s.t.internalTx.on && hasTxControl(plan):
 		return errHeldGroup
 	case plan.Kind == rewrite.Unknown:
 		return errHeldUnread
 	case plan.Kind == rewrite.DDL, ddl && plan.Kind > rewrite.Read:
-		return s.promiseDDL()
-	case plan.Kind == rewrite.Write && len(plan.Statements) > 1 && controls(plan):
+		return s.extendLeasesForDDL()
+	case plan.Kind == rewrite.Write && len(plan.Statements) > 1 && hasTxControl(plan):
 		return errHeldString
 	}
 	return nil
 }
 
-// readyFor borrows a backend on which a portal with the given plan may run. It checks the session's locks again, since
-// the portal may have been bound long ago.
-func (s *session) readyFor(plan *rewrite.Plan) error {
+// borrowForPortal borrows a backend on which a portal with the given plan may run. It checks the session's locks again,
+// since the portal may have been bound long ago.
+func (s *session) borrowForPortal(plan *rewrite.Plan) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	return s.underLock(plan)
+	return s.checkLocksBefore(plan)
 }
 
-// promiseDDL extends the leases of the session's locks for DDL that is sent next. It asks the server only if the last
-// extension is not recent. The error is for the client, and the statement must not be sent. Answers that the turn's
-// backend sends meanwhile are read later.
-func (s *session) promiseDDL() error {
-	if !s.holdsLocks() {
+// extendLeasesForDDL extends the leases of the session's locks for DDL that is sent next. It asks the server only if
+// the last extension is not recent. The error is for the client, and the statement must not be sent. Answers that the
+// turn's backend sends meanwhile are read later.
+func (s *session) extendLeasesForDDL() error {
+	if !s.holdsAdvisoryLocks() {
 		return nil
 	}
 	tick := s.tick.Load()
-	ctx, over := s.wait(lockMoment(), lookInLineEvery)
-	ok, err := s.advisory.promise(ctx)
-	ended := s.waited(ctx)
+	ctx, over := s.waitContext(leaseExtensionDeadline(), lookInLineEvery)
+	ok, err := s.advisory.extendForDDL(ctx)
+	ended := s.waitError(ctx)
 	over()
 	if tick&1 == 0 {
 		s.tick.Store((tick | 1) + 1)
@@ -125,85 +125,86 @@ func (s *session) promiseDDL() error {
 	return told
 }
 
-// goesOnBehind reports whether a text that is sent in a failed block may have an effect. That is so if it ends the
-// block and has more statements, or if it is unparsed.
-func goesOnBehind(plan *rewrite.Plan) bool {
+// hasEffectInFailedBlock reports whether a text that is sent in a failed block may have an effect. That is so if it
+// ends the block and has more statements, or if it is unparsed.
+func hasEffectInFailedBlock(plan *rewrite.Plan) bool {
 	return plan.Kind == rewrite.Unknown || len(plan.Statements) > 1 && endsBlock(plan.Statements[0].Tx.Verb)
 }
 
-// fenced sends the fence before a text that may write. The backend is lent. Not only a transaction's first text gets a
-// fence, since Sluice does not follow where transactions begin within a group. The fence adds no round trip.
-func (s *session) fenced(plan *rewrite.Plan) error {
-	if !s.holdsLocks() || s.b.status == 'E' && !goesOnBehind(plan) {
+// sendFenceBefore sends the fence before a text that may write. The backend is lent. Not only a transaction's first
+// text gets a fence, since Sluice does not follow where transactions begin within a group. The fence adds no round
+// trip.
+func (s *session) sendFenceBefore(plan *rewrite.Plan) error {
+	if !s.holdsAdvisoryLocks() || s.b.status == 'E' && !hasEffectInFailedBlock(plan) {
 		return nil
 	}
 	// In a READ ONLY transaction the server would refuse the fence, and refuses all writes anyway.
-	if s.keptToReading() {
+	if s.isInReadOnlyBlock() {
 		return nil
 	}
 	switch {
 	case plan.Kind >= rewrite.Write:
-	case s.inBlock() && !s.srv.reads():
+	case s.inBlock() && !s.srv.readsArePure():
 		plan = plan.AsWrite()
 	default: // a multi-statement query may have a read that writes, beside SET or COMMIT
 		var err error
-		if plan, err = s.judged(plan); err != nil {
+		if plan, err = s.classifyRead(plan); err != nil {
 			return err
 		}
 	}
 	if plan.Kind != rewrite.Write {
 		return nil
 	}
-	if len(plan.Statements) > 1 && controls(plan) {
+	if len(plan.Statements) > 1 && hasTxControl(plan) {
 		return errHeldString
 	}
 	l := s.advisory
-	if len(l.fence) == 0 || l.fence[0].parsing != s.parsing() {
-		held, _ := l.holders()
+	if len(l.fence) == 0 || l.fence[0].parsing != s.parsingKey() {
+		held, _ := l.copyHolders()
 		l.fence = l.fence[:0]
 		for _, query := range append([]string{"BEGIN"}, advisory.Fence(held)...) {
 			sql := []byte(query)
-			tmpl := s.srv.newTemplate(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsing())
-			tmpl.own = true
+			tmpl := s.srv.newTemplate(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsingKey())
+			tmpl.unshared = true
 			l.fence = append(l.fence, tmpl)
 		}
 	}
-	s.t.fenced, l.fencing = true, true
-	if !s.inBlock() && !s.t.ownTx.on {
-		s.openOwn(l.fence[0])
+	s.t.fenced, l.hasOpenFence = true, true
+	if !s.inBlock() && !s.t.internalTx.on {
+		s.beginInternalBlock(l.fence[0])
 	}
 	for i, tmpl := range l.fence[1:] {
-		of := reply(expectSelect)
+		of := replyHandler(expectSelect)
 		if i%2 == 1 {
-			of = fenceChecks{expectSelect}
+			of = fenceCheckReply{expectSelect}
 		}
-		s.sendOwn(tmpl, logEntry{plan: fencePlan, silent: true, own: of})
+		s.sendFenceQuery(tmpl, logEntry{plan: fencePlan, silent: true, own: of})
 	}
 	return nil
 }
 
-// admitAgain calls underLock and fenced for a plan that replaces the admitted one and may be of another kind. The
-// backend is lent, and nothing of the text was sent yet.
-func (s *session) admitAgain(plan *rewrite.Plan) error {
-	if err := s.underLock(plan); err != nil {
+// admitReplanned calls checkLocksBefore and fenced for a plan that replaces the admitted one and may be of another
+// kind. The backend is lent, and nothing of the text was sent yet.
+func (s *session) admitReplanned(plan *rewrite.Plan) error {
+	if err := s.checkLocksBefore(plan); err != nil {
 		return err
 	}
-	return s.fenced(plan)
+	return s.sendFenceBefore(plan)
 }
 
-// controls reports whether a text has a transaction control statement, such as BEGIN, COMMIT or SAVEPOINT.
-func controls(plan *rewrite.Plan) bool {
+// hasTxControl reports whether a text has a transaction control statement, such as BEGIN, COMMIT or SAVEPOINT.
+func hasTxControl(plan *rewrite.Plan) bool {
 	return plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
 }
 
 // fencePlan is the plan of the fence's queries. As a read it does not affect the outcome of the client's transaction.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
-// sendOwn sends one query of the fence, or the BEGIN before it, by a named portal. The client may use the unnamed one.
-// The portal is closed at once, since the next fence needs its name. The client sees no answers, but gets errLockLost
-// if the check fails. run is the log entry of the Execute.
-func (s *session) sendOwn(tmpl *template, run logEntry) {
-	st := s.prepare(tmpl, false)
+// sendFenceQuery sends one query of the fence, or the BEGIN before it, by a named portal. The client may use the
+// unnamed one. The portal is closed at once, since the next fence needs its name. The client sees no answers, but gets
+// errLockLost if the check fails. run is the log entry of the Execute.
+func (s *session) sendFenceQuery(tmpl *statementTemplate, run logEntry) {
+	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
 	if s.t.logs && s.tx.log.Sent(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.planned, name: fencePortal, silent: true, fence: true}, len(params)) {
 		s.tx.log.Write(params)
@@ -211,47 +212,47 @@ func (s *session) sendOwn(tmpl *template, run logEntry) {
 	o := s.t.owed.push(wire.Bind)
 	o.tmpl, o.swallow = tmpl, true
 	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(fencePortal), st.name, len(params)), params...)
-	s.add(s.t.scratch)
+	s.addToBatch(s.t.scratch)
 
 	frame := wire.AppendHeader(nil, wire.Execute, len(fencePortal)+1+4)
 	frame = append(append(frame, fencePortal...), 0, 0, 0, 0, 0)
 	s.logFrame(wire.Execute, run, frame[wire.HeaderLen:])
 	o = s.t.owed.push(wire.Execute)
 	o.swallow, o.reply = true, run.own
-	s.add(frame)
+	s.addToBatch(frame)
 
 	end := wire.AppendNamed(nil, wire.Close, 'P', fencePortal)
 	s.logFrame(wire.Close, logEntry{silent: true}, end[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
-	s.add(end)
+	s.addToBatch(end)
 }
 
-// fenceRow reports whether the next row belongs to a fence or to askTime. Sluice reads such rows, and the client does
-// not get them.
-func (t *turn) fenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
+// isFenceRow reports whether the next row belongs to a fence or to queryTxTime. Sluice reads such rows, and the client
+// does not get them.
+func (t *turn) isFenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
 
-// fenceChecks handles the answer to the fence's query that checks the session's locks.
-type fenceChecks struct{ *expected }
+// fenceCheckReply handles the answer to the fence's query that checks the session's locks.
+type fenceCheckReply struct{ *expectedTagReply }
 
-// fails replaces the server's error by errLockLost if the check failed, which shows as a division by zero. All other
-// errors, such as conflicts, pass.
-func (fenceChecks) fails(s *session, _ *owed, payload []byte) *answer.Error {
+// replaceError replaces the server's error by errLockLost if the check failed, which shows as a division by zero. All
+// other errors, such as conflicts, pass.
+func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte) *answer.Error {
 	if string(retry.Field(payload, 'C')) != advisory.FenceCode {
 		return nil
 	}
-	s.advisory.lose()
-	return &answer.Error{Instead: s.partlyRefused(errLockLost).Append(nil), Final: true}
+	s.advisory.markLost()
+	return &answer.Error{Instead: s.replacePartialConflict(errLockLost).Append(nil), Final: true}
 }
 
-// mayRunAgain reports whether a transaction of a session with locks may be replayed. Its locks must not be lost. For a
-// transaction with DDL the leases are extended again, since pauses lie between attempts. Other transactions have a
-// fence.
-func (s *session) mayRunAgain() bool {
-	if !s.holdsLocks() {
+// locksAllowReplay reports whether a transaction of a session with locks may be replayed. Its locks must not be lost.
+// For a transaction with DDL the leases are extended again, since pauses lie between attempts. Other transactions have
+// a fence.
+func (s *session) locksAllowReplay() bool {
+	if !s.holdsAdvisoryLocks() {
 		return true
 	}
-	if !s.locksDDL() {
-		return !s.locksLost()
+	if !s.hasDDLUnderLocks() {
+		return !s.hasLostLock()
 	}
-	return s.promiseDDL() == nil
+	return s.extendLeasesForDDL() == nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // This file has the rows of a session's locks, and the goroutine that renews them. The session and that goroutine share
-// sessionLocks. Only one renewal runs at a time.
+// heldAdvisoryLocks. Only one renewal runs at a time.
 //
 // A second renewal could arrive late and shorten the lease that protects running DDL. Each renewal is conditional on
 // the sequence number of the one before. A renewal whose answer was lost therefore has no effect after the next is
@@ -24,9 +24,9 @@ import (
 // The loss of a lock shows when a renewal changes fewer rows than it should, or when a fence fails (lockfence.go). The
 // client then gets an error and its session ends, since in PostgreSQL a lock is lost only with its connection.
 
-// sessionLocks holds the advisory locks of one session until it ends. The renewing goroutine exists only while there is
-// a row.
-type sessionLocks struct {
+// heldAdvisoryLocks holds the advisory locks of one session until it ends. The renewing goroutine exists only while
+// there is a row.
+type heldAdvisoryLocks struct {
 	srv *Server
 	// lost: another session has taken over one of the locks. The session ends.
 	lost atomic.Bool
@@ -35,36 +35,36 @@ type sessionLocks struct {
 	// charge is the locks' share of the session's account. Only the session's goroutine uses it.
 	charge account.Charge
 	// fence has BEGIN and the queries that precede each write; empty: not made yet. Only the session's goroutine uses it.
-	fence []*template
-	// fencing: the open transaction includes a fence. Only the session's goroutine uses it.
-	fencing bool
+	fence []*statementTemplate
+	// hasOpenFence: the open transaction includes a fence. Only the session's goroutine uses it.
+	hasOpenFence bool
 
-	// renewing is locked during a renewal. It is locked before mu.
-	renewing sync.Mutex
+	// renewMu is locked during a renewal. It is locked before mu.
+	renewMu sync.Mutex
 
 	mu sync.Mutex
 	// held has the rows; leaving names those to release after the transaction. Guarded by mu.
-	held    []advisory.Holder
-	leaving map[string]bool
+	held         []advisory.Holder
+	releaseLater map[string]bool
 	// ddl: DDL is running or about to run; guarded by mu. Until doubt, on the table's clock, DDL may be running on a
 	// backend that was lost or dropped.
-	ddl   bool
-	doubt time.Duration
+	ddl        bool
+	doubtUntil time.Duration
 	// stop ends the goroutine; nil: there is none.
 	stop context.CancelFunc
 }
 
-// holders returns a copy of the rows, and the lease for the next renewal.
-func (l *sessionLocks) holders() (held []advisory.Holder, promise time.Duration) {
+// copyHolders returns a copy of the rows, and the lease for the next renewal.
+func (l *heldAdvisoryLocks) copyHolders() (held []advisory.Holder, promise time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.srv.locks
-	return slices.Clone(l.held), t.terms.Promise(l.ddl || t.clock() < l.doubt)
+	return slices.Clone(l.held), t.terms.Promise(l.ddl || t.clock() < l.doubtUntil)
 }
 
-// keepLock adds a row and starts the renewing goroutine if there is none. The first renewal is due after a third of a
+// addLock adds a row and starts the renewing goroutine if there is none. The first renewal is due after a third of a
 // lease.
-func (l *sessionLocks) keepLock(h advisory.Holder) {
+func (l *heldAdvisoryLocks) addLock(h advisory.Holder) {
 	l.srv.locks.held.Add(1)
 	l.fence = nil
 	l.mu.Lock()
@@ -73,19 +73,19 @@ func (l *sessionLocks) keepLock(h advisory.Holder) {
 	if l.stop == nil {
 		var ctx context.Context
 		ctx, l.stop = context.WithCancel(l.srv.ctx)
-		l.srv.running.Go(func() { l.renewals(ctx) })
+		l.srv.running.Go(func() { l.renewPeriodically(ctx) })
 	}
 }
 
-// dropLocks removes the rows whose names gone accepts, and returns them. It does not change the table. With the last
+// removeLocks removes the rows whose names gone accepts, and returns them. It does not change the table. With the last
 // row the goroutine ends. Only the session's goroutine may call it.
-func (l *sessionLocks) dropLocks(gone func(name string) bool) (dropped []advisory.Holder) {
+func (l *heldAdvisoryLocks) removeLocks(gone func(name string) bool) (dropped []advisory.Holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = slices.DeleteFunc(l.held, func(h advisory.Holder) bool {
 		if gone(h.Name) {
 			dropped = append(dropped, h)
-			delete(l.leaving, h.Name)
+			delete(l.releaseLater, h.Name)
 			return true
 		}
 		return false
@@ -99,17 +99,17 @@ func (l *sessionLocks) dropLocks(gone func(name string) bool) (dropped []advisor
 	return dropped
 }
 
-// renewals renews the locks until ctx ends. After a failure it tries again soon, since one renewal must succeed per
-// lease.
-func (l *sessionLocks) renewals(ctx context.Context) {
+// renewPeriodically renews the locks until ctx ends. After a failure it tries again soon, since one renewal must
+// succeed per lease.
+func (l *heldAdvisoryLocks) renewPeriodically(ctx context.Context) {
 	every := l.srv.locks.terms.RenewEvery()
 	for pause := every; ; {
-		if sleep(ctx, pause*9/10+rand.N(pause/10+1)) != nil {
+		if sleepContext(ctx, pause*9/10+rand.N(pause/10+1)) != nil {
 			return
 		}
 		pause = every
 		trip, cancel := context.WithTimeout(ctx, every)
-		err := l.renew(trip)
+		err := l.renewAll(trip)
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			l.srv.log.Warn("advisory locks could not be renewed", "error", err)
@@ -118,88 +118,88 @@ func (l *sessionLocks) renewals(ctx context.Context) {
 	}
 }
 
-// renew renews all locks once, with the lease that is needed now. After nil, the rows are the session's, or lost is
+// renewAll renews all locks once, with the lease that is needed now. After nil, the rows are the session's, or lost is
 // set.
-func (l *sessionLocks) renew(ctx context.Context) error {
-	l.renewing.Lock()
-	defer l.renewing.Unlock()
-	return l.renewAlone(ctx)
+func (l *heldAdvisoryLocks) renewAll(ctx context.Context) error {
+	l.renewMu.Lock()
+	defer l.renewMu.Unlock()
+	return l.renewAllLocked(ctx)
 }
 
-// renewAlone does the work of renew; the caller holds renewing. One statement renews at most advisory.Batch locks. If a
-// renewal changes too few rows, the rows are read. An earlier renewal may have changed them, or another session may
-// have a lock.
-func (l *sessionLocks) renewAlone(ctx context.Context) (err error) {
-	held, promise := l.holders()
+// renewAllLocked does the work of renew; the caller holds renewing. One statement renews at most advisory.Batch locks.
+// If a renewal changes too few rows, the rows are read. An earlier renewal may have changed them, or another session
+// may have a lock.
+func (l *heldAdvisoryLocks) renewAllLocked(ctx context.Context) (err error) {
+	held, promise := l.copyHolders()
 	var errs []error
 	for some := range slices.Chunk(held, advisory.Batch) {
-		errs = append(errs, l.renewSome(ctx, some, promise))
+		errs = append(errs, l.renewBatch(ctx, some, promise))
 	}
 	return errors.Join(errs...)
 }
 
-// renewSome renews some of the locks by one statement.
-func (l *sessionLocks) renewSome(ctx context.Context, some []advisory.Holder, promise time.Duration) (err error) {
+// renewBatch renews some of the locks by one statement.
+func (l *heldAdvisoryLocks) renewBatch(ctx context.Context, some []advisory.Holder, promise time.Duration) (err error) {
 	for range mostCatalogTries {
-		held := l.current(some)
+		held := l.stillHeld(some)
 		if len(held) == 0 || l.lost.Load() {
 			return nil
 		}
 		sent := l.srv.locks.clock()
 		var tag string
-		tag, err = l.srv.askLocks(ctx, advisory.Renew(held, promise), nil)
-		_, unsent := errors.AsType[*notAskedError](err)
-		_, unchanged := errors.AsType[*refusedError](err)
+		tag, err = l.srv.queryLockTable(ctx, advisory.Renew(held, promise), nil)
+		_, unsent := errors.AsType[*notSentError](err)
+		_, unchanged := errors.AsType[*serverRefusal](err)
 		switch {
-		case err == nil && countedRows(tag) == len(held):
-			l.know(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Renewed(promise, sent), true })
+		case err == nil && updatedRowCount(tag) == len(held):
+			l.updateRows(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Renewed(promise, sent), true })
 			return nil
-		case noTable(err):
-			l.lose()
+		case isMissingTable(err):
+			l.markLost()
 			return err
 		case err == nil:
-			if err = l.lookAgain(ctx, held); err != nil {
+			if err = l.rereadRows(ctx, held); err != nil {
 				return err
 			}
-		case lostRace(err): // the next look shows who won
+		case isLostRace(err): // the next look shows who won
 		case unsent, unchanged:
 			return err
 		default:
-			l.know(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Doubted(), true })
+			l.updateRows(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Doubted(), true })
 			return err
 		}
 	}
 	return err
 }
 
-// current returns those of some locks that are still held, with their latest rows.
-func (l *sessionLocks) current(some []advisory.Holder) (held []advisory.Holder) {
+// stillHeld returns those of some locks that are still held, with their latest rows.
+func (l *heldAdvisoryLocks) stillHeld(some []advisory.Holder) (held []advisory.Holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range some {
-		if at := l.find(h); at >= 0 {
+		if at := l.indexOfHolder(h); at >= 0 {
 			held = append(held, l.held[at])
 		}
 	}
 	return held
 }
 
-// find returns the index of a lock with the same name and owner, or -1. A lock that was taken again has a new owner.
-// The caller holds mu.
-func (l *sessionLocks) find(h advisory.Holder) int {
+// indexOfHolder returns the index of a lock with the same name and owner, or -1. A lock that was taken again has a new
+// owner. The caller holds mu.
+func (l *heldAdvisoryLocks) indexOfHolder(h advisory.Holder) int {
 	return slices.IndexFunc(l.held, func(o advisory.Holder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
 }
 
-// lookAgain reads the rows of locks. If a row is no longer the session's, its lock is lost. Otherwise the row's number
+// rereadRows reads the rows of locks. If a row is no longer the session's, its lock is lost. Otherwise the row's number
 // is used from now on, with the lease as last confirmed.
-func (l *sessionLocks) lookAgain(ctx context.Context, held []advisory.Holder) error {
+func (l *heldAdvisoryLocks) rereadRows(ctx context.Context, held []advisory.Holder) error {
 	names := make([]string, len(held))
 	for i, h := range held {
 		names[i] = h.Name
 	}
 	rows := map[string]*advisory.Row{}
 	var unreadable error
-	_, err := l.srv.askLocks(ctx, advisory.Look(names...), func(columns []string) {
+	_, err := l.srv.queryLockTable(ctx, advisory.Look(names...), func(columns []string) {
 		name, row, err := advisory.Read(columns)
 		if rows[name] = &row; err != nil {
 			unreadable = err
@@ -211,112 +211,114 @@ func (l *sessionLocks) lookAgain(ctx context.Context, held []advisory.Holder) er
 	if err != nil {
 		return err
 	}
-	l.know(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Found(rows[h.Name]) })
+	l.updateRows(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Found(rows[h.Name]) })
 	return nil
 }
 
-// know updates rows by what found returns for them. It skips locks that were released meanwhile, even if the session
-// has taken them again with a new owner.
-func (l *sessionLocks) know(of []advisory.Holder, found func(advisory.Holder) (advisory.Holder, bool)) {
+// updateRows updates rows by what found returns for them. It skips locks that were released meanwhile, even if the
+// session has taken them again with a new owner.
+func (l *heldAdvisoryLocks) updateRows(of []advisory.Holder, found func(advisory.Holder) (advisory.Holder, bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range of {
-		at := l.find(h)
+		at := l.indexOfHolder(h)
 		if at < 0 {
 			continue
 		}
 		now, ok := found(l.held[at])
 		if l.held[at] = now; !ok {
-			l.loseLocked()
+			l.markLostLocked()
 		}
 	}
 }
 
-// lose records that another session has a lock of this one. This is final, since the client may have relied on any of
-// its locks. The client gets the error at the end of the turn, or at its next request.
-func (l *sessionLocks) lose() {
+// markLost records that another session has a lock of this one. This is final, since the client may have relied on any
+// of its locks. The client gets the error at the end of the turn, or at its next request.
+func (l *heldAdvisoryLocks) markLost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.loseLocked()
+	l.markLostLocked()
 }
 
-// loseLocked does the work of lose; the caller holds mu. It counts and logs once a session.
-func (l *sessionLocks) loseLocked() {
+// markLostLocked does the work of lose; the caller holds mu. It counts and logs once a session.
+func (l *heldAdvisoryLocks) markLostLocked() {
 	if !l.lost.Swap(true) {
 		l.srv.metrics.AdvisoryLock(metrics.LockLost)
 		l.srv.log.Warn("an advisory lock was taken over by another session", "lease", l.srv.locks.terms.Lease)
 	}
 }
 
-// promised reports whether DDL may be sent now. Every row must have the long lease, confirmed recently, with no renewal
-// in doubt. The caller holds renewing.
-func (l *sessionLocks) promised() bool {
+// hasLongLeases reports whether DDL may be sent now. Every row must have the long lease, confirmed recently, with no
+// renewal in doubt. The caller holds renewing.
+func (l *heldAdvisoryLocks) hasLongLeases() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.srv.locks
 	return !slices.ContainsFunc(l.held, func(h advisory.Holder) bool { return !h.Promises(t.terms, t.clock()) })
 }
 
-// promise renews the locks with a lease that is long enough for DDL, and reports success. settled ends the long lease.
-func (l *sessionLocks) promise(ctx context.Context) (ok bool, err error) {
-	l.renewing.Lock()
-	defer l.renewing.Unlock()
+// extendForDDL renews the locks with a lease that is long enough for DDL, and reports success. settled ends the long
+// lease.
+func (l *heldAdvisoryLocks) extendForDDL(ctx context.Context) (ok bool, err error) {
+	l.renewMu.Lock()
+	defer l.renewMu.Unlock()
 	l.mu.Lock()
 	l.ddl = true
 	l.mu.Unlock()
-	if l.promised() {
+	if l.hasLongLeases() {
 		return true, nil
 	}
-	err = l.renewAlone(ctx)
-	return err == nil && !l.lost.Load() && l.promised(), err
+	err = l.renewAllLocked(ctx)
+	return err == nil && !l.lost.Load() && l.hasLongLeases(), err
 }
 
-// locksDetaching records that the session gives its backend up.
-func locksDetaching(s *session) {
+// recordLocksDetached records that the session gives its backend up.
+func recordLocksDetached(s *session) {
 	if s.advisory != nil {
-		s.advisory.forsaken()
+		s.advisory.recordBackendGivenUp()
 	}
 }
 
-// forsaken records that the session gave up a backend that may still run DDL. A cluster continues a statement whose
-// client is gone. Until the longest possible end, the locks are not released and keep the long lease.
-func (l *sessionLocks) forsaken() {
+// recordBackendGivenUp records that the session gave up a backend that may still run DDL. A cluster continues a
+// statement whose client is gone. Until the longest possible end, the locks are not released and keep the long lease.
+func (l *heldAdvisoryLocks) recordBackendGivenUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ddl {
-		l.doubt = l.srv.locks.clock() + l.srv.locks.terms.Longest
+		l.doubtUntil = l.srv.locks.clock() + l.srv.locks.terms.Longest
 	}
 }
 
-// settled records that the session's backend runs no statement any more. It returns the locks to release now. The next
-// renewal has the ordinary lease, so that a crash between two statements of a migration blocks others only briefly.
-func (l *sessionLocks) settled() (over []advisory.Holder) {
+// endDDLAndTakeReleases records that the session's backend runs no statement any more. It returns the locks to release
+// now. The next renewal has the ordinary lease, so that a crash between two statements of a migration blocks others
+// only briefly.
+func (l *heldAdvisoryLocks) endDDLAndTakeReleases() (over []advisory.Holder) {
 	l.mu.Lock()
 	l.ddl = false
-	none := len(l.leaving) == 0
+	none := len(l.releaseLater) == 0
 	l.mu.Unlock()
 	if none {
 		return nil
 	}
-	return l.dropLocks(func(name string) bool { return l.leaving[name] })
+	return l.removeLocks(func(name string) bool { return l.releaseLater[name] })
 }
 
-// staysLocked reports whether a lock was about to be released, and cancels the release. No other session has had the
+// cancelRelease reports whether a lock was about to be released, and cancels the release. No other session has had the
 // lock.
-func (l *sessionLocks) staysLocked(name string) bool {
+func (l *heldAdvisoryLocks) cancelRelease(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	stays := l.leaving[name]
-	delete(l.leaving, name)
+	stays := l.releaseLater[name]
+	delete(l.releaseLater, name)
 	return stays
 }
 
 // Only the session's goroutine changes ddl. The renewing goroutine reads it.
 
-// runsDDL returns ddl: DDL may be running on the session's backend or in its open transaction. doubt: DDL may be
+// mayRunDDL returns ddl: DDL may be running on the session's backend or in its open transaction. doubt: DDL may be
 // running on a backend that was given up, and its end is unknown.
-func (l *sessionLocks) runsDDL() (ddl, doubt bool) {
+func (l *heldAdvisoryLocks) mayRunDDL() (ddl, doubt bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ddl, l.srv.locks.clock() < l.doubt
+	return l.ddl, l.srv.locks.clock() < l.doubtUntil
 }

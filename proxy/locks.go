@@ -17,8 +17,8 @@ import (
 )
 
 // This file takes and releases a session's advisory locks (rewrite.Advisory). Each lock is a table row with a lease:
-// see package advisory. perform (local.go) calls runAdvisory. lockcall.go has arguments and answers, lockkeeper.go the
-// rows, lockfence.go what a session with locks may send.
+// see package advisory. perform (local.go) calls runAdvisoryLock. lockcall.go has arguments and answers, lockkeeper.go
+// the rows, lockfence.go what a session with locks may send.
 //
 // Locks are taken on a separate backend, even if the session has one. A lock therefore needs no pin and survives
 // rollbacks, as in PostgreSQL. No lock can be taken in a transaction that the server has begun, which would not see the
@@ -35,23 +35,23 @@ import (
 // advisory.Patience sets the pause.
 const lockPause = 50 * time.Millisecond
 
-// runAdvisory runs a statement on the lock with the given key; nil stands for NULL. ok is the result of a boolean
+// runAdvisoryLock runs a statement on the lock with the given key; nil stands for NULL. ok is the result of a boolean
 // function. notices precede the answer. The error is for the client, or ends the session.
-func (s *session) runAdvisory(a *rewrite.Advisory, key []int64) (ok bool, notices [][]byte, err error) {
+func (s *session) runAdvisoryLock(a *rewrite.Advisory, key []int64) (ok bool, notices [][]byte, err error) {
 	switch {
 	case a.Verb == rewrite.UnlockAllAdvisory:
-		s.unlockAll()
+		s.releaseAllAdvisoryLocks()
 		return true, nil, nil
 	case key == nil:
 		return false, nil, nil // the functions return NULL for NULL
 	}
 	name := advisory.NameOf(s.inSchema, key)
 	if a.Verb == rewrite.UnlockAdvisory {
-		ok, notices = s.unlock(name)
+		ok, notices = s.releaseAdvisoryLock(name)
 		return ok, notices, nil
 	}
-	ok, err = s.lockAdvisory(name, a.Verb == rewrite.LockAdvisory)
-	if ok && s.advisory.times[name] == 1 && s.hearsNotices() {
+	ok, err = s.takeAdvisoryLock(name, a.Verb == rewrite.LockAdvisory)
+	if ok && s.advisory.times[name] == 1 && s.wantsNotices() {
 		notice := wire.Error{Code: codeNotice, Message: "the advisory lock is a row of " + advisory.Table,
 			Detail: "Its lease is " + s.srv.locks.terms.Lease.String() + ": a session whose Sluice is silent for longer loses it (" + rewrite.AdvisoryKey + ")."}
 		notices = append(notices, notice.AppendNotice(nil, "NOTICE"))
@@ -59,15 +59,15 @@ func (s *session) runAdvisory(a *rewrite.Advisory, key []int64) (ok bool, notice
 	return ok, notices, err
 }
 
-// lockAdvisory takes the lock with the given name in the table. If others hold it, lockAdvisory waits if waits is set;
-// otherwise ok is false. A lock that the session already holds is only counted, even in a transaction. A lock that is
-// about to be released after DDL is taken again without the table.
-func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
+// takeAdvisoryLock takes the lock with the given name in the table. If others hold it, takeAdvisoryLock waits if waits
+// is set; otherwise ok is false. A lock that the session already holds is only counted, even in a transaction. A lock
+// that is about to be released after DDL is taken again without the table.
+func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error) {
 	if s.advisory != nil && s.advisory.times[name] > 0 {
 		s.advisory.times[name]++
 		return true, nil
 	}
-	if s.advisory != nil && s.advisory.staysLocked(name) {
+	if s.advisory != nil && s.advisory.cancelRelease(name) {
 		s.advisory.times[name] = 1
 		return true, nil
 	}
@@ -75,12 +75,12 @@ func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
 		return false, errLockInBlock
 	}
 	if full := s.account.Full(account.Own, lockBytes); full != nil {
-		return false, errMemory(full)
+		return false, errOutOfMemory(full)
 	}
 	if s.advisory == nil {
-		s.advisory = &sessionLocks{srv: s.srv, times: map[string]int{}, leaving: map[string]bool{}}
+		s.advisory = &heldAdvisoryLocks{srv: s.srv, times: map[string]int{}, releaseLater: map[string]bool{}}
 	}
-	h, ok, err := s.awaitLock(name, waits)
+	h, ok, err := s.awaitAdvisoryLock(name, waits)
 	switch {
 	case err != nil:
 		return false, err
@@ -90,8 +90,8 @@ func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
 	}
 	s.srv.metrics.AdvisoryLock(metrics.LockTaken)
 	s.advisory.times[name] = 1
-	s.advisory.keepLock(h)
-	s.chargeLocks()
+	s.advisory.addLock(h)
+	s.chargeLockMemory()
 	return true, nil
 }
 
@@ -100,21 +100,21 @@ var errLockInBlock = &wire.Error{Code: retry.StateUnsupported, Message: "an advi
 	Detail: "Sluice keeps the lock as a row (" + rewrite.AdvisoryKey + "), which a transaction that began before would not see.",
 	Hint:   "Take the lock before BEGIN, or as the first statement behind it; in a pipeline, in front of all other statements."}
 
-// awaitLock takes a lock. ok is false if another session has it and waits is false. A cancel, timeouts, lock_timeout
-// and the client's leaving end the wait. If the lock is taken in the same moment as a cancel, the cancel is too late,
-// as may happen in PostgreSQL.
-func (s *session) awaitLock(name string, waits bool) (h advisory.Holder, ok bool, err error) {
+// awaitAdvisoryLock takes a lock. ok is false if another session has it and waits is false. A cancel, timeouts,
+// lock_timeout and the client's leaving end the wait. If the lock is taken in the same moment as a cancel, the cancel
+// is too late, as may happen in PostgreSQL.
+func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.Holder, ok bool, err error) {
 	var limit time.Time
 	if d := s.lockTimeout(); d > 0 && waits {
 		limit = time.Now().Add(d)
 	}
 	tick := s.tick.Load()
-	ctx, over := s.wait(limit, lookInLineEvery)
-	w := lockWait{srv: s.srv, name: name, owner: newOwner(), waits: waits}
-	h, ok, err = w.run(ctx)
+	ctx, over := s.waitContext(limit, lookInLineEvery)
+	w := lockAttempt{srv: s.srv, name: name, owner: newLockOwner(), waits: waits}
+	h, ok, err = w.pollUntilTaken(ctx)
 	var ended error
 	if !ok {
-		ended = s.waited(ctx)
+		ended = s.waitError(ctx)
 	}
 	over()
 	if tick&1 == 0 { // the turn may end without borrowing a backend
@@ -123,14 +123,14 @@ func (s *session) awaitLock(name string, waits bool) (h advisory.Holder, ok bool
 	if ok {
 		return h, true, nil
 	}
-	w.giveUp()
+	w.releaseIfTaken()
 	if ended != nil && err != nil {
 		if ended == errWaitedEnough {
 			return h, false, errLockTimeout
 		}
 		return h, false, ended
 	}
-	return h, false, lockError(err)
+	return h, false, advisoryLockError(err)
 }
 
 // lockTimeout returns the client's lock_timeout, or 0 for none. Clusters do not support the setting: 0 if only the
@@ -157,10 +157,10 @@ var (
 // errLockGone ends a session that has lost a lock. In PostgreSQL too, a lock is lost only with its connection.
 var errLockGone = &wire.Error{Fatal: true, Code: "08006", Message: errLockLost.Message, Detail: "Its lease ran out before Sluice could renew it.", Hint: errLockLost.Hint}
 
-// lockError turns an error of a statement on the lock table into one for the client. An error of the server, such as a
-// missing privilege, retains its SQLSTATE. Any other error becomes errNoBackend.
-func lockError(err error) error {
-	if r, ok := errors.AsType[*refusedError](err); ok {
+// advisoryLockError turns an error of a statement on the lock table into one for the client. An error of the server,
+// such as a missing privilege, retains its SQLSTATE. Any other error becomes errNoBackend.
+func advisoryLockError(err error) error {
+	if r, ok := errors.AsType[*serverRefusal](err); ok {
 		return &wire.Error{Code: r.code, Message: "the table of advisory locks cannot be used: " + r.message, Hint: "See " + advisory.Table + "."}
 	}
 	if _, ok := errors.AsType[*wire.Error](err); ok || err == nil {
@@ -169,22 +169,22 @@ func lockError(err error) error {
 	return errNoBackend(err)
 }
 
-// lockWait is one attempt to take a lock. It has no reference to its session, which other goroutines use meanwhile.
-type lockWait struct {
+// lockAttempt is one attempt to take a lock. It has no reference to its session, which other goroutines use meanwhile.
+type lockAttempt struct {
 	srv         *Server
 	name, owner string
 	waits       bool
-	// doubted: an unanswered statement may have taken the lock. sent is when the first such statement was sent.
-	doubted bool
-	sent    time.Duration
+	// mayHaveTaken: an unanswered statement may have taken the lock. sent is when the first such statement was sent.
+	mayHaveTaken      bool
+	firstUnansweredAt time.Duration
 }
 
-// run polls the lock until it is taken or ctx ends. After a statement without an answer it reads the row, whose owner
-// is unique to this attempt. The lease then counts from before that statement, and is in doubt until renewed. If waits
-// is false, run stops when another session has the lock, but tries again while nobody has it.
+// pollUntilTaken polls the lock until it is taken or ctx ends. After a statement without an answer it reads the row,
+// whose owner is unique to this attempt. The lease then counts from before that statement, and is in doubt until
+// renewed. If waits is false, run stops when another session has the lock, but tries again while nobody has it.
 //
-// A look without a backend is repeated. Its error ends the wait only if looks have failed for lockEnd.
-func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err error) {
+// A look without a backend is repeated. Its error ends the wait only if looks have failed for lockReleaseTimeout.
+func (w *lockAttempt) pollUntilTaken(ctx context.Context) (h advisory.Holder, ok bool, err error) {
 	if w.waits {
 		leave, err := w.srv.locks.queue.Join(ctx, w.name)
 		if err != nil {
@@ -195,17 +195,17 @@ func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err err
 	var pace advisory.Patience
 	var failing time.Time // when looks began to fail; zero: the last one succeeded
 	for {
-		h, ok, pause, err := w.look(ctx, &pace)
+		h, ok, pause, err := w.tryOnce(ctx, &pace)
 		switch {
 		case ok:
 			return h, true, nil
 		case err == nil:
 			failing = time.Time{}
-		case !unheard(err) && !lostRace(err) || ctx.Err() != nil:
+		case !isUnanswered(err) && !isLostRace(err) || ctx.Err() != nil:
 			return h, false, err
 		case failing.IsZero():
 			failing = time.Now()
-		case time.Since(failing) > lockEnd:
+		case time.Since(failing) > lockReleaseTimeout:
 			return h, false, err
 		}
 		if err == nil && pause < 0 {
@@ -214,24 +214,24 @@ func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err err
 		if err != nil {
 			pause = lockPause
 		}
-		if err := sleep(ctx, jittered(pause)); err != nil {
+		if err := sleepContext(ctx, withJitter(pause)); err != nil {
 			return h, false, err
 		}
 	}
 }
 
-// look reads the row once, and takes the lock if nobody has it or its owner's lease is over. If it does neither, pause
-// is the time before the next look, or below zero if none should follow.
-func (w *lockWait) look(ctx context.Context, pace *advisory.Patience) (h advisory.Holder, ok bool, pause time.Duration, err error) {
+// tryOnce reads the row once, and takes the lock if nobody has it or its owner's lease is over. If it does neither,
+// pause is the time before the next look, or below zero if none should follow.
+func (w *lockAttempt) tryOnce(ctx context.Context, pace *advisory.Patience) (h advisory.Holder, ok bool, pause time.Duration, err error) {
 	asked := w.srv.locks.clock()
-	row, err := w.srv.lookAtLock(ctx, w.name)
+	row, err := w.srv.readLockRow(ctx, w.name)
 	if err != nil {
 		return h, false, 0, err
 	}
 	if row != nil && row.Owner == w.owner {
-		return advisory.Holder{Name: w.name, Row: *row, Confirmed: w.sent, Doubt: true}, true, 0, nil
+		return advisory.Holder{Name: w.name, Row: *row, Confirmed: w.firstUnansweredAt, Doubt: true}, true, 0, nil
 	}
-	step, left := w.srv.locks.saw(w.name, row, asked)
+	step, left := w.srv.locks.observeRow(w.name, row, asked)
 	if step != advisory.Take {
 		if !w.waits {
 			return h, false, -1, nil
@@ -239,48 +239,48 @@ func (w *lockWait) look(ctx context.Context, pace *advisory.Patience) (h advisor
 		return h, false, min(pace.Pause(row.Epoch), max(left, lockPause/10)), nil
 	}
 	sent := w.srv.locks.clock()
-	h, ok, err = w.srv.takenLock(ctx, w.name, row, w.owner)
+	h, ok, err = w.srv.takeLockRow(ctx, w.name, row, w.owner)
 	if ok && row != nil && row.Owner != "" {
 		w.srv.metrics.AdvisoryLock(metrics.LockTakenOver)
 	}
-	_, unsent := errors.AsType[*notAskedError](err)
-	if unheard(err) && !unsent && !w.doubted {
-		w.doubted, w.sent = true, sent
+	_, unsent := errors.AsType[*notSentError](err)
+	if isUnanswered(err) && !unsent && !w.mayHaveTaken {
+		w.mayHaveTaken, w.firstUnansweredAt = true, sent
 	}
 	return h, ok, lockPause, err
 }
 
-// unheard reports whether an error is not an answer of the server, so that the statement may be sent again.
-func unheard(err error) bool {
-	_, refused := errors.AsType[*refusedError](err)
+// isUnanswered reports whether an error is not an answer of the server, so that the statement may be sent again.
+func isUnanswered(err error) bool {
+	_, refused := errors.AsType[*serverRefusal](err)
 	_, told := errors.AsType[*wire.Error](err)
 	return err != nil && !refused && !told
 }
 
-// jittered varies a pause by a quarter, so that waiting sessions do not all ask at the same time.
-func jittered(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
+// withJitter varies a pause by a quarter, so that waiting sessions do not all ask at the same time.
+func withJitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
 
-// giveUp releases a lock that an unanswered statement may have taken, when the client gets another answer. If even that
-// fails, nobody renews the row, and other sessions wait until the lease ends.
-func (w *lockWait) giveUp() {
-	if !w.doubted {
+// releaseIfTaken releases a lock that an unanswered statement may have taken, when the client gets another answer. If
+// even that fails, nobody renews the row, and other sessions wait until the lease ends.
+func (w *lockAttempt) releaseIfTaken() {
+	if !w.mayHaveTaken {
 		return
 	}
 	w.srv.running.Go(func() {
-		ctx, stop := context.WithTimeout(w.srv.ctx, lockEnd)
+		ctx, stop := context.WithTimeout(w.srv.ctx, lockReleaseTimeout)
 		defer stop()
-		if row, err := w.srv.lookAtLock(ctx, w.name); err == nil && row != nil && row.Owner == w.owner {
-			w.srv.releaseLocks(ctx, []advisory.Holder{{Name: w.name, Row: *row}})
+		if row, err := w.srv.readLockRow(ctx, w.name); err == nil && row != nil && row.Owner == w.owner {
+			w.srv.deleteLockRows(ctx, []advisory.Holder{{Name: w.name, Row: *row}})
 		}
 	})
 }
 
-// unlock releases a lock that was taken once, else decreases its count. If the session does not hold the lock, ok is
-// false, and notices has PostgreSQL's warning.
-func (s *session) unlock(name string) (ok bool, notices [][]byte) {
+// releaseAdvisoryLock releases a lock that was taken once, else decreases its count. If the session does not hold the
+// lock, ok is false, and notices has PostgreSQL's warning.
+func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	l := s.advisory
 	if l == nil || l.times[name] == 0 {
-		if !s.hearsWarnings() {
+		if !s.wantsWarnings() {
 			return false, nil
 		}
 		return false, [][]byte{warnNotOwned.AppendNotice(nil, "WARNING")}
@@ -289,15 +289,15 @@ func (s *session) unlock(name string) (ok bool, notices [][]byte) {
 		return true, nil
 	}
 	delete(l.times, name)
-	s.giveUpLocks([]string{name})
+	s.releaseOrDeferLocks([]string{name})
 	return true, nil
 }
 
 // warnNotOwned is PostgreSQL's warning for an unlock that returns false.
 var warnNotOwned = &wire.Error{Code: "01000", Message: "you don't own a lock of type ExclusiveLock"}
 
-// unlockAll releases all locks, however often each was taken.
-func (s *session) unlockAll() {
+// releaseAllAdvisoryLocks releases all locks, however often each was taken.
+func (s *session) releaseAllAdvisoryLocks() {
 	if s.advisory == nil || len(s.advisory.times) == 0 {
 		return
 	}
@@ -306,43 +306,43 @@ func (s *session) unlockAll() {
 		names = append(names, name)
 	}
 	clear(s.advisory.times)
-	s.giveUpLocks(names)
+	s.releaseOrDeferLocks(names)
 }
 
-// giveUpLocks releases locks. After DDL or a fence it waits for the transaction's end: its COMMIT would fail if a lock
-// was taken over before. If DDL may be running unobserved, the leases just end. Otherwise the rows change before the
-// client's answer, since the client may tell others. Only in the middle of the backend's answers does another goroutine
-// change them.
-func (s *session) giveUpLocks(names []string) {
+// releaseOrDeferLocks releases locks. After DDL or a fence it waits for the transaction's end: its COMMIT would fail if
+// a lock was taken over before. If DDL may be running unobserved, the leases just end. Otherwise the rows change before
+// the client's answer, since the client may tell others. Only in the middle of the backend's answers does another
+// goroutine change them.
+func (s *session) releaseOrDeferLocks(names []string) {
 	l := s.advisory
 	l.fence = nil
-	ddl, doubt := l.runsDDL()
-	if (ddl || l.fencing) && !doubt {
+	ddl, doubt := l.mayRunDDL()
+	if (ddl || l.hasOpenFence) && !doubt {
 		l.mu.Lock()
 		for _, name := range names {
-			l.leaving[name] = true
+			l.releaseLater[name] = true
 		}
 		l.mu.Unlock()
 		return
 	}
-	dropped := l.dropLocks(func(name string) bool { return slices.Contains(names, name) })
+	dropped := l.removeLocks(func(name string) bool { return slices.Contains(names, name) })
 	if doubt {
 		return
 	}
-	s.release(dropped, s.t != nil && !s.t.owed.empty())
+	s.releaseLockRows(dropped, s.t != nil && !s.t.owed.empty())
 }
 
-// release deletes rows of locks. With later, a goroutine does so: the caller is in the middle of answers and cannot
-// wait.
-func (s *session) release(held []advisory.Holder, later bool) {
+// releaseLockRows deletes rows of locks. With later, a goroutine does so: the caller is in the middle of answers and
+// cannot wait.
+func (s *session) releaseLockRows(held []advisory.Holder, later bool) {
 	if len(held) == 0 {
 		return
 	}
 	s.srv.metrics.AdvisoryLock(metrics.LockReleased)
 	do := func() {
-		ctx, stop := context.WithTimeout(context.WithoutCancel(s.srv.ctx), lockEnd)
+		ctx, stop := context.WithTimeout(context.WithoutCancel(s.srv.ctx), lockReleaseTimeout)
 		defer stop()
-		s.srv.releaseLocks(ctx, held)
+		s.srv.deleteLockRows(ctx, held)
 	}
 	if later {
 		s.srv.running.Go(do)
@@ -351,33 +351,33 @@ func (s *session) release(held []advisory.Holder, later bool) {
 	do()
 }
 
-// locksSettled releases the locks whose release waited for the end of the transaction. It is called at the end of a
-// turn outside a block, before the client gets its answer.
-func (s *session) locksSettled() {
+// releaseDeferredLocks releases the locks whose release waited for the end of the transaction. It is called at the end
+// of a turn outside a block, before the client gets its answer.
+func (s *session) releaseDeferredLocks() {
 	if s.advisory != nil {
-		s.advisory.fencing = false
-		s.release(s.advisory.settled(), false)
+		s.advisory.hasOpenFence = false
+		s.releaseLockRows(s.advisory.endDDLAndTakeReleases(), false)
 	}
 }
 
-// leaveLocks releases all locks at the session's end, after its backend was given up, so that its transaction has
-// ended. After DDL whose end is unknown, the leases just end. If one lock was lost, the others are still released: a
-// release does not affect rows of other owners. In a drain the time for this is short.
-func (s *session) leaveLocks() {
+// releaseLocksAtEnd releases all locks at the session's end, after its backend was given up, so that its transaction
+// has ended. After DDL whose end is unknown, the leases just end. If one lock was lost, the others are still released:
+// a release does not affect rows of other owners. In a drain the time for this is short.
+func (s *session) releaseLocksAtEnd() {
 	if s.advisory == nil {
 		return
 	}
-	ddl, doubt := s.advisory.runsDDL()
-	held := s.advisory.dropLocks(func(string) bool { return true })
+	ddl, doubt := s.advisory.mayRunDDL()
+	held := s.advisory.removeLocks(func(string) bool { return true })
 	if ddl || doubt || len(held) == 0 {
 		return
 	}
-	limit := lockEnd
+	limit := lockReleaseTimeout
 	if s.cutOff.Load() {
 		limit = lastRequestWait
 	}
 	s.srv.metrics.AdvisoryLock(metrics.LockReleased)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(s.srv.ctx), limit)
 	defer stop()
-	s.srv.releaseLocks(ctx, held)
+	s.srv.deleteLockRows(ctx, held)
 }

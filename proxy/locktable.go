@@ -27,8 +27,8 @@ import (
 // A refused statement has changed nothing. After a lost connection the row shows whether the statement ran. Each
 // attempt to take a lock has a unique owner, and each renewal a sequence number.
 
-// lockTable is what a Server's sessions share about the table of locks.
-type lockTable struct {
+// advisoryLockTable is what a Server's sessions share about the table of locks.
+type advisoryLockTable struct {
 	terms advisory.Terms
 	// clock continues while the machine sleeps. Otherwise a holder could believe in a lease that others have seen end.
 	clock func() time.Duration
@@ -39,26 +39,28 @@ type lockTable struct {
 	seen map[string]*advisory.Observer // guarded by mu; what was seen of locks that other sessions hold
 }
 
-// mostWatched limits the entries of seen. At the limit all are dropped, and waiting sessions begin to observe again.
-const mostWatched = 10_000
+// maxObservedLocks limits the entries of seen. At the limit all are dropped, and waiting sessions begin to observe
+// again.
+const maxObservedLocks = 10_000
 
-// newLockTable returns a lockTable. Tests pass no clock, and get Go's, which stops while a machine sleeps.
-func newLockTable(terms advisory.Terms, clock func() time.Duration) *lockTable {
+// newAdvisoryLockTable returns a advisoryLockTable. Tests pass no clock, and get Go's, which stops while a machine
+// sleeps.
+func newAdvisoryLockTable(terms advisory.Terms, clock func() time.Duration) *advisoryLockTable {
 	if clock == nil {
 		began := time.Now()
 		clock = func() time.Duration { return time.Since(began) }
 	}
-	return &lockTable{terms: terms, clock: clock, seen: map[string]*advisory.Observer{}}
+	return &advisoryLockTable{terms: terms, clock: clock, seen: map[string]*advisory.Observer{}}
 }
 
-// saw records the row of a lock as seen at the time asked. It returns the next step for a session that wants the lock,
-// and how long the row must remain unchanged before. All sessions of the process share the observations.
-func (t *lockTable) saw(name string, row *advisory.Row, asked time.Duration) (advisory.Step, time.Duration) {
+// observeRow records the row of a lock as seen at the time asked. It returns the next step for a session that wants the
+// lock, and how long the row must remain unchanged before. All sessions of the process share the observations.
+func (t *advisoryLockTable) observeRow(name string, row *advisory.Row, asked time.Duration) (advisory.Step, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.seen[name]
 	if o == nil {
-		if len(t.seen) >= mostWatched {
+		if len(t.seen) >= maxObservedLocks {
 			clear(t.seen)
 		}
 		o = &advisory.Observer{}
@@ -72,27 +74,27 @@ func (t *lockTable) saw(name string, row *advisory.Row, asked time.Duration) (ad
 	return step, o.Left(now)
 }
 
-// askLocks sends statements about locks on a backend borrowed for them. It calls row for each row, and returns the tag
-// of the last statement. A *refusedError means that nothing has changed, a *notAskedError that nothing was sent. After
-// any other error the outcome is unknown.
-func (srv *Server) askLocks(ctx context.Context, sql string, row func(columns []string)) (tag string, err error) {
+// queryLockTable sends statements about locks on a backend borrowed for them. It calls row for each row, and returns
+// the tag of the last statement. A *serverRefusal means that nothing has changed, a *notSentError that nothing was
+// sent. After any other error the outcome is unknown.
+func (srv *Server) queryLockTable(ctx context.Context, sql string, row func(columns []string)) (tag string, err error) {
 	for range mostCatalogTries {
 		var conn *reservoir.Conn
 		if conn, err = srv.backends.AcquireAhead(ctx); err != nil {
 			break
 		}
-		b := srv.forQuestion(conn)
+		b := srv.usableBackend(conn)
 		if b == nil {
 			err = errClosed
 			continue
 		}
-		patience := b.patience             // such statements touch one row, and a cluster lets none wait for another
+		patience := b.answerTimeout        // such statements touch one row, and a cluster lets none wait for another
 		if end, ok := ctx.Deadline(); ok { // what takes longer is of no use; but a connection is worth a second
 			patience = min(patience, max(time.Second, time.Until(end)))
 		}
-		refusal, err := b.exchangeAll(wire.AppendStrings(nil, wire.Query, sql), func(payload []byte) {
+		refusal, err := b.doExchange(wire.AppendStrings(nil, wire.Query, sql), func(payload []byte) {
 			if row != nil {
-				row(columnsOf(payload))
+				row(textColumns(payload))
 			}
 		}, patience, time.Time{}, nil)
 		if err == nil && b.status != 'I' {
@@ -106,32 +108,32 @@ func (srv *Server) askLocks(ctx context.Context, sql string, row func(columns []
 		tag = string(b.tag)
 		b.release()
 		if refusal != nil {
-			return "", &refusedError{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M'))}
+			return "", &serverRefusal{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M'))}
 		}
 		return tag, nil
 	}
-	return "", &notAskedError{err}
+	return "", &notSentError{err}
 }
 
-// notAskedError means that a statement was not sent, because no backend was available. Nothing has changed.
-type notAskedError struct{ err error }
+// notSentError means that a statement was not sent, because no backend was available. Nothing has changed.
+type notSentError struct{ err error }
 
 // Error returns the text for the log.
-func (e *notAskedError) Error() string { return e.err.Error() }
+func (e *notSentError) Error() string { return e.err.Error() }
 
 // Unwrap returns why no backend was available.
-func (e *notAskedError) Unwrap() error { return e.err }
+func (e *notSentError) Unwrap() error { return e.err }
 
-// noTable reports whether an error means that the table or its schema does not exist.
-func noTable(err error) bool {
-	r, ok := errors.AsType[*refusedError](err)
+// isMissingTable reports whether an error means that the table or its schema does not exist.
+func isMissingTable(err error) bool {
+	r, ok := errors.AsType[*serverRefusal](err)
 	return ok && (r.code == "42P01" || r.code == "3F000")
 }
 
-// lostRace reports whether a statement failed because another was faster. That one may have changed or inserted the
+// isLostRace reports whether a statement failed because another was faster. That one may have changed or inserted the
 // row, created the table, or changed the schema. The row then shows what the other has done.
-func lostRace(err error) bool {
-	r, ok := errors.AsType[*refusedError](err)
+func isLostRace(err error) bool {
+	r, ok := errors.AsType[*serverRefusal](err)
 	if !ok {
 		return false
 	}
@@ -142,12 +144,12 @@ func lostRace(err error) bool {
 	return strings.HasPrefix(r.code, "23")
 }
 
-// lookAtLock reads the row of a lock, or returns nil for none. It creates the table if necessary.
-func (srv *Server) lookAtLock(ctx context.Context, name string) (row *advisory.Row, err error) {
+// readLockRow reads the row of a lock, or returns nil for none. It creates the table if necessary.
+func (srv *Server) readLockRow(ctx context.Context, name string) (row *advisory.Row, err error) {
 	for range mostCatalogTries {
 		row = nil
 		var unreadable error
-		_, err = srv.askLocks(ctx, advisory.Look(name), func(columns []string) {
+		_, err = srv.queryLockTable(ctx, advisory.Look(name), func(columns []string) {
 			_, r, err := advisory.Read(columns)
 			row, unreadable = &r, errors.Join(unreadable, err)
 		})
@@ -156,32 +158,32 @@ func (srv *Server) lookAtLock(ctx context.Context, name string) (row *advisory.R
 			return nil, unreadable
 		case err == nil:
 			return row, nil
-		case noTable(err):
-			if err = srv.makeLockTable(ctx); err != nil {
+		case isMissingTable(err):
+			if err = srv.createLockTable(ctx); err != nil {
 				return nil, err
 			}
-		case !lostRace(err):
+		case !isLostRace(err):
 			return nil, err
 		}
 	}
 	return nil, err
 }
 
-// makeLockTable creates the table. If another process creates it first, the caller finds that table. Descriptions are
+// createLockTable creates the table. If another process creates it first, the caller finds that table. Descriptions are
 // flushed afterwards, since a cluster reports the schema change to every session.
-func (srv *Server) makeLockTable(ctx context.Context) (err error) {
-	defer srv.catalog.flush()
+func (srv *Server) createLockTable(ctx context.Context) (err error) {
+	defer srv.catalog.beginEpoch()
 	for _, sql := range advisory.Make {
 		for range mostCatalogTries {
-			if _, err = srv.askLocks(ctx, sql, nil); !lostRace(err) {
+			if _, err = srv.queryLockTable(ctx, sql, nil); !isLostRace(err) {
 				break
 			}
-			if err := sleep(ctx, jobPauseFirst); err != nil {
+			if err := sleepContext(ctx, jobPauseFirst); err != nil {
 				return err
 			}
 		}
-		if err != nil && !lostRace(err) {
-			if r, ok := errors.AsType[*refusedError](err); ok {
+		if err != nil && !isLostRace(err) {
+			if r, ok := errors.AsType[*serverRefusal](err); ok {
 				return errNoLockTable(r)
 			}
 			return err
@@ -192,19 +194,19 @@ func (srv *Server) makeLockTable(ctx context.Context) (err error) {
 
 // errNoLockTable says that the table neither exists nor can be created. It has the statements for an administrator,
 // since few roles of a cluster may create a schema.
-func errNoLockTable(why *refusedError) *wire.Error {
+func errNoLockTable(why *serverRefusal) *wire.Error {
 	return &wire.Error{Code: why.code, Message: "the table of advisory locks, " + advisory.Table + ", is not there and cannot be made", Detail: why.Error(),
 		Hint: "Have a role that may do so send: " + strings.Join(advisory.Make, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
 }
 
-// takenLock takes a lock whose row is still as seen; ok is false if another session was faster. The lease counts from
+// takeLockRow takes a lock whose row is still as seen; ok is false if another session was faster. The lease counts from
 // before the statement is sent, so that no observer sees it end later than the holder.
-func (srv *Server) takenLock(ctx context.Context, name string, seen *advisory.Row, owner string) (h advisory.Holder, ok bool, err error) {
+func (srv *Server) takeLockRow(ctx context.Context, name string, seen *advisory.Row, owner string) (h advisory.Holder, ok bool, err error) {
 	sql, made := advisory.Taking(name, seen, owner, srv.locks.terms.Promise(false))
 	sent := srv.locks.clock()
-	tag, err := srv.askLocks(ctx, sql, nil)
+	tag, err := srv.queryLockTable(ctx, sql, nil)
 	switch {
-	case lostRace(err):
+	case isLostRace(err):
 		return h, false, nil
 	case err != nil:
 		return h, false, err
@@ -212,35 +214,35 @@ func (srv *Server) takenLock(ctx context.Context, name string, seen *advisory.Ro
 	return advisory.Holder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
 }
 
-// lockEnd limits the release of locks, for which a client's unlock waits, and the wait for a longer lease.
-const lockEnd = 5 * time.Second
+// lockReleaseTimeout limits the release of locks, for which a client's unlock waits, and the wait for a longer lease.
+const lockReleaseTimeout = 5 * time.Second
 
-// releaseLocks deletes rows of locks. If that fails, their leases end, since nobody renews them. The statement names
+// deleteLockRows deletes rows of locks. If that fails, their leases end, since nobody renews them. The statement names
 // epoch and owner but no sequence number, so that a late renewal does not prevent it. A renewal after it finds no row.
-func (srv *Server) releaseLocks(ctx context.Context, held []advisory.Holder) {
+func (srv *Server) deleteLockRows(ctx context.Context, held []advisory.Holder) {
 	if len(held) == 0 {
 		return
 	}
 	for some := range slices.Chunk(held, advisory.Batch) {
 		var err error
 		for range mostCatalogTries {
-			if _, err = srv.askLocks(ctx, advisory.Release(some), nil); err == nil || noTable(err) || sleep(ctx, jobPauseFirst) != nil {
+			if _, err = srv.queryLockTable(ctx, advisory.Release(some), nil); err == nil || isMissingTable(err) || sleepContext(ctx, jobPauseFirst) != nil {
 				break
 			}
 		}
-		if err != nil && !noTable(err) {
+		if err != nil && !isMissingTable(err) {
 			srv.log.Warn("advisory locks are not released, and their leases run out", "locks", len(some), "error", err)
 		}
 	}
 }
 
-// newOwner returns an owner that is unique to one attempt to take a lock. Because of it an old holder's fence fails
+// newLockOwner returns an owner that is unique to one attempt to take a lock. Because of it an old holder's fence fails
 // even after somebody deleted the row by hand and epochs began again.
-func newOwner() string { return rand.Text() }
+func newLockOwner() string { return rand.Text() }
 
-// sleep waits for d. If ctx ends first, it returns the cause: a cancel, a timeout, the client's leaving, or the end of
-// the session's locks.
-func sleep(ctx context.Context, d time.Duration) error {
+// sleepContext waits for d. If ctx ends first, it returns the cause: a cancel, a timeout, the client's leaving, or the
+// end of the session's locks.
+func sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -251,8 +253,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// countedRows returns the number in the tag of an UPDATE, or -1 for any other tag.
-func countedRows(tag string) int {
+// updatedRowCount returns the number in the tag of an UPDATE, or -1 for any other tag.
+func updatedRowCount(tag string) int {
 	count, ok := strings.CutPrefix(tag, "UPDATE ")
 	if n, err := strconv.Atoi(count); ok && err == nil {
 		return n

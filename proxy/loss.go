@@ -13,62 +13,62 @@ import (
 )
 
 // This file handles the loss of a backend during a turn. The transaction is replayed, or the client gets an error.
-// recovered calls backendLost for each loss. idleLost (copy.go) handles losses between turns, applysettings.go those
-// while settings are applied.
+// recovered calls handleBackendLoss for each loss. handleIdleLoss (copy.go) handles losses between turns,
+// applysettings.go those while settings are applied.
 
-// backendLost replays the transaction if it certainly did not commit. Otherwise the client gets an error that says what
-// may have become of it. After nil, the turn is settled or continues: with another backend, or by skipping frames. A
-// dedicated session ends with its backend.
-func (s *session) backendLost(gone *lostError) error {
+// handleBackendLoss replays the transaction if it certainly did not commit. Otherwise the client gets an error that
+// says what may have become of it. After nil, the turn is settled or continues: with another backend, or by skipping
+// frames. A dedicated session ends with its backend.
+func (s *session) handleBackendLoss(gone *lostError) error {
 	t := s.t
 	if s.dedicated {
-		return s.dedicatedLost(gone)
+		return s.handleDedicatedLoss(gone)
 	}
-	s.hearFarewell(gone)
-	clientErr, when := gone.toldOfLoss(s.lossTold()), "transaction"
+	s.readServerFatal(gone)
+	clientErr, when := gone.withServerReason(s.lossError()), "transaction"
 	if clientErr != nil && clientErr.Code == errUnknownOutcome.Code {
 		when = "unknown_outcome"
 	}
-	s.noteLost(gone, when)
+	s.recordLoss(gone, when)
 	// Only the ReadyForQuery is missing, so the settings of the turn are committed or dropped as usual.
 	if clientErr == nil {
 		s.settleSettings(t.errorTold)
-	} else if !gone.silent && s.survives() {
-		reason := s.judge(retry.BackendLost, 0)
-		if reason == retry.Replayable || reason == retry.Cancelled || t.original != nil {
+	} else if !gone.silent && s.canReplayAfterLoss() {
+		reason := s.decideReplay(retry.BackendLost, 0)
+		if reason == retry.Replayable || reason == retry.Cancelled || t.originalError != nil {
 			return s.replayAfterLoss(clientErr, reason)
 		}
-		s.noteRefusal(reason)
+		s.countReplayRefusal(reason)
 	}
-	return s.abandon(clientErr, gone.reason())
+	return s.abandonTurn(clientErr, gone.discardReason())
 }
 
-// wordless reports whether the connection ended without a message from the server or its host. Other idle connections
-// may be dead in the same way.
-func (e *lostError) wordless() bool {
+// endedWithoutMessage reports whether the connection ended without a message from the server or its host. Other idle
+// connections may be dead in the same way.
+func (e *lostError) endedWithoutMessage() bool {
 	return e.silent || e.err == errDeadPath || errors.Is(e.err, syscall.ETIMEDOUT) || isTimeout(e.err)
 }
 
-// reason returns why the backend is discarded.
-func (e *lostError) reason() reservoir.Reason {
+// discardReason returns why the backend is discarded.
+func (e *lostError) discardReason() reservoir.Reason {
 	if e.silent {
 		return reservoir.Silent
 	}
 	return reservoir.Broken
 }
 
-// lossTold returns the error that the client gets for the loss of its backend, or nil if only the ReadyForQuery is
+// lossError returns the error that the client gets for the loss of its backend, or nil if only the ReadyForQuery is
 // missing. The order matters: a possible commit comes first, since every other error would then be wrong.
-func (s *session) lossTold() *wire.Error {
+func (s *session) lossError() *wire.Error {
 	t := s.t
 	switch o := &t.outcome; {
 	case t.batches != nil:
 		return t.batches.Lost(errUnknownOutcome)
-	case o.Unknown() || s.tx.job.Held() || t.settled: // a job: see settleJob
+	case o.Unknown() || s.tx.job.Held() || t.settled: // a job: see settleIndexJob
 		return errUnknownOutcome
 	case t.refused != nil && !t.owed.empty() && t.owed.first().reply == t.refused: // all earlier replies have arrived
 		return t.refused.err
-	case s.concluded():
+	case s.needsNothingMore():
 		return nil
 	case o.Ended():
 		return errRestLost
@@ -78,16 +78,16 @@ func (s *session) lossTold() *wire.Error {
 	return errReadLost
 }
 
-// concluded reports whether the client needs nothing more from the backend. All answers have arrived, and no
+// needsNothingMore reports whether the client needs nothing more from the backend. All answers have arrived, and no
 // transaction is open, or the client knows that it failed.
-func (s *session) concluded() bool {
-	return s.t.undoesOwn() || s.allAnswered() && (s.t.errorTold || !s.inBlock() && !s.t.ownTx.on)
+func (s *session) needsNothingMore() bool {
+	return s.t.awaitsInternalRollback() || s.awaitsOnlyReady() && (s.t.errorTold || !s.inBlock() && !s.t.internalTx.on)
 }
 
-// allAnswered reports whether only a ReadyForQuery is missing, or nothing until the Sync after an error.
-func (s *session) allAnswered() bool {
+// awaitsOnlyReady reports whether only a ReadyForQuery is missing, or nothing until the Sync after an error.
+func (s *session) awaitsOnlyReady() bool {
 	t := s.t
-	if t.phase != live || t.rest > 0 {
+	if t.phase != phaseLive || t.rest > 0 {
 		return false
 	}
 	if t.skip && t.errorTold && t.owed.empty() {
@@ -100,115 +100,116 @@ func (s *session) allAnswered() bool {
 	return kind == wire.Sync || kind == wire.Query && t.outcome.Concluded()
 }
 
-// lostWhenReplaying is the metric's name for a loss during a replay, of which the client learns nothing.
-const lostWhenReplaying = metrics.LostReplaying
+// lossDuringReplay is the metric's name for a loss during a replay, of which the client learns nothing.
+const lossDuringReplay = metrics.LostReplaying
 
-// noteLost counts and logs the loss of a backend. After a wordless loss it has the reservoir check its idle backends.
+// recordLoss counts and logs the loss of a backend. After a wordless loss it has the reservoir check its idle backends.
 // when names the turn's outcome in the metric.
-func (s *session) noteLost(gone *lostError, when string) {
-	if gone.wordless() {
+func (s *session) recordLoss(gone *lostError, when string) {
+	if gone.endedWithoutMessage() {
 		s.srv.backends.Suspect()
 	}
-	s.hears(gone.err)
+	s.recordServerFatal(gone.err)
 	s.srv.metrics.BackendLost(when)
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
 }
 
-// abandon drops the backend during a turn and sends the client e; nil means that the turn succeeded. The turn is then
-// over, or its other frames are skipped, and the client's block has failed. After half a row no error can be sent, and
-// the session ends instead.
-func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
+// abandonTurn drops the backend during a turn and sends the client e; nil means that the turn succeeded. The turn is
+// then over, or its other frames are skipped, and the client's block has failed. After half a row no error can be sent,
+// and the session ends instead.
+func (s *session) abandonTurn(e *wire.Error, why reservoir.Reason) error {
 	t := s.t
-	if s.midRow() {
+	if s.isMidRow() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
 	// After COMMIT or ROLLBACK the client's block is over, whatever its outcome.
 	inBlock := s.inBlock()
 	// During a replay the backend's state differs from the client's. after is the status that the client knows.
-	if t.original != nil && e != nil {
-		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
+	if t.originalError != nil && e != nil {
+		inBlock = t.statusAfter != 0 && t.statusAfter != 'I' || t.statusAfter == 0 && inBlock
 	}
-	if t.rest > 0 || t.phase == aborting {
+	if t.rest > 0 || t.phase == phaseAborting {
 		s.withheld.Drop()
 	}
 	if e == nil { // the turn succeeded, and its settings become the session's
 		s.commitSettings()
 	}
 	if e != nil {
-		s.takeBack(append(t.owed.lost(), t.undos...))
+		s.undoStatementNames(append(t.owed.pendingNameUndos(), t.undos...))
 	}
 	if s.b != nil {
 		s.dropBackend(why)
 	}
-	s.losePin()
-	s.nothingRuns()
-	s.forgetTurn()
+	s.recordPinLoss()
+	s.clearWaitAndCancel()
+	s.dropFailedTurn()
 	ev := lost
 	if inBlock {
 		ev = lostInBlock
 	}
-	if err := s.move(ev); err != nil {
+	if err := s.applyEvent(ev); err != nil {
 		return err
 	}
 	if e != nil {
 		t.errorTold = true
-		s.say(e)
+		s.sendErrorNow(e)
 	}
 	if !t.ended {
 		t.skip = true
 		return nil
 	}
-	return s.ready()
+	return s.endTurnLocally()
 }
 
-// midRow reports whether the client has half a row. It would read an error as the other half.
-func (s *session) midRow() bool {
+// isMidRow reports whether the client has half a row. It would read an error as the other half.
+func (s *session) isMidRow() bool {
 	t := s.t
-	return (t.torn || t.rest > 0 && !t.restSwallow && t.phase != aborting && !s.holding()) && t.halved()
+	return (t.halfRowLost || t.rest > 0 && !t.restSwallow && t.phase != phaseAborting && !s.isWithholding()) && t.hasHalfFrame()
 }
 
-// halved reports whether the client has half of a frame. The answer of a silent nested turn never reaches the client.
-func (n *nested) halved() bool { return n.own == nil || n.own.Cut() }
+// hasHalfFrame reports whether the client has half of a frame. The answer of a silent nested turn never reaches the
+// client.
+func (n *nestedTurn) hasHalfFrame() bool { return n.hiddenAnswer == nil || n.hiddenAnswer.Cut() }
 
-// cutShort ends a turn when Sluice closes the session, as at the end of a drain. If the transaction may have committed,
-// the client must not get FATAL, after which database/sql resends the statement. It gets the error of a lost backend.
-// Otherwise nothing of the turn is applied, and FATAL is right.
-func (s *session) cutShort() error {
-	if s.midRow() {
+// endTurnOnCut ends a turn when Sluice closes the session, as at the end of a drain. If the transaction may have
+// committed, the client must not get FATAL, after which database/sql resends the statement. It gets the error of a lost
+// backend. Otherwise nothing of the turn is applied, and FATAL is right.
+func (s *session) endTurnOnCut() error {
+	if s.isMidRow() {
 		return fmt.Errorf("%w: %w", errCut, errHalfRow)
 	}
 	if s.dedicated || s.b == nil {
 		return errCut
 	}
-	told := s.lossTold()
+	told := s.lossError()
 	if told == errBackendLost || told == errReadLost {
 		return errCut
 	}
-	s.t.orphan = s.b.conn
-	if err := s.abandon(told, reservoir.ClientGone); err != nil {
+	s.t.abandonedConn = s.b.conn
+	if err := s.abandonTurn(told, reservoir.ClientGone); err != nil {
 		return err
 	}
 	return errCut
 }
 
-// takeBack restores the client's statement names after an error. undos are in order, the newest first.
-func (s *session) takeBack(undos []undo) {
-	s.dropParsed()
+// undoStatementNames restores the client's statement names after an error. undos are in order, the newest first.
+func (s *session) undoStatementNames(undos []nameUndo) {
+	s.undoWaitingParse()
 	for _, u := range undos {
 		s.setStatement(u.name, u.prev)
 	}
 }
 
-// stopBackend asks the server to cancel the running statement before Sluice closes the connection. Closing alone lets
-// the statement run on with its locks. It waits until the server takes the request. A failure is only logged.
-func (s *session) stopBackend() {
+// cancelOnBackend asks the server to cancel the running statement before Sluice closes the connection. Closing alone
+// lets the statement run on with its locks. It waits until the server takes the request. A failure is only logged.
+func (s *session) cancelOnBackend() {
 	if s.b != nil {
-		s.askToStop(s.b.conn)
+		s.cancelOnConn(s.b.conn)
 	}
 }
 
-// askToStop asks the server to cancel what runs on conn, which no longer belongs to the session.
-func (s *session) askToStop(conn *reservoir.Conn) {
+// cancelOnConn asks the server to cancel what runs on conn, which no longer belongs to the session.
+func (s *session) cancelOnConn(conn *reservoir.Conn) {
 	if !s.srv.cfg.ForwardCancel {
 		return
 	}

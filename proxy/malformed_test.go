@@ -66,8 +66,8 @@ func wellFormed(r *rand.Rand) (typ byte, body []byte) {
 
 // misshape makes of a body one that no frame of its type has, mostly.
 //
-// Bytes beyond ASCII stand in the numbers of a Bind only: that a text is not of its encoding is an error that comes first
-// at PostgreSQL, and here where the server sees the text.
+// Bytes beyond ASCII stand in the numbers of a Bind only: that a text is not of its encoding is an error that comes
+// first at PostgreSQL, and here where the server sees the text.
 func misshape(r *rand.Rand, typ byte, body []byte) []byte {
 	body = bytes.Clone(body)
 	if bytes.Contains(body, []byte("SHOW")) { // of a parameter that is not there Sluice tells at the Execute
@@ -191,8 +191,8 @@ func playMalformed(t *testing.T, addr string, steps [][]byte) (said []string) {
 	return said
 }
 
-// Frames whose bodies are cut, too long or wrong in a field are answered as by PostgreSQL, in every state, and the session
-// goes on as there.
+// Frames whose bodies are cut, too long or wrong in a field are answered as by PostgreSQL, in every state, and the
+// session goes on as there.
 func TestMalformedFrames(t *testing.T) {
 	t.Parallel()
 	pg := sharedPostgres(t)

@@ -16,148 +16,148 @@ import (
 // The search path is the one that the next statement will have. Staged settings count, and so do statements that are
 // not answered yet. If the path cannot be known, names are resolved for an unknown path.
 
-// mapped caches a session's resolved names. They are valid for one snapshot and one set of settings, both compared by
-// pointer, so that most texts cost two comparisons.
-type mapped struct {
+// nameCache caches a session's resolved names. They are valid for one snapshot and one set of settings, both compared
+// by pointer, so that most texts cost two comparisons.
+type nameCache struct {
 	schema *schema.Schema
 	values *settings.Values
 	names  *schema.Names
 	// planned are the names with which the current text was planned; nil: nothing is mapped.
 	planned *schema.Names
-	// lost: a statement on the pinned backend may have changed the search path unseen.
-	lost bool
-	// called: a function that the transaction called may have changed the search path.
-	called bool
-	// nothing: the current text names no relation and was planned without a schema.
-	nothing bool
+	// pathLost: a statement on the pinned backend may have changed the search path unseen.
+	pathLost bool
+	// pathMayHaveChanged: a function that the transaction called may have changed the search path.
+	pathMayHaveChanged bool
+	// namesNoRelation: the current text names no relation and was planned without a schema.
+	namesNoRelation bool
 }
 
-// mappingSettled clears called at the end of a transaction.
-func mappingSettled(s *session, _ bool) { s.mapped.called = false }
+// clearPathDoubt clears called at the end of a transaction.
+func clearPathDoubt(s *session, _ bool) { s.mapped.pathMayHaveChanged = false }
 
-// hidesPath lists the reasons for a pin after which Sluice does not know the search path, or what is found by it.
-var hidesPath = map[rewrite.Pin]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
+// pinsHidingPath lists the reasons for a pin after which Sluice does not know the search path, or what is found by it.
+var pinsHidingPath = map[rewrite.Pin]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
 	rewrite.PinUnparsed: true, rewrite.PinRole: true}
 
-// names returns the names for the session's next text, or nil if nothing is mapped. It may wait until the schema is
-// read. The error is for the client, or ends the session.
-func (s *session) names() (*schema.Names, error) {
+// namesForNextText returns the names for the session's next text, or nil if nothing is mapped. It may wait until the
+// schema is read. The error is for the client, or ends the session.
+func (s *session) namesForNextText() (*schema.Names, error) {
 	k := &s.srv.keeper
-	if !k.on {
+	if !k.enabled {
 		return nil, nil
 	}
-	s.mapped.nothing = false
-	if s.schemaDue() != "" {
-		if err := s.renewNames(); err != nil {
+	s.mapped.namesNoRelation = false
+	if s.schemaLoadCause() != "" {
+		if err := s.loadSchemaIfDue(); err != nil {
 			s.mapped.planned = nil // texts that need no names may still be planned (nameless)
 			return nil, err
 		}
 	}
-	s.mapped.planned = s.namesBy(k.now.Load())
+	s.mapped.planned = s.namesBySnapshot(k.current.Load())
 	return s.mapped.planned, nil
 }
 
-// namesBy returns the session's names by the given snapshot.
-func (s *session) namesBy(now *snapshot) *schema.Names {
+// namesBySnapshot returns the session's names by the given snapshot.
+func (s *session) namesBySnapshot(now *schemaSnapshot) *schema.Names {
 	m := &s.mapped
 	switch {
-	case s.pinned && m.lost, m.called, s.pathAwaited():
+	case s.pinned && m.pathLost, m.pathMayHaveChanged, s.isPathPending():
 		return now.InUnknown()
 	case len(s.settings.Staged.Changes) > 0:
-		return s.namesAnew(now)
+		return s.resolveNames(now)
 	case m.schema != now.Schema || m.values != s.settings.InForce:
-		m.schema, m.values, m.names = now.Schema, s.settings.InForce, s.namesAnew(now)
+		m.schema, m.values, m.names = now.Schema, s.settings.InForce, s.resolveNames(now)
 	}
 	return m.names
 }
 
-// namesAnew resolves the session's names by the current settings, without the cache.
-func (s *session) namesAnew(now *snapshot) *schema.Names {
-	if path, ok := pathInForce(&s.settings, now.base.role, now.base.path); ok {
+// resolveNames resolves the session's names by the current settings, without the cache.
+func (s *session) resolveNames(now *schemaSnapshot) *schema.Names {
+	if path, ok := effectiveSearchPath(&s.settings, now.base.role, now.base.path); ok {
 		return now.In(path)
 	}
 	return now.InUnknown()
 }
 
-// pathAwaited reports whether a pending reply may change the search path. It may answer a change of settings, or the
+// isPathPending reports whether a pending reply may change the search path. It may answer a change of settings, or the
 // end of a transaction that made one.
-func (s *session) pathAwaited() bool {
+func (s *session) isPathPending() bool {
 	t := s.t
 	if t.owed.empty() {
 		return false
 	}
-	return t.movesNames || movesNames(s.settings.Staged.Changes) && slices.ContainsFunc(t.owed.items[t.owed.head:], func(o owed) bool {
+	return t.movesNames || mayChangeResolution(s.settings.Staged.Changes) && slices.ContainsFunc(t.owed.items[t.owed.head:], func(o pendingReply) bool {
 		return o.plan != nil && o.plan.Kind == rewrite.Control
 	})
 }
 
-// movesNames reports whether the names of a multi-statement query may change their meaning between its statements. All
-// of its statements are planned with the same names.
-func (s *session) movesNames(plan *rewrite.Plan) bool {
+// namesMayChangeWithin reports whether the names of a multi-statement query may change their meaning between its
+// statements. All of its statements are planned with the same names.
+func (s *session) namesMayChangeWithin(plan *rewrite.Plan) bool {
 	if len(plan.Statements) < 2 {
 		return false
 	}
-	staged := movesNames(s.settings.Staged.Changes)
+	staged := mayChangeResolution(s.settings.Staged.Changes)
 	return plan.Any(func(st *rewrite.Statement) bool {
-		return st.Calls || movesNames(st.Changes) || staged && st.Kind == rewrite.Control
+		return st.Calls || mayChangeResolution(st.Changes) || staged && st.Kind == rewrite.Control
 	})
 }
 
-// needsNoNames reports whether a text has no names that depend on the schema, such as SET or BEGIN. Clients send such
-// texts first, when perhaps no backend is available to read the schema.
-func needsNoNames(plan *rewrite.Plan) bool {
+// isSchemaIndependent reports whether a text has no names that depend on the schema, such as SET or BEGIN. Clients send
+// such texts first, when perhaps no backend is available to read the schema.
+func isSchemaIndependent(plan *rewrite.Plan) bool {
 	return plan.Kind != rewrite.Unknown && !plan.Any(func(st *rewrite.Statement) bool {
 		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
 	})
 }
 
-// planStays reports whether the schema cannot change a statement's plan. asNamed then neither changes the plan nor
-// reads the schema.
-func (s *session) planStays(plan *rewrite.Plan) bool {
-	return plan.Pin == rewrite.PinUnparsed || needsNoNames(plan) || s.status() == 'E'
+// planIgnoresSchema reports whether the schema cannot change a statement's plan. replanByNames then neither changes the
+// plan nor reads the schema.
+func (s *session) planIgnoresSchema(plan *rewrite.Plan) bool {
+	return plan.Pin == rewrite.PinUnparsed || isSchemaIndependent(plan) || s.txStatus() == 'E'
 }
 
 // noNames resolves no relation: a text that names one has Plan.Lacks set.
 var noNames = schema.New(nil).InUnknown()
 
-// nameless returns the plan of a text whose meaning does not depend on names, after names failed with err. For all
-// other texts it returns nil. If no backend was available, only needsNoNames texts qualify.
-func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
+// planWithoutNames returns the plan of a text whose meaning does not depend on names, after names failed with err. For
+// all other texts it returns nil. If no backend was available, only isSchemaIndependent texts qualify.
+func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)
 	switch {
 	case !isRefusal(err):
 		return nil
-	case needsNoNames(plan):
+	case isSchemaIndependent(plan):
 		return plan
-	case isUntold(err) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanIn(sql, noNames).Lacks:
+	case isRefusedSchemaLoad(err) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanIn(sql, noNames).Lacks:
 		return plan
 	}
 	return nil
 }
 
-// planned returns the plan of a text by the session's names, and those names.
-func (s *session) planned(sql []byte) (*rewrite.Plan, *schema.Names, error) {
-	names, err := s.names()
+// planTextByNames returns the plan of a text by the session's names, and those names.
+func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.Names, error) {
+	names, err := s.namesForNextText()
 	if err != nil {
-		if plan := s.nameless(sql, err); plan != nil {
+		if plan := s.planWithoutNames(sql, err); plan != nil {
 			return plan, nil, nil
 		}
 		return nil, nil, err
 	}
 	plan := s.planner().PlanIn(sql, names)
-	if s.mustLook(plan) {
-		if err := s.missing(); err != nil {
+	if s.mustLoadSchema(plan) {
+		if err := s.loadForMissingRelation(); err != nil {
 			return nil, nil, err
 		}
-		names = s.namesBy(s.srv.keeper.now.Load())
+		names = s.namesBySnapshot(s.srv.keeper.current.Load())
 		plan = s.planner().PlanIn(sql, names)
-	} else if names != nil && refusal(plan) != nil && refusal(s.srv.planner.Plan(sql)) == nil {
-		if names, err = s.refusing(names); err != nil {
+	} else if names != nil && planRefusal(plan) != nil && planRefusal(s.srv.planner.Plan(sql)) == nil {
+		if names, err = s.reloadBeforeRefusal(names); err != nil {
 			return nil, nil, err
 		}
 		plan = s.planner().PlanIn(sql, names)
 	}
-	if names != nil && s.movesNames(plan) {
+	if names != nil && s.namesMayChangeWithin(plan) {
 		names = names.Schema().InUnknown()
 		plan = s.planner().PlanIn(sql, names)
 	}
@@ -165,68 +165,68 @@ func (s *session) planned(sql []byte) (*rewrite.Plan, *schema.Names, error) {
 	return plan, names, nil
 }
 
-// refusing returns newer names for a text that Sluice would refuse because of its names. The schema is read again
-// first, unless it was just read, since the server cannot report a schema change for such a text.
-func (s *session) refusing(names *schema.Names) (*schema.Names, error) {
-	if s.status() == 'E' {
+// reloadBeforeRefusal returns newer names for a text that Sluice would refuse because of its names. The schema is read
+// again first, unless it was just read, since the server cannot report a schema change for such a text.
+func (s *session) reloadBeforeRefusal(names *schema.Names) (*schema.Names, error) {
+	if s.txStatus() == 'E' {
 		return names, nil
 	}
-	if _, err := s.readSchema(metrics.LoadError); err != nil && !isUnread(err) {
+	if _, err := s.loadSchema(metrics.LoadError); err != nil && !isSchemaUnread(err) {
 		return nil, err
 	}
-	return s.namesBy(s.srv.keeper.now.Load()), nil
+	return s.namesBySnapshot(s.srv.keeper.current.Load()), nil
 }
 
-// mustLook reports whether the schema must be read before a text is sent, because its names are unknown. Relations that
-// the transaction itself created are not visible to another backend.
-func (s *session) mustLook(plan *rewrite.Plan) bool {
-	return plan.Lacks && s.status() != 'E' && !s.schema.ddl
+// mustLoadSchema reports whether the schema must be read before a text is sent, because its names are unknown.
+// Relations that the transaction itself created are not visible to another backend.
+func (s *session) mustLoadSchema(plan *rewrite.Plan) bool {
+	return plan.Lacks && s.txStatus() != 'E' && !s.schema.ddl
 }
 
-// asNamed plans a client's statement again if the schema, the search path or the client's options have changed, as a
-// server does. onBackend checks whether the statement still returns the same columns. The error is for the client, or
-// ends the session, and nothing is changed then.
-func (s *session) asNamed(cs *clientStatement) error {
+// replanByNames plans a client's statement again if the schema, the search path or the client's options have changed,
+// as a server does. prepareForClient checks whether the statement still returns the same columns. The error is for the
+// client, or ends the session, and nothing is changed then.
+func (s *session) replanByNames(cs *clientStatement) error {
 	t := cs.tmpl
-	s.mapped.nothing = false
-	if s.planStays(t.plan) || s.namesNothingBound(cs) {
+	s.mapped.namesNoRelation = false
+	if s.planIgnoresSchema(t.plan) || s.bindsLiteralQuery(cs) {
 		return nil
 	}
-	otherwise := s.outchosen(t)
-	if !s.srv.keeper.on && !otherwise {
+	otherwise := s.optionsChanged(t)
+	if !s.srv.keeper.enabled && !otherwise {
 		return nil
 	}
-	names, err := s.names()
+	names, err := s.namesForNextText()
 	if err != nil {
-		if s.nameless([]byte(t.sql), err) != nil {
+		if s.planWithoutNames([]byte(t.sql), err) != nil {
 			return nil
 		}
 		return err
 	}
-	if id := names.ID(); !otherwise && (id == t.names || id == cs.names) && !s.mustLook(t.plan) {
+	if id := names.ID(); !otherwise && (id == t.names || id == cs.names) && !s.mustLoadSchema(t.plan) {
 		return nil
 	}
-	plan, names, err := s.planned([]byte(t.sql))
+	plan, names, err := s.planTextByNames([]byte(t.sql))
 	if err != nil {
 		return err
 	}
-	if err := refusal(plan); err != nil {
+	if err := planRefusal(plan); err != nil {
 		return err
 	}
 	switch same := plan.Text == t.plan.Text && !otherwise; {
-	case !same && t.own:
-		return errReadOtherwise // the backend has prepared the older text
+	case !same && t.unshared:
+		return errConstantsChanged // the backend has prepared the older text
 	case !same || t.plan.Lacks && !plan.Lacks:
-		cs.tmpl = s.srv.template(&s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan.Choosable(s.planner()), plan).inForce()
+		cs.tmpl = s.srv.cachedTemplate(&s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan.Choosable(s.planner()), plan).currentForm()
 	}
 	cs.names = names.ID()
 	return nil
 }
 
-// mapsUnread refuses a text that is too long to be parsed, if there are tables with mapped columns, which it might
-// name.
-func (s *session) mapsUnread() error {
-	names, err := s.names()
+// refuseUnparsedMapped refuses a text that is too long to be parsed, if there are tables with mapped columns, which it
+// might name.
+func (s *session) refuseUnparsedMapped() error {
+	names, err := s.namesForNextText()
 	if err != nil || !names.Mentions(nil) {
 		return err
 	}
@@ -234,26 +234,26 @@ func (s *session) mapsUnread() error {
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// unmapped refuses a text that names a table with mapped columns, in a process that maps nothing. Only the first text
-// waits for the schema: later ones use the latest snapshot.
-func (s *session) unmapped(sql []byte) error {
+// refuseUnmapped refuses a text that names a table with mapped columns, in a process that maps nothing. Only the first
+// text waits for the schema: later ones use the latest snapshot.
+func (s *session) refuseUnmapped(sql []byte) error {
 	k := &s.srv.keeper
-	if !k.watch {
+	if !k.refusesMapped {
 		return nil
 	}
-	if cause := s.srv.schemaDue(); cause != "" && s.b == nil {
-		if r, _ := s.srv.readSchema(cause); r != nil && cause == metrics.LoadStart {
-			if err := s.awaitSchema(r); err != nil && !isUnread(err) {
+	if cause := s.srv.schemaLoadCause(); cause != "" && s.b == nil {
+		if r, _ := s.srv.startSchemaLoad(cause); r != nil && cause == metrics.LoadStart {
+			if err := s.awaitSchemaLoad(r); err != nil && !isSchemaUnread(err) {
 				return err
 			}
 		}
 	}
-	now := k.now.Load()
+	now := k.current.Load()
 	if now == nil {
 		return nil // without a backend the text is not sent either
 	}
 	r := s.srv.planner.Unmapped(sql, now.InUnknown())
-	if r == nil || s.status() == 'E' {
+	if r == nil || s.txStatus() == 'E' {
 		return nil
 	}
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}

@@ -14,49 +14,49 @@ import (
 )
 
 // This file changes the server's errors about texts that Sluice has rewritten. It maps positions to the client's text,
-// adds hints, and replaces some errors. understand calls mappedError for each ErrorResponse.
+// adds hints, and replaces some errors. understand calls clientErrorFor for each ErrorResponse.
 
-// mappedError returns the error that the client gets instead of the server's, or nil to pass the server's. hint is the
-// hint to add; "" adds the statement's. at is the block's state before the statement.
-func (s *session) mappedError(o *owed, made *answer.Error, frame []byte, hint string, at *block.Block) []byte {
+// clientErrorFor returns the error that the client gets instead of the server's, or nil to pass the server's. hint is
+// the hint to add; "" adds the statement's. at is the block's state before the statement.
+func (s *session) clientErrorFor(o *pendingReply, made *answer.Error, frame []byte, hint string, at *block.Block) []byte {
 	if made.Instead != nil {
 		return made.Instead
 	}
-	plan, split := o.sent()
+	plan, split := o.sentPlan()
 	if plan == nil {
 		return nil
 	}
-	st := s.statementOf(o, plan)
-	if told := deniedForm(st, frame[wire.HeaderLen:], at); told != nil {
+	st := s.answeredStatement(o, plan)
+	if told := readOnlyFormError(st, frame[wire.HeaderLen:], at); told != nil {
 		return told.Append(nil)
 	}
 	if st != nil && st.Refusal != nil {
-		return refusalOf(st).Append(nil)
+		return statementRefusal(st).Append(nil)
 	}
 	payload := frame[wire.HeaderLen:]
-	if told := retagRefused(st, payload); told != nil {
+	if told := retaggedError(st, payload); told != nil {
 		return told.Append(nil)
 	}
 	if hint == "" {
-		hint = s.hintOf(o, plan, st, payload)
+		hint = s.hintForError(o, plan, st, payload)
 	}
 	if retry.Field(payload, 'H') != nil && hint != hintHexCast && hint != hintNoBytea && !isUnknownFunction(payload) {
 		hint = ""
 	}
 	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil || o.shift > 0)
-	dress := s.srv.dresserOf(plan, payload)
+	dress := s.srv.errorRenamerFor(plan, payload)
 	if !moved && hint == "" && !dress.on {
 		return nil
 	}
-	return o.retold(payload, moved, hint, dress)
+	return o.rewriteErrorFields(payload, moved, hint, dress)
 }
 
-// hintOf returns the hint for a server's error about a text with the given plan, or "". st is the statement that
+// hintForError returns the hint for a server's error about a text with the given plan, or "". st is the statement that
 // failed, or nil if unknown.
-func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
+func (s *session) hintForError(o *pendingReply, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	code := string(retry.Field(payload, 'C'))
-	if code == retry.StateUnsupported && s.srv.cfg.Kind == DSQL && ofTransaction(retry.Field(payload, 'M')) {
-		if s.commitsParts() {
+	if code == retry.StateUnsupported && s.srv.cfg.Kind == DSQL && isMixedDDLRefusal(retry.Field(payload, 'M')) {
+		if s.mayCommitInParts() {
 			return plan.WholeHint()
 		}
 		return rewrite.InTransactionsHint
@@ -65,11 +65,11 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 		return st.Hint
 	}
 	if plan.Mapped && code == unknownFunction {
-		if hint := hintOfConversion(retry.Field(payload, 'M')); hint != "" {
+		if hint := conversionHint(retry.Field(payload, 'M')); hint != "" {
 			return hint
 		}
 	}
-	if plan.Mapped && unknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(schema.MappedSuffix)) {
+	if plan.Mapped && isUnknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(schema.MappedSuffix)) {
 		return hintSchemaChanged
 	}
 	if s.srv.cfg.Kind != DSQL {
@@ -78,12 +78,12 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 	if code == unknownFunction {
 		return rewrite.MissingFunction(string(retry.Field(payload, 'M')))
 	}
-	return cmp.Or(hintOfTruncate(plan, st, payload), s.hintOfRows(o, plan, st, payload), answer.LimitHint(payload))
+	return cmp.Or(truncateHint(plan, st, payload), s.rowLimitHint(o, plan, st, payload), answer.LimitHint(payload))
 }
 
-// ofTransaction reports whether DSQL refused DDL because of other statements in the transaction: another DDL statement,
-// or changes of rows.
-func ofTransaction(message []byte) bool {
+// isMixedDDLRefusal reports whether DSQL refused DDL because of other statements in the transaction: another DDL
+// statement, or changes of rows.
+func isMixedDDLRefusal(message []byte) bool {
 	return bytes.HasPrefix(message, []byte("multiple ddl statements")) || bytes.HasPrefix(message, []byte("ddl and dml"))
 }
 
@@ -96,18 +96,19 @@ func isUnknownFunction(payload []byte) bool {
 	return string(retry.Field(payload, 'C')) == unknownFunction
 }
 
-// retold returns the error with a mapped position (if moved), the client's names (by dress), and hint unless "". A
-// position outside the client's text is left out. Other fields do not change. It returns nil for a malformed error.
-func (o *owed) retold(payload []byte, moved bool, hint string, dress dresser) []byte {
-	out := appendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
+// rewriteErrorFields returns the error with a mapped position (if moved), the client's names (by dress), and hint
+// unless "". A position outside the client's text is left out. Other fields do not change. It returns nil for a
+// malformed error.
+func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint string, dress errorRenamer) []byte {
+	out := appendErrorFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
 		if code == 'H' && hint != "" {
 			return nil, false
 		}
 		n, err := strconv.Atoi(string(value))
 		if code != 'P' || !moved || err != nil {
-			return dress.field(code, value), true
+			return dress.renameInField(code, value), true
 		}
-		n, ok := o.position(n)
+		n, ok := o.clientPosition(n)
 		return strconv.AppendInt(nil, int64(n), 10), ok
 	})
 	if out == nil {
@@ -120,17 +121,17 @@ func (o *owed) retold(payload []byte, moved bool, hint string, dress dresser) []
 	return append(wire.AppendHeader(nil, wire.ErrorResponse, len(out)), out...)
 }
 
-// position maps a position in the sent text to the client's text. ok is false if the client's text has no such place.
-// Positions count characters from 1. The sent text may be a two-statement form of a rewritten text.
-func (o *owed) position(n int) (mapped int, ok bool) {
-	plan, split := o.sent()
+// clientPosition maps a position in the sent text to the client's text. ok is false if the client's text has no such
+// place. Positions count characters from 1. The sent text may be a two-statement form of a rewritten text.
+func (o *pendingReply) clientPosition(n int) (mapped int, ok bool) {
+	plan, split := o.sentPlan()
 	switch {
 	case split == nil:
 	case o.kind == wire.Query:
 		if n, ok = split.TextPosition(n); !ok {
 			return 0, false
 		}
-	case o.ofCompanion():
+	case o.isLockReply():
 		return 0, false
 	default:
 		n = split.Position(n)

@@ -12,7 +12,7 @@ import (
 )
 
 // This file changes errors and notices about texts with mapped columns (rewrite.bytea): the client gets its own column
-// names and values. mappedError and noticed use it.
+// names and values. clientErrorFor and noticed use it.
 //
 // It changes only the fields in which PostgreSQL puts names and values of tables: message, detail, hint, column and
 // constraint. A text that cannot be parsed with certainty remains unchanged, since a wrong value would be worse than a
@@ -28,8 +28,8 @@ const hintHexCast = "The server has no encode() and decode(), with which mapped 
 // which the client did not call.
 const hintNoBytea = "A column of type bytea that is stored as hexadecimal digits (rewrite.bytea) meets a value of another type: cast the value to bytea."
 
-// hintOfConversion returns the hint for a missing function that Sluice uses for conversion, else "".
-func hintOfConversion(message []byte) string {
+// conversionHint returns the hint for a missing function that Sluice uses for conversion, else "".
+func conversionHint(message []byte) string {
 	switch string(message) {
 	case "function pg_catalog.encode(bytea, unknown) does not exist", "function pg_catalog.encode(unknown, unknown) does not exist",
 		"function pg_catalog.decode(text, unknown) does not exist":
@@ -41,55 +41,55 @@ func hintOfConversion(message []byte) string {
 	return ""
 }
 
-// dresser puts the client's names and values into an error's fields. The zero value changes nothing.
-type dresser struct {
+// errorRenamer puts the client's names and values into an error's fields. The zero value changes nothing.
+type errorRenamer struct {
 	on bool // the statement touches mapped columns
-	// row is the relation that the error is about, or nil if unknown.
-	row *schema.Relation
+	// relation is the relation that the error is about, or nil if unknown.
+	relation *schema.Relation
 }
 
-// dresserOf returns the dresser for an error or notice about a text with the given plan. It finds the relation in the
-// latest snapshot, by the names in the payload.
-func (srv *Server) dresserOf(plan *rewrite.Plan, payload []byte) dresser {
+// errorRenamerFor returns the dresser for an error or notice about a text with the given plan. It finds the relation in
+// the latest snapshot, by the names in the payload.
+func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) errorRenamer {
 	if plan == nil || !plan.Mapped {
-		return dresser{}
+		return errorRenamer{}
 	}
-	d := dresser{on: true}
-	if now := srv.keeper.now.Load(); now != nil {
-		d.row = now.Relation(string(retry.Field(payload, 's')), string(retry.Field(payload, 't')))
+	d := errorRenamer{on: true}
+	if now := srv.keeper.current.Load(); now != nil {
+		d.relation = now.Relation(string(retry.Field(payload, 's')), string(retry.Field(payload, 't')))
 	}
 	return d
 }
 
-// field returns the field's value for the client.
-func (d dresser) field(code byte, value []byte) []byte {
+// renameInField returns the field's value for the client.
+func (d errorRenamer) renameInField(code byte, value []byte) []byte {
 	if !d.on {
 		return value
 	}
 	switch code {
 	case 'M', 'H', 'c', 'n':
-		return []byte(naturalNames(string(value)))
+		return []byte(clientColumnNames(string(value)))
 	case 'D':
-		return []byte(d.detail(string(value)))
+		return []byte(d.renameInDetail(string(value)))
 	}
 	return value
 }
 
-// detail returns an error's DETAIL for the client. Details about keys and rows also have values. If names and values
-// differ in number, because a value contains a comma, the detail does not change.
-func (d dresser) detail(text string) string {
+// renameInDetail returns an error's DETAIL for the client. Details about keys and rows also have values. If names and
+// values differ in number, because a value contains a comma, the detail does not change.
+func (d errorRenamer) renameInDetail(text string) string {
 	if rest, ok := strings.CutPrefix(text, "Key ("); ok {
-		return "Key (" + naturalKeys(rest)
+		return "Key (" + clientKeyDetail(rest)
 	}
-	if rest, ok := strings.CutPrefix(text, "Failing row contains ("); ok && strings.HasSuffix(rest, ").") && d.row != nil {
-		return "Failing row contains (" + naturalRow(d.row, strings.TrimSuffix(rest, ").")) + ")."
+	if rest, ok := strings.CutPrefix(text, "Failing row contains ("); ok && strings.HasSuffix(rest, ").") && d.relation != nil {
+		return "Failing row contains (" + clientRowValues(d.relation, strings.TrimSuffix(rest, ").")) + ")."
 	}
-	return naturalNames(text)
+	return clientColumnNames(text)
 }
 
-// naturalNames removes the suffix of mapped columns from names in a text. The suffix alone, and within a longer name,
-// remains.
-func naturalNames(text string) string {
+// clientColumnNames removes the suffix of mapped columns from names in a text. The suffix alone, and within a longer
+// name, remains.
+func clientColumnNames(text string) string {
 	var b strings.Builder
 	for {
 		at := strings.Index(text, schema.MappedSuffix)
@@ -111,15 +111,15 @@ func isNameByte(c byte) bool {
 	return c == '_' || c == '$' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// keyEnds lists the texts after a key's values in PostgreSQL's messages. DSQL's messages are English.
-var keyEnds = []string{") already exists.", ") is not present in table ", ") is still referenced from table ", ") is duplicated.", ") conflicts with existing key "}
+// keyDetailEnds lists the texts after a key's values in PostgreSQL's messages. DSQL's messages are English.
+var keyDetailEnds = []string{") already exists.", ") is not present in table ", ") is still referenced from table ", ") is duplicated.", ") conflicts with existing key "}
 
-// naturalKeys converts the part of a DETAIL after "Key (": names, values, and the problem. If another value contains a
-// comma, names and values differ in number, and the text is returned unchanged.
-func naturalKeys(text string) string {
+// clientKeyDetail converts the part of a DETAIL after "Key (": names, values, and the problem. If another value
+// contains a comma, names and values differ in number, and the text is returned unchanged.
+func clientKeyDetail(text string) string {
 	names, rest, ok := strings.Cut(text, ")=(")
 	end := -1
-	for _, e := range keyEnds {
+	for _, e := range keyDetailEnds {
 		end = max(end, strings.LastIndex(rest, e))
 	}
 	if !ok || end < 0 {
@@ -130,31 +130,31 @@ func naturalKeys(text string) string {
 		return text
 	}
 	for i, column := range columns {
-		if natural := naturalNames(column); natural != column {
-			columns[i], values[i] = natural, naturalValue(values[i])
+		if natural := clientColumnNames(column); natural != column {
+			columns[i], values[i] = natural, clientByteaValue(values[i])
 		}
 	}
 	return strings.Join(columns, ", ") + ")=(" + strings.Join(values, ", ") + rest[end:]
 }
 
-// naturalRow converts the values of a row. If their number is not that of the relation's columns, it returns text
+// clientRowValues converts the values of a row. If their number is not that of the relation's columns, it returns text
 // unchanged.
-func naturalRow(r *schema.Relation, text string) string {
+func clientRowValues(r *schema.Relation, text string) string {
 	values := strings.Split(text, ", ")
 	if len(values) != len(r.Columns) {
 		return text
 	}
 	for i, c := range r.Columns {
 		if c.Mapped {
-			values[i] = cutValue(naturalValue(values[i]))
+			values[i] = truncateShownValue(clientByteaValue(values[i]))
 		}
 	}
 	return strings.Join(values, ", ")
 }
 
-// naturalValue converts a mapped column's digits to the output form of bytea. Other texts, such as null, do not change.
-// The server may have cut the value, with "..." at the end.
-func naturalValue(value string) string {
+// clientByteaValue converts a mapped column's digits to the output form of bytea. Other texts, such as null, do not
+// change. The server may have cut the value, with "..." at the end.
+func clientByteaValue(value string) string {
 	digits := strings.TrimSuffix(value, "...")
 	if strings.IndexFunc(digits, func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') }) >= 0 {
 		return value // such as null
@@ -162,30 +162,30 @@ func naturalValue(value string) string {
 	return `\x` + value
 }
 
-// mostShown is the number of bytes of a value that PostgreSQL shows in an error about a row (maxfieldlen of its
+// maxShownValue is the number of bytes of a value that PostgreSQL shows in an error about a row (maxfieldlen of its
 // ExecBuildSlotValueDescription).
-const mostShown = 64
+const maxShownValue = 64
 
-// cutValue cuts a value to the length that an error about a row shows.
-func cutValue(value string) string {
-	if plain := strings.TrimSuffix(value, "..."); len(plain) > mostShown {
-		return plain[:mostShown] + "..."
+// truncateShownValue cuts a value to the length that an error about a row shows.
+func truncateShownValue(value string) string {
+	if plain := strings.TrimSuffix(value, "..."); len(plain) > maxShownValue {
+		return plain[:maxShownValue] + "..."
 	}
 	return value
 }
 
-// noticed returns the notice that the client gets instead of the server's, or nil to pass the server's.
-func (s *session) noticed(frame []byte) []byte {
-	if s.t.owed.empty() || s.t.phase != live {
+// clientNoticeFor returns the notice that the client gets instead of the server's, or nil to pass the server's.
+func (s *session) clientNoticeFor(frame []byte) []byte {
+	if s.t.owed.empty() || s.t.phase != phaseLive {
 		return nil
 	}
-	plan, _ := s.t.owed.first().sent()
+	plan, _ := s.t.owed.first().sentPlan()
 	payload := frame[wire.HeaderLen:]
-	d := s.srv.dresserOf(plan, payload)
+	d := s.srv.errorRenamerFor(plan, payload)
 	if !d.on {
 		return nil
 	}
-	out := appendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) { return d.field(code, value), true })
+	out := appendErrorFields(nil, payload, func(code byte, value []byte) ([]byte, bool) { return d.renameInField(code, value), true })
 	if out == nil {
 		return nil
 	}
@@ -193,9 +193,9 @@ func (s *session) noticed(frame []byte) []byte {
 	return slices.Concat(wire.AppendHeader(nil, wire.NoticeResponse, len(out)), out)
 }
 
-// appendFields appends the fields of an error or notice after field has changed them. It leaves out a field for which
-// that returns false, and returns nil for a malformed payload.
-func appendFields(dst, payload []byte, field func(code byte, value []byte) ([]byte, bool)) []byte {
+// appendErrorFields appends the fields of an error or notice after field has changed them. It leaves out a field for
+// which that returns false, and returns nil for a malformed payload.
+func appendErrorFields(dst, payload []byte, field func(code byte, value []byte) ([]byte, bool)) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
 		value, rest, ok := wire.CString(payload[1:])
 		if !ok {

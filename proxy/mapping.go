@@ -23,8 +23,8 @@ import (
 // causes are a server's error about an unknown name, and a text with a name that the snapshot lacks.
 //
 // Other processes may change the schema unseen, and some statements would still succeed with wrong columns, since
-// Sluice expands SELECT *. So no text goes to a backend that knows a newer schema than the snapshot (meetSchema). DSQL
-// makes this possible. A backend that is older than the change gets OC001 at its next statement, which makes the
+// Sluice expands SELECT *. So no text goes to a backend that knows a newer schema than the snapshot (refreshSchema).
+// DSQL makes this possible. A backend that is older than the change gets OC001 at its next statement, which makes the
 // snapshot old. On a newer backend, Sluice reads the schema before anything else. A replay plans its texts again
 // (replan.go).
 //
@@ -32,37 +32,37 @@ import (
 // the server refuses the query, texts that name no relation pass (nameless). Other texts get the server's error, and
 // Sluice asks again after one second.
 
-// keeper reads and holds the snapshot. The zero value belongs to a Server that maps nothing, and is never used.
-type keeper struct {
-	on      bool
-	watch   bool // this process maps nothing, and refuses statements that name a mapped table
-	checked bool // a CHECK constraint marks each mapped column
+// schemaCache reads and holds the snapshot. The zero value belongs to a Server that maps nothing, and is never used.
+type schemaCache struct {
+	enabled       bool
+	refusesMapped bool // this process maps nothing, and refuses statements that name a mapped table
+	checked       bool // a CHECK constraint marks each mapped column
 
-	now atomic.Pointer[snapshot]
-	// erred: since the snapshot, a server reported an unknown relation or column.
-	erred atomic.Bool
-	// asked counts the requested readings that have not ended successfully, or whose end the waiting sessions have not
-	// seen.
-	asked atomic.Int32
+	current atomic.Pointer[schemaSnapshot]
+	// sawNameError: since the snapshot, a server reported an unknown relation or column.
+	sawNameError atomic.Bool
+	// pendingLoads counts the requested readings that have not ended successfully, or whose end the waiting sessions have
+	// not seen.
+	pendingLoads atomic.Int32
 
-	mu      sync.Mutex
-	reading *schemaRead // in progress, or nil. Guarded by mu
-	// fitting is a reading on a session's own backend, or nil. It may run beside reading, which may have to wait for a
+	mu         sync.Mutex
+	sharedLoad *pendingSchemaLoad // in progress, or nil. Guarded by mu
+	// ownLoad is a reading on a session's own backend, or nil. It may run beside reading, which may have to wait for a
 	// backend. Guarded by mu.
-	fitting *schemaRead
-	ended   time.Time // when the last reading ended; guarded by mu
-	looked  time.Time // when the last reading after an error of unknown names ended; guarded by mu
-	failed  error     // result of the last reading; guarded by mu
-	base    atomic.Pointer[schemaBase]
+	ownLoad         *pendingSchemaLoad
+	loadEndedAt     time.Time // when the last reading ended; guarded by mu
+	nameErrorLoadAt time.Time // when the last reading after an error of unknown names ended; guarded by mu
+	loadError       error     // result of the last reading; guarded by mu
+	base            atomic.Pointer[schemaBase]
 }
 
-// snapshot is the schema as read in one epoch of the catalog. It contains all changes made before the time at. In a
-// later epoch it is old.
-type snapshot struct {
+// schemaSnapshot is the schema as read in one epoch of the catalog. It contains all changes made before the time at. In
+// a later epoch it is old.
+type schemaSnapshot struct {
 	*schema.Schema
-	base  *schemaBase
-	epoch uint64
-	at    time.Time
+	base   *schemaBase
+	epoch  uint64
+	readAt time.Time
 }
 
 // schemaBase is the part of the schema that does not change while the process lives. It has the server's own relations,
@@ -73,8 +73,8 @@ type schemaBase struct {
 	path      []string
 }
 
-// schemaRead is one reading of the schema, shared by all that wait for it. err may be read once done is closed.
-type schemaRead struct {
+// pendingSchemaLoad is one reading of the schema, shared by all that wait for it. err may be read once done is closed.
+type pendingSchemaLoad struct {
 	done chan struct{}
 	err  error
 }
@@ -89,79 +89,80 @@ const (
 	missingRest       = 250 * time.Millisecond
 )
 
-// schemaDue returns why the schema must be read, for the metric, or "" if the snapshot is current.
-func (srv *Server) schemaDue() string {
+// schemaLoadCause returns why the schema must be read, for the metric, or "" if the snapshot is current.
+func (srv *Server) schemaLoadCause() string {
 	k := &srv.keeper
-	switch now := k.now.Load(); {
+	switch now := k.current.Load(); {
 	case now == nil:
 		return metrics.LoadStart
 	case now.epoch != srv.catalog.epoch.Load():
 		return metrics.LoadChange
-	case k.erred.Load():
+	case k.sawNameError.Load():
 		return metrics.LoadError
 	}
 	return ""
 }
 
-// beginRead starts a reading that finishRead ends. mine is false if another caller has started it; r is then that
-// reading. r is nil if a reading for the same cause ended just now; the caller uses the snapshot it has. The reading
-// should begin after rest.
-func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.Duration) {
+// beginSchemaLoad starts a reading that finishSchemaLoad ends. mine is false if another caller has started it; r is
+// then that reading. r is nil if a reading for the same cause ended just now; the caller uses the snapshot it has. The
+// reading should begin after rest.
+func (srv *Server) beginSchemaLoad(cause string) (r *pendingSchemaLoad, mine bool, rest time.Duration) {
 	k := &srv.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.reading != nil {
-		return k.reading, false, 0
+	if k.sharedLoad != nil {
+		return k.sharedLoad, false, 0
 	}
-	since := time.Since(k.ended)
+	since := time.Since(k.loadEndedAt)
 	switch {
-	case cause == metrics.LoadError && !k.mayLookLocked(), cause == metrics.LoadChange && since < schemaRest && isUntold(schemaError(k.failed)), k.untoldLocked(cause):
+	case cause == metrics.LoadError && !k.mayLoadForNamesLocked(), cause == metrics.LoadChange && since < schemaRest && isRefusedSchemaLoad(wrapSchemaError(k.loadError)), k.wasRefusedLocked(cause):
 		return nil, false, 0
 	case cause == metrics.LoadMissing:
 		rest = max(0, missingRest-since)
 	}
-	k.reading = &schemaRead{done: make(chan struct{})}
-	return k.reading, true, rest
+	k.sharedLoad = &pendingSchemaLoad{done: make(chan struct{})}
+	return k.sharedLoad, true, rest
 }
 
-// fit starts a reading on a session's own backend, which fitted ends. It does not wait for a reading by beginRead,
-// which may itself wait for the backend of this session.
-func (k *keeper) fit(cause string) (r *schemaRead, mine bool) {
+// beginOwnLoad starts a reading on a session's own backend, which fitted ends. It does not wait for a reading by
+// beginSchemaLoad, which may itself wait for the backend of this session.
+func (k *schemaCache) beginOwnLoad(cause string) (r *pendingSchemaLoad, mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case k.fitting != nil:
-		return k.fitting, false
-	case cause == metrics.LoadError && !k.mayLookLocked(), k.untoldLocked(cause):
+	case k.ownLoad != nil:
+		return k.ownLoad, false
+	case cause == metrics.LoadError && !k.mayLoadForNamesLocked(), k.wasRefusedLocked(cause):
 		return nil, false
 	}
-	k.fitting = &schemaRead{done: make(chan struct{})}
-	return k.fitting, true
+	k.ownLoad = &pendingSchemaLoad{done: make(chan struct{})}
+	return k.ownLoad, true
 }
 
-// fitted ends a reading that fit started, and wakes those who wait.
-func (k *keeper) fitted(r *schemaRead, cause string) {
+// endOwnLoad ends a reading that fit started, and wakes those who wait.
+func (k *schemaCache) endOwnLoad(r *pendingSchemaLoad, cause string) {
 	k.mu.Lock()
-	k.fitting = nil
+	k.ownLoad = nil
 	if r.err != errReaderLeft { // errReaderLeft: nothing was read
-		k.failed = r.err
-		k.lookedLocked(cause)
+		k.loadError = r.err
+		k.recordLoadEndLocked(cause)
 	}
 	k.mu.Unlock()
-	k.told(r)
+	k.wakeWaiters(r)
 }
 
-// told wakes all that wait for a reading. It reduces asked afterwards: a session that sees 0 then sees the result too.
-func (k *keeper) told(r *schemaRead) {
+// wakeWaiters wakes all that wait for a reading. It reduces asked afterwards: a session that sees 0 then sees the
+// result too.
+func (k *schemaCache) wakeWaiters(r *pendingSchemaLoad) {
 	close(r.done)
 	if r.err == nil {
-		k.asked.Add(-1)
+		k.pendingLoads.Add(-1)
 	}
 }
 
-// left reports whether a reading ended because its session or backend is gone. Another session must then read the
-// schema.
-func (r *schemaRead) left() bool {
+// wasAbandoned reports whether a reading ended because its session or backend is gone. Another session must then read
+// the schema.
+func (r *pendingSchemaLoad) wasAbandoned() bool {
 	select {
 	case <-r.done:
 		return r.err == errReaderLeft
@@ -170,61 +171,63 @@ func (r *schemaRead) left() bool {
 	}
 }
 
-// mayLook reports whether the schema may be read again because of an unknown name.
-func (k *keeper) mayLook() bool {
+// mayLoadForNames reports whether the schema may be read again because of an unknown name.
+func (k *schemaCache) mayLoadForNames() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.mayLookLocked()
+	return k.mayLoadForNamesLocked()
 }
 
-// mayLookLocked reports whether the last reading because of an unknown name ended at least missingRest ago.
-func (k *keeper) mayLookLocked() bool { return time.Since(k.looked) >= missingRest }
-
-// untoldLocked reports whether the server refused the first reading within the last schemaRest.
-func (k *keeper) untoldLocked(cause string) bool {
-	return cause == metrics.LoadStart && isUntold(schemaError(k.failed)) && time.Since(k.ended) < schemaRest
+// mayLoadForNamesLocked reports whether the last reading because of an unknown name ended at least missingRest ago.
+func (k *schemaCache) mayLoadForNamesLocked() bool {
+	return time.Since(k.nameErrorLoadAt) >= missingRest
 }
 
-// lookedLocked records when a reading with the given cause ended.
-func (k *keeper) lookedLocked(cause string) {
-	k.ended = time.Now()
+// wasRefusedLocked reports whether the server refused the first reading within the last schemaRest.
+func (k *schemaCache) wasRefusedLocked(cause string) bool {
+	return cause == metrics.LoadStart && isRefusedSchemaLoad(wrapSchemaError(k.loadError)) && time.Since(k.loadEndedAt) < schemaRest
+}
+
+// recordLoadEndLocked records when a reading with the given cause ended.
+func (k *schemaCache) recordLoadEndLocked(cause string) {
+	k.loadEndedAt = time.Now()
 	if cause == metrics.LoadError {
-		k.looked = k.ended
+		k.nameErrorLoadAt = k.loadEndedAt
 	}
 }
 
-// failure returns the error of the last reading, or nil. The error is not yet in a form for clients.
-func (k *keeper) failure() error {
+// lastLoadError returns the error of the last reading, or nil. The error is not yet in a form for clients.
+func (k *schemaCache) lastLoadError() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.failed
+	return k.loadError
 }
 
-// finishRead reads the schema by calling ask, and wakes all that wait for r.
-func (srv *Server) finishRead(r *schemaRead, cause string, ask func() (reading, error)) {
-	r.err = srv.renewSchema(cause, ask)
+// finishSchemaLoad reads the schema by calling ask, and wakes all that wait for r.
+func (srv *Server) finishSchemaLoad(r *pendingSchemaLoad, cause string, ask func() (schemaLoad, error)) {
+	r.err = srv.replaceSnapshot(cause, ask)
 	k := &srv.keeper
 	k.mu.Lock()
-	k.reading, k.failed = nil, r.err
-	k.lookedLocked(cause)
+	k.sharedLoad, k.loadError = nil, r.err
+	k.recordLoadEndLocked(cause)
 	k.mu.Unlock()
-	k.told(r)
+	k.wakeWaiters(r)
 }
 
-// noSchema returns why there is no snapshot, or nil if there is one.
-func (srv *Server) noSchema() error {
+// missingSchemaError returns why there is no snapshot, or nil if there is one.
+func (srv *Server) missingSchemaError() error {
 	k := &srv.keeper
-	if k.now.Load() != nil {
+	if k.current.Load() != nil {
 		return nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return schemaError(cmp.Or[error](k.failed, errSchemaLate))
+	return wrapSchemaError(cmp.Or[error](k.loadError, errSchemaLate))
 }
 
-// readSchema starts a reading on a backend that belongs to no session. Results are those of beginRead.
-func (srv *Server) readSchema(cause string) (r *schemaRead, mine bool) {
-	r, mine, rest := srv.beginRead(cause)
+// startSchemaLoad starts a reading on a backend that belongs to no session. Results are those of beginSchemaLoad.
+func (srv *Server) startSchemaLoad(cause string) (r *pendingSchemaLoad, mine bool) {
+	r, mine, rest := srv.beginSchemaLoad(cause)
 	if mine {
 		srv.running.Go(func() {
 			if rest > 0 {
@@ -233,17 +236,17 @@ func (srv *Server) readSchema(cause string) (r *schemaRead, mine bool) {
 				case <-srv.ctx.Done():
 				}
 			}
-			srv.finishRead(r, cause, srv.askSchema)
+			srv.finishSchemaLoad(r, cause, srv.querySchema)
 		})
 	}
 	return r, mine
 }
 
-// renewSchema calls ask and replaces the snapshot. An unchanged schema keeps its old object, so that plans made by it
-// remain valid. If the schema changed unseen, a new epoch makes what was learned about texts invalid.
-func (srv *Server) renewSchema(cause string, ask func() (reading, error)) error {
+// replaceSnapshot calls ask and replaces the snapshot. An unchanged schema keeps its old object, so that plans made by
+// it remain valid. If the schema changed unseen, a new epoch makes what was learned about texts invalid.
+func (srv *Server) replaceSnapshot(cause string, ask func() (schemaLoad, error)) error {
 	k := &srv.keeper
-	k.erred.Store(false)
+	k.sawNameError.Store(false)
 	epoch := srv.catalog.epoch.Load()
 	srv.metrics.SchemaLoaded(cause)
 	read, err := ask()
@@ -251,33 +254,33 @@ func (srv *Server) renewSchema(cause string, ask func() (reading, error)) error 
 		srv.log.Warn("the relations of the database could not be read", "cause", cause, "error", err)
 		return err
 	}
-	made := &snapshot{Schema: schema.New(read.relations), base: k.base.Load(), epoch: epoch, at: read.at}
+	made := &schemaSnapshot{Schema: schema.New(read.relations), base: k.base.Load(), epoch: epoch, readAt: read.at}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	was := k.now.Load()
+	was := k.current.Load()
 	switch {
 	case was == nil:
-	case was.at.After(made.at): // a reading that began later has ended earlier
+	case was.readAt.After(made.readAt): // a reading that began later has ended earlier
 		return nil
 	case was.Equal(made.Schema):
 		made.Schema = was.Schema
 	case was.epoch == epoch:
-		srv.catalog.flush()
+		srv.catalog.beginEpoch()
 		made.epoch = srv.catalog.epoch.Load()
 	}
-	k.now.Store(made)
-	if mapped := made.Mapped(); k.watch && len(mapped) > 0 && (was == nil || made.Schema != was.Schema) {
+	k.current.Store(made)
+	if mapped := made.Mapped(); k.refusesMapped && len(mapped) > 0 && (was == nil || made.Schema != was.Schema) {
 		srv.log.Warn("the database has tables with bytea columns that are stored as text, which this process does not map: statements over them are refused",
 			"tables", len(mapped), "first", mapped[0].Schema+"."+mapped[0].Name, "remedy", "set rewrite.bytea: hex")
 	}
 	return nil
 }
 
-// Unmapped returns the number of mapped tables that this process refuses to use, and one name as "schema.table". It
-// returns 0 and "" if Config.WatchMapped is off or no snapshot exists.
-func (srv *Server) Unmapped() (tables int, first string) {
-	now := srv.keeper.now.Load()
-	if !srv.keeper.watch || now == nil {
+// UnmappedTables returns the number of mapped tables that this process refuses to use, and one name as "schema.table".
+// It returns 0 and "" if Config.WatchMapped is off or no snapshot exists.
+func (srv *Server) UnmappedTables() (tables int, first string) {
+	now := srv.keeper.current.Load()
+	if !srv.keeper.refusesMapped || now == nil {
 		return 0, ""
 	}
 	mapped := now.Mapped()
@@ -287,24 +290,26 @@ func (srv *Server) Unmapped() (tables int, first string) {
 	return len(mapped), mapped[0].Schema + "." + mapped[0].Name
 }
 
-// askSchema reads all relations on a backend, which it borrows ahead of queued sessions, since these may wait for the
+// querySchema reads all relations on a backend, which it borrows ahead of queued sessions, since these may wait for the
 // schema. It returns the backend afterwards, or discards the backend if no answer came.
-func (srv *Server) askSchema() (read reading, err error) {
+func (srv *Server) querySchema() (read schemaLoad, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()
 	err = errors.New("the catalog could not be read")
 	for range mostCatalogTries {
 		var conn *reservoir.Conn
 		if conn, err = srv.backends.AcquireAhead(ctx); err != nil {
-			return reading{}, err
+			return schemaLoad{}, err
 		}
-		b := srv.forQuestion(conn)
+		b := srv.usableBackend(conn)
 		if b == nil {
 			err = errClosed
 			continue
 		}
-		read, err = srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) { return srv.askPlain(ctx, b, query, row) })
-		var refused *refusedError
+		read, err = srv.loadSchemaWith(func(query string, row func([]byte)) ([]byte, error) {
+			return srv.queryUnheldBackend(ctx, b, query, row)
+		})
+		var refused *serverRefusal
 		if err != nil && !errors.As(err, &refused) {
 			b.src.Drop()
 			conn.Discard(reservoir.Broken)
@@ -313,5 +318,5 @@ func (srv *Server) askSchema() (read reading, err error) {
 		b.release()
 		return read, err
 	}
-	return reading{}, err
+	return schemaLoad{}, err
 }

@@ -12,66 +12,67 @@ import (
 // texts to check whether a server is up. In a transaction or a pipeline the schema is read before the first text, since
 // it cannot be read later.
 
-// namesNothing plans a simple Query that reads only literals, outside a transaction, while the schema must be read. For
-// all other texts, or if the schema is known, it returns nil.
-func (s *session) namesNothing(sql []byte) *rewrite.Plan {
-	s.mapped.nothing = false
-	if !s.srv.keeper.on || s.srv.schemaDue() == "" || !namesNothing.Match(sql) || s.status() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
+// planLiteralQuery plans a simple Query that reads only literals, outside a transaction, while the schema must be read.
+// For all other texts, or if the schema is known, it returns nil.
+func (s *session) planLiteralQuery(sql []byte) *rewrite.Plan {
+	s.mapped.namesNoRelation = false
+	if !s.srv.keeper.enabled || s.srv.schemaLoadCause() == "" || !literalQueryPattern.Match(sql) || s.txStatus() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
 		return nil
 	}
 	plan := s.planner().Plan(sql)
 	if plan.Kind != rewrite.Read || len(plan.Statements) != 1 || plan.Text != "" {
 		return nil
 	}
-	s.mapped.nothing, s.mapped.planned = true, nil
+	s.mapped.namesNoRelation, s.mapped.planned = true, nil
 	return plan
 }
 
-// namesNothing matches texts by which clients check whether a server is up, such as "select now()".
-var namesNothing = func() *regexp.Regexp {
+// literalQueryPattern matches texts by which clients check whether a server is up, such as "select now()".
+var literalQueryPattern = func() *regexp.Regexp {
 	const value = `(-?\d+|'[^'\\]*'|true|null|now\(\)|version\(\)|current_timestamp)( as \w+)?`
 	return regexp.MustCompile(`(?i)^\s*select ` + value + `(, ?` + value + `)*\s*;?\s*$`)
 }()
 
-// namesNothingParsed does for a Parse what namesNothing does for a Query. The rest of the request, up to the Sync, must
-// have arrived and must use only this statement.
-func (s *session) namesNothingParsed(name, sql, oids []byte) *template {
-	if r := s.reading(); r != 0 && r.Misleads(sql) {
+// literalQueryTemplate does for a Parse what namesNothing does for a Query. The rest of the request, up to the Sync,
+// must have arrived and must use only this statement.
+func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplate {
+	if r := s.textReadingMode(); r != 0 && r.Misleads(sql) {
 		return nil
 	}
-	plan := s.namesNothing(sql)
+	plan := s.planLiteralQuery(sql)
 	if plan == nil {
 		return nil
 	}
-	if !s.restIsOf(func(other []byte) bool { return bytes.Equal(other, name) }) {
-		s.mapped.nothing = false
+	if !s.requestUsesOnly(func(other []byte) bool { return bytes.Equal(other, name) }) {
+		s.mapped.namesNoRelation = false
 		return nil
 	}
-	return s.srv.template(&s.t.scratch, sql, oids, s.parsing(), 0, plan.Choosable(s.planner()), plan).inForce()
+	return s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.Choosable(s.planner()), plan).currentForm()
 }
 
-// parsedTemplate returns the template for a Parse. The error is that of template.
-func (s *session) parsedTemplate(name, sql, oids []byte) (*template, error) {
-	if t := s.namesNothingParsed(name, sql, oids); t != nil {
+// templateForParse returns the template for a Parse. The error is that of template.
+func (s *session) templateForParse(name, sql, oids []byte) (*statementTemplate, error) {
+	if t := s.literalQueryTemplate(name, sql, oids); t != nil {
 		return t, nil
 	}
-	return s.template(sql, oids)
+	return s.templateFor(sql, oids)
 }
 
-// namesNothingBound reports whether a statement that is about to be bound or described reads only literals. The schema
+// bindsLiteralQuery reports whether a statement that is about to be bound or described reads only literals. The schema
 // cannot change its plan.
-func (s *session) namesNothingBound(cs *clientStatement) bool {
+func (s *session) bindsLiteralQuery(cs *clientStatement) bool {
 	t := cs.tmpl
-	if !s.srv.keeper.on || s.schemaDue() == "" || s.outchosen(t) || t.plan.Kind != rewrite.Read || t.plan.Text != "" || s.status() != 'I' || s.inBlock() || !namesNothing.MatchString(t.sql) ||
-		!s.restIsOf(func(name []byte) bool { return s.statement(name) == cs }) {
+	if !s.srv.keeper.enabled || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.plan.Kind != rewrite.Read || t.plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.sql) ||
+		!s.requestUsesOnly(func(name []byte) bool { return s.findStatement(name) == cs }) {
 		return false
 	}
-	s.mapped.nothing, s.mapped.planned = true, nil
+	s.mapped.namesNoRelation, s.mapped.planned = true, nil
 	return true
 }
 
-// restIsOf reports whether all frames up to the client's Sync have arrived, and use only statements that is accepts.
-func (s *session) restIsOf(is func(name []byte) bool) bool {
+// requestUsesOnly reports whether all frames up to the client's Sync have arrived, and use only statements that is
+// accepts.
+func (s *session) requestUsesOnly(is func(name []byte) bool) bool {
 	rest := s.client.Peek(s.client.Buffered())
 	for {
 		typ, total, err := wire.FrameAt(rest)
@@ -85,15 +86,15 @@ func (s *session) restIsOf(is func(name []byte) bool) bool {
 			return true
 		case wire.Execute, wire.Flush:
 		case wire.Bind:
-			if _, of, _, ok := bindNames(frame[wire.HeaderLen:]); !ok || !is(of) {
+			if _, of, _, ok := splitBindNames(frame[wire.HeaderLen:]); !ok || !is(of) {
 				return false
 			}
 		case wire.Describe:
-			if what, of, err := namedTarget(frame, "DESCRIBE"); err != nil || what == 'S' && !is(of) {
+			if what, of, err := parseTarget(frame, "DESCRIBE"); err != nil || what == 'S' && !is(of) {
 				return false
 			}
 		case wire.Close:
-			if what, _, err := namedTarget(frame, "CLOSE"); err != nil || what != 'P' {
+			if what, _, err := parseTarget(frame, "CLOSE"); err != nil || what != 'P' {
 				return false
 			}
 		default:

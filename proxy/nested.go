@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
@@ -16,29 +17,29 @@ import (
 // A nested turn finds the session in the state between two turns. The outer turn must read the session's state, backend
 // and block again afterwards.
 
-// nested describes how a nested turn differs from a client's turn, for which it is zero.
-type nested struct {
+// nestedTurn describes how a nested turn differs from a client's turn, for which it is zero.
+type nestedTurn struct {
 	// on: the turn is nested. Its ReadyForQuery is not for the client.
 	on bool
-	// own reads the answer and passes only news to the client; nil: the client gets the whole answer.
-	own *silent.Answer
-	// outside: the statement does not belong to the client's block (parts.go).
-	outside bool
+	// hiddenAnswer reads the answer and passes only news to the client; nil: the client gets the whole answer.
+	hiddenAnswer *silent.Answer
+	// outsideBlock: the statement does not belong to the client's block (parts.go).
+	outsideBlock bool
 	// optsOut: the client's text has the comment that turns replay off.
 	optsOut bool
-	// done lists earlier parts of the client's text that are committed outside a block; nil: none.
-	done *listing.Statements
+	// committedBefore lists earlier parts of the client's text that are committed outside a block; nil: none.
+	committedBefore *listing.Statements
 	// shift is the number of characters of the client's text before this part.
 	shift int
 	// asksTime: the statement is a COMMIT, before which the server is asked for its transaction's time.
 	asksTime bool
 	// timed is the time that the client's text has outside a block; nil: the server's.
-	timed *toldTime
+	timed *txtime.Time
 }
 
-// withoutReady removes a nested turn's ReadyForQuery from the end of its output. b must be the last span of a settled
+// stripReady removes a nested turn's ReadyForQuery from the end of its output. b must be the last span of a settled
 // turn, so that a frame of that type at its end is complete.
-func (n *nested) withoutReady(b []byte) []byte {
+func (n *nestedTurn) stripReady(b []byte) []byte {
 	if at := len(b) - wire.HeaderLen - 1; n.on && at >= 0 && bytes.HasPrefix(b[at:], frameReadyHead) {
 		return b[:at]
 	}
@@ -48,61 +49,61 @@ func (n *nested) withoutReady(b []byte) []byte {
 // frameReadyHead is a ReadyForQuery without its status.
 var frameReadyHead = wire.AppendReady(nil, 'I')[:wire.HeaderLen]
 
-// runNested runs a turn within the current one, which must not have sent anything to its backend. step handles its
+// runNestedTurn runs a turn within the current one, which must not have sent anything to its backend. step handles its
 // frames. An error ends the session. If a server's error caused it, the client gets that error even from a silent turn.
-func (s *session) runNested(how nested, step func() error) (feature.Result, error) {
+func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.Result, error) {
 	if err := s.flushToClient(); err != nil {
 		return feature.Result{}, err
 	}
 	outer := s.t
 	s.t = turnPool.Get().(*turn)
-	s.t.nested = how
-	s.t.nested.on = true
+	s.t.nestedTurn = how
+	s.t.nestedTurn.on = true
 	s.t.midClient = outer.midClient
-	if !how.outside {
+	if !how.outsideBlock {
 		s.t.mode = outer.mode
 	}
-	if how.own != nil { // the client's statement waits, so its timeout applies
-		s.t.clock = outer.clock
+	if how.hiddenAnswer != nil { // the client's statement waits, so its timeout applies
+		s.t.statementTimer = outer.statementTimer
 	}
-	err := s.turn(step)
-	end := feature.Result{Failed: s.t.errorTold, Stopped: s.t.unheeded, Answer: how.own}
+	err := s.runTurn(step)
+	end := feature.Result{Failed: s.t.errorTold, Stopped: s.t.pendingCancel, Answer: how.hiddenAnswer}
 	ended := s.t.ended
-	s.t.free()
+	s.t.returnToPool()
 	s.t = outer
 	var said *wire.Error // an error of the server, or its replacement
-	if how.own != nil {
-		said, end.Err = how.own.Told(), how.own.Outcome()
+	if how.hiddenAnswer != nil {
+		said, end.Err = how.hiddenAnswer.Told(), how.hiddenAnswer.Outcome()
 	}
 	if end.Err != nil && said == nil && err == nil {
-		s.srv.log.Error("backend answered otherwise than asked", append(s.logAttrs(), "asked", how.own.Asked(), "said", how.own.Said())...)
+		s.srv.log.Error("backend answered otherwise than asked", append(s.logAttrs(), "asked", how.hiddenAnswer.Asked(), "said", how.hiddenAnswer.Said())...)
 	}
 	if err == nil && s.pinLost && said == nil { // otherwise the client already has the reason
-		err = s.pinGone()
+		err = s.pinLostError()
 	}
 	if err != nil && said != nil {
-		s.passSpan(said.Append(nil)) // the next write reports a write error again
+		s.sendOrWithhold(said.Append(nil)) // the next write reports a write error again
 	}
-	if err == errCut && end.Failed && ended { // as in cutShort: the client gets its answer first
+	if err == errCut && end.Failed && ended { // as in endTurnOnCut: the client gets its answer first
 		s.t.errorTold = true
-		s.ready()
+		s.endTurnLocally()
 	}
 	return end, err
 }
 
-// command runs a COMMIT, BEGIN or the like, whose answer the client does not get. want is the expected answer. The
-// client's statement timeout starts again.
-func (s *session) command(sql string, want silent.Want) (feature.Result, error) {
-	s.startClock()
-	return s.nest(sql, nested{own: silent.New(want), outside: true})
+// runSilentCommand runs a COMMIT, BEGIN or the like, whose answer the client does not get. want is the expected answer.
+// The client's statement timeout starts again.
+func (s *session) runSilentCommand(sql string, want silent.Want) (feature.Result, error) {
+	s.startStatementTimeout()
+	return s.runNestedQuery(sql, nestedTurn{hiddenAnswer: silent.New(want), outsideBlock: true})
 }
 
-// ask handles a text as if the client had sent it as a simple Query.
-func (s *session) ask(sql string) error {
-	q := simple{frame: wire.AppendStrings(nil, wire.Query, sql), plan: unread}
+// runAsQuery handles a text as if the client had sent it as a simple Query.
+func (s *session) runAsQuery(sql string) error {
+	q := simpleQuery{frame: wire.AppendStrings(nil, wire.Query, sql), plan: unreadPlan}
 	q.total = len(q.frame)
 	s.t.ended = true
-	if done, err := s.readQuery(&q); done || err != nil {
+	if done, err := s.planQuery(&q); done || err != nil {
 		return err
 	}
 	return s.runQuery(&q)
@@ -111,7 +112,7 @@ func (s *session) ask(sql string) error {
 // failBlock makes the client's block fail at the server, after an error that the server does not know. The error of
 // failBlock ends the session.
 func (s *session) failBlock() error {
-	end, err := s.runNested(nested{own: silent.New(silent.Refused)}, func() error {
+	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.New(silent.Refused)}, func() error {
 		s.t.ended = true
 		return errAborted
 	})

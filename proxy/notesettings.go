@@ -3,15 +3,15 @@ package proxy
 import "github.com/sluice-proxy/sluice/rewrite"
 
 // This file records how a client's statements change settings, from a statement's tag to the end of its transaction.
-// settle or replyReady ends the transaction.
+// settle or handleReadyForQuery ends the transaction.
 
-// settingsRan records what a successful statement did to the session's settings and to those that its transaction has
-// staged. For an unknown statement the tag decides. A COMMIT that rolled back has the tag ROLLBACK.
-func settingsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
+// recordSettings records what a successful statement did to the session's settings and to those that its transaction
+// has staged. For an unknown statement the tag decides. A COMMIT that rolled back has the tag ROLLBACK.
+func recordSettings(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	switch string(tag) {
 	case "COMMIT", "PREPARE TRANSACTION":
 		if !s.tx.job.Ends() { // else the index job's result decides
-			s.keepsSettings()
+			s.commitAllSettings()
 		}
 		return
 	case "ROLLBACK":
@@ -46,10 +46,10 @@ func settingsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
 	}
 }
 
-// keepsSettings makes the settings of a committed transaction the session's own.
-func (s *session) keepsSettings() {
+// commitAllSettings makes the settings of a committed transaction the session's own.
+func (s *session) commitAllSettings() {
 	s.commitSettings()
-	s.commitName()
+	s.commitAppName()
 	s.settings.EndKept(false)
 }
 
@@ -57,7 +57,7 @@ func (s *session) keepsSettings() {
 func (s *session) commitSettings() (done []rewrite.Change) {
 	done, unseen := s.settings.Commit()
 	if s.b != nil && unseen {
-		s.b.unsure = true
+		s.b.mayHaveUnseenSettings = true
 	}
 	if s.b != nil && s.b.applied != nil && len(done) > 0 {
 		s.b.applied = s.srv.interned.Share(s.b.applied.With(done, s.srv.interned.None()))
@@ -75,5 +75,5 @@ func (s *session) settleSettings(failed bool) {
 	} else {
 		done = s.commitSettings()
 	}
-	s.believe(done)
+	s.adoptReportedSettings(done)
 }

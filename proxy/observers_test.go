@@ -15,8 +15,8 @@ func TestOrderOfObservers(t *testing.T) {
 	for i := range observers {
 		o := &observers[i]
 		for point, has := range map[string]bool{
-			"attached": o.attached != nil, "detaching": o.detaching != nil, "ran": o.ran != nil, "ended": o.ended != nil,
-			"settled": o.settled != nil, "discarded": o.discarded != nil,
+			"attached": o.onAttached != nil, "detaching": o.onDetaching != nil, "ran": o.onRan != nil, "ended": o.onEnded != nil,
+			"settled": o.onSettled != nil, "discarded": o.onDiscarded != nil,
 		} {
 			if has {
 				got[point] = append(got[point], o.name)
@@ -50,7 +50,7 @@ func TestPlainStatementsAreNotObserved(t *testing.T) {
 		{rewrite.DDL, 1, true}, {rewrite.Unknown, 0, true},
 	} {
 		plan := &rewrite.Plan{Kind: test.kind, Statements: make([]rewrite.Statement, test.statements)}
-		if observed(plan) != test.want {
+		if needsRunObservers(plan) != test.want {
 			t.Errorf("kind %d, %d statements: observed %v", test.kind, test.statements, !test.want)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 // This file turns a connection into a session: the startup (package startup), limits, settings of the startup packet,
-// and the greeting. Server.welcome calls admitGuarded. cancel.go continues with cancel requests, which also come on
-// connections of their own. Below are the metrics' names for refused startups and for ends of sessions.
+// and the greeting. Server.serveConn calls admitRecovering. cancel.go continues with cancel requests, which also come
+// on connections of their own. Below are the metrics' names for refused startups and for ends of sessions.
 
 // Lengths in bytes of the secrets in cancel keys: 4 for protocol 3.0, and 32, as in PostgreSQL, since 3.2.
 const (
@@ -29,8 +29,8 @@ const (
 	protocol32  = 3<<16 | 2
 )
 
-// admitGuarded calls admitClient. A panic ends only this connection.
-func (srv *Server) admitGuarded(in *arrival, raw rawconn.Conn) (s *session) {
+// admitRecovering calls admitClient. A panic ends only this connection.
+func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session) {
 	defer func() {
 		if p := recover(); p != nil {
 			srv.log.Error("startup panicked", "client", raw.RemoteAddr().String(), "panic", p, "stack", string(debug.Stack()))
@@ -43,7 +43,7 @@ func (srv *Server) admitGuarded(in *arrival, raw rawconn.Conn) (s *session) {
 
 // admitClient runs a client's startup. It returns a session that the caller must run, and whose client may send
 // queries. It returns nil after it closed the connection: for a cancel request, a refusal, or a client that left.
-func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
+func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 	// During the startup, Close ends the connection (admission.Conns.Cut). From then on interrupt wakes the session.
 	defer srv.arrivals.Opened(&in.Conn)
 	// If Run fails, it has sent the error to the client. If openSession fails, the error is sent below.
@@ -51,18 +51,18 @@ func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
 	srv.arrivals.Started(&in.Conn)
 	switch {
 	case err != nil:
-		srv.metrics.StartupRefused(refusedReason(err))
+		srv.metrics.StartupRefused(startupRefusalLabel(err))
 		if !errors.Is(err, io.EOF) {
 			srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		}
 	case h.Cancel != nil:
-		srv.cancel(h.Cancel, raw.RemoteAddr())
+		srv.serveCancelRequest(h.Cancel, raw.RemoteAddr())
 	default:
 		s, err := srv.openSession(h, in)
 		if err == nil {
 			return s
 		}
-		srv.metrics.StartupRefused(refusedReason(err))
+		srv.metrics.StartupRefused(startupRefusalLabel(err))
 		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		var clientErr *wire.Error
 		if errors.As(err, &clientErr) {
@@ -85,16 +85,16 @@ func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
 // Any other error means that the client is gone. On an error nothing of the session remains.
 //
 // The client is counted before anything slow happens, so that max_clients also holds for clients that arrive together.
-func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error) {
+func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, error) {
 	if srv.draining.Load() {
 		return nil, errDraining
 	}
 	if srv.memory.Short() {
-		fatal := *errShort
+		fatal := *errLowMemory
 		fatal.Fatal = true
 		return nil, &fatal
 	}
-	schema, err := srv.understood(h)
+	schema, err := srv.resolveDatabase(h)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 	}
 	s := newSession(srv, srv.ids.Add(1), h)
 	s.inSchema, s.arrival = schema, in
-	out, err := srv.introduce(s, h)
+	out, err := srv.prepareGreeting(s, h)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 	}
 	if _, err := h.Conn.Write(out); err != nil {
 		s.end(errClientGone)
-		srv.forget(s)
+		srv.removeSession(s)
 		return nil, err
 	}
 	h.Raw.SetDeadline(time.Time{}) // await checks why it should wake before it reads, so no wake-up is lost here
@@ -146,64 +146,65 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 	return s, nil
 }
 
-// understood replaces the client's database name by its meaning in the configuration. That is a database, or a schema:
-// then it adds startup values to the client's, and returns the schema. The error is for the client.
-func (srv *Server) understood(h *startup.Client) (schema string, err error) {
+// resolveDatabase replaces the client's database name by its meaning in the configuration. That is a database, or a
+// schema: then it adds startup values to the client's, and returns the schema. The error is for the client.
+func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error) {
 	means, ok := srv.names.Find(h.Database)
 	switch {
 	case !ok:
-		return "", errNotListed(h.Database)
+		return "", errDatabaseNotListed(h.Database)
 	case means.Schema == "":
 		h.Database = means.Database
 		return "", nil
 	}
-	if h.Params, err = inSchema(h.Params, means.Schema); err != nil {
+	if h.Params, err = startupParamsInSchema(h.Params, means.Schema); err != nil {
 		srv.metrics.Refused(metrics.FeatureSetting)
 	}
 	return means.Schema, err
 }
 
-// introduce prepares the session's settings, or dials its own backend. It returns AuthenticationOk and the
+// prepareGreeting prepares the session's settings, or dials its own backend. It returns AuthenticationOk and the
 // ParameterStatus frames. With shared backends, their values come from the backend dialled last, then from the client's
 // startup packet. The error is for the client, and no backend remains.
-func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
-	var g *greeting
+func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error) {
+	var g *startupGreeting
 	var notices []byte
-	if srv.cfg.dedicated() {
+	if srv.cfg.hasDedicatedBackends() {
 		var err error
-		if notices, err = s.dedicate(h); err != nil {
+		if notices, err = s.dialDedicated(h); err != nil {
 			return nil, err
 		}
-		if err := s.move(settledHeld); err != nil {
+		if err := s.applyEvent(settledHeld); err != nil {
 			return nil, err
 		}
-		g = srv.greet(greeted{settings.NewReports(s.b.conn.Params), s.settings.Startup})
+		g = srv.buildGreeting(greetingKey{settings.NewReports(s.b.conn.Params), s.settings.Startup})
 	} else {
-		if err := s.takeStartup(h.Params); err != nil {
-			return nil, asSpelt(err, h.Spelt)
+		if err := s.storeStartupSettings(h.Params); err != nil {
+			return nil, withClientSpelling(err, h.Spelt)
 		}
 		if s.inSchema != "" {
-			switch there, err := srv.schemaThere(s.inSchema); {
+			switch there, err := srv.schemaExists(s.inSchema); {
 			case err != nil:
 				return nil, err
 			case !there:
 				return nil, errNoDatabase(h.Database)
 			}
 		}
-		if err := s.move(started); err != nil {
+		if err := s.applyEvent(started); err != nil {
 			return nil, err
 		}
-		g = srv.greetings.find(greeted{srv.params(), s.settings.Startup}, srv.greet)
+		g = srv.greetings.findOrBuild(greetingKey{srv.serverParameters(), s.settings.Startup}, srv.buildGreeting)
 	}
-	s.settings.Reported = g.told
+	s.settings.Reported = g.sentParameters
 	const beside = 64 // room for AuthenticationOk, BackendKeyData and ReadyForQuery
 	out := append(make([]byte, 0, len(g.frames)+len(notices)+beside), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
-	return s.tellStartupChoices(append(append(out, notices...), g.frames...)), nil
+	return s.appendStartupOptionNotices(append(append(out, notices...), g.frames...)), nil
 }
 
-// dedicate dials a backend for this client alone, with the client's startup parameters. It returns the notices that the
-// server sent. If the server refuses, the client gets that error and SQLSTATE. Any other failure is errNoBackend.
-func (s *session) dedicate(h *startup.Client) (notices []byte, err error) {
+// dialDedicated dials a backend for this client alone, with the client's startup parameters. It returns the notices
+// that the server sent. If the server refuses, the client gets that error and SQLSTATE. Any other failure is
+// errNoBackend.
+func (s *session) dialDedicated(h *startup.Client) (notices []byte, err error) {
 	s.dedicated = true
 	ctx, stop := context.WithTimeout(s.srv.ctx, s.srv.cfg.Startup.Timeout)
 	defer stop()
@@ -216,7 +217,7 @@ func (s *session) dedicate(h *startup.Client) (notices []byte, err error) {
 		}
 		return nil, errNoBackend(err)
 	}
-	s.attach(conn)
+	s.attachBackend(conn)
 	for _, n := range conn.Notices {
 		e := wire.Error{Code: n.Code, Message: n.Message, Detail: n.Detail, Hint: n.Hint}
 		notices = e.AppendNotice(notices, n.Severity)
@@ -227,31 +228,31 @@ func (s *session) dedicate(h *startup.Client) (notices []byte, err error) {
 // retryOption is the startup option that turns replay off ("off") or on ("on").
 const retryOption = "sluice.retry"
 
-// takeStartup stores the settings of the startup packet. Each is either applied to every backend that the session gets
-// (applysettings.go), or stored in Sluice alone. tryStartup asks a server about values that it may refuse. The error
-// refuses the startup, and is for the client.
-func (s *session) takeStartup(params map[string]string) error {
+// storeStartupSettings stores the settings of the startup packet. Each is either applied to every backend that the
+// session gets (applysettings.go), or stored in Sluice alone. tryStartupSettings asks a server about values that it may
+// refuse. The error refuses the startup, and is for the client.
+func (s *session) storeStartupSettings(params map[string]string) error {
 	doubts := map[string]string{}
 	made := &settings.Values{SQL: map[string]string{}, Kept: map[string]string{}, Shown: map[string]string{}}
 	for name, value := range params {
-		if taken, err := s.takeOdd(name, value); err != nil {
+		if taken, err := s.takeSpecialParameter(name, value); err != nil {
 			return err
 		} else if taken {
 			continue
 		}
 		switch s.srv.treat.To(name, value) {
 		case settings.Own:
-			if value, err := s.srv.chooses(name, value); err != nil {
+			if value, err := s.srv.normalizeOption(name, value); err != nil {
 				return err
 			} else {
 				made.Kept[name] = value
 			}
 			continue
 		case settings.Carried:
-			if err := s.doubt(doubts, name, value); err != nil {
+			if err := s.addUncertainSetting(doubts, name, value); err != nil {
 				return err
 			}
-			if unapplied[name] {
+			if checkedOnlySettings[name] {
 				continue
 			}
 			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // in the form of merged values
@@ -262,7 +263,7 @@ func (s *session) takeStartup(params map[string]string) error {
 		case settings.Kept, settings.Ignored:
 			made.Kept[name] = value
 		case settings.Foreign:
-			if name == "default_transaction_isolation" && s.srv.hasLevel(value) {
+			if name == "default_transaction_isolation" && s.srv.acceptsIsolationLevel(value) {
 				continue
 			}
 			s.srv.metrics.Refused(metrics.FeatureSetting)
@@ -270,7 +271,7 @@ func (s *session) takeStartup(params map[string]string) error {
 		}
 		made.Shown[name] = settings.Reported(name, value)
 	}
-	if err := s.srv.tryStartup(doubts, made.Shown); err != nil {
+	if err := s.srv.tryStartupSettings(doubts, made.Shown); err != nil {
 		return err
 	}
 	// A session without settings keeps None, which all of these sessions share.
@@ -287,9 +288,9 @@ func (s *session) takeStartup(params map[string]string) error {
 	return s.settings.Start(base)
 }
 
-// takeOdd handles startup parameters that are not the server's, or whose values are restricted. taken means that
-// takeStartup must skip the parameter.
-func (s *session) takeOdd(name, value string) (taken bool, err error) {
+// takeSpecialParameter handles startup parameters that are not the server's, or whose values are restricted. taken
+// means that storeStartupSettings must skip the parameter.
+func (s *session) takeSpecialParameter(name, value string) (taken bool, err error) {
 	switch {
 	case name == retryOption: // Sluice's own; the server does not know it
 		if !settings.SameValue(value, "on") && !settings.SameValue(value, "off") {
@@ -311,33 +312,35 @@ func (s *session) takeOdd(name, value string) (taken bool, err error) {
 		return false, &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
 			Hint: "Write strings with backslashes as E'...'."}
 	case name == "role" && s.srv.cfg.Kind == DSQL:
-		if !s.srv.isRole(value) {
+		if !s.srv.isSessionRole(value) {
 			s.srv.metrics.Refused(metrics.FeatureSetting)
 			return false, errSettingRefused(name)
 		}
 		return true, nil
 	case s.srv.cfg.Kind == Postgres && !settings.IsOwn(name):
-		return false, oddSetting(name, value)
+		return false, startupSettingError(name, value)
 	}
 	return false, nil
 }
 
-// isRole reports whether name is the role that all sessions have, or "none".
-func (srv *Server) isRole(name string) bool {
+// isSessionRole reports whether name is the role that all sessions have, or "none".
+func (srv *Server) isSessionRole(name string) bool {
 	st := srv.planner.Plan([]byte("SET role TO " + settings.QuoteLiteral(name))).Single()
-	return name == "none" || st != nil && resetsRole(st)
+	return name == "none" || st != nil && onlyResetsRole(st)
 }
 
-// hasLevel reports whether Sluice accepts an isolation level in the startup packet. Transactions must have that level
-// or a stronger one. A weaker result is refused here, because a startup cannot send the warning that a SET sends.
-func (srv *Server) hasLevel(level string) bool {
+// acceptsIsolationLevel reports whether Sluice accepts an isolation level in the startup packet. Transactions must have
+// that level or a stronger one. A weaker result is refused here, because a startup cannot send the warning that a SET
+// sends.
+func (srv *Server) acceptsIsolationLevel(level string) bool {
 	st := srv.planner.Plan([]byte("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))).Single()
 	return st != nil && st.Tag != "" && !st.Weakened
 }
 
-// cancel serves a CancelRequest on the goroutine of its connection. As in PostgreSQL, the requester gets no answer;
-// only metrics show the result. A timeout stops a server that does not take the cancel from blocking the connection.
-func (srv *Server) cancel(r *startup.CancelRequest, from net.Addr) {
+// serveCancelRequest serves a CancelRequest on the goroutine of its connection. As in PostgreSQL, the requester gets no
+// answer; only metrics show the result. A timeout stops a server that does not take the cancel from blocking the
+// connection.
+func (srv *Server) serveCancelRequest(r *startup.CancelRequest, from net.Addr) {
 	var s *session
 	known, heard := srv.keyGuesses.Try(from, time.Now(), func() bool {
 		s = srv.keys.find(r.PID, r.Secret)
@@ -353,7 +356,7 @@ func (srv *Server) cancel(r *startup.CancelRequest, from net.Addr) {
 	}
 	ctx, stop := context.WithTimeout(srv.ctx, exchangeTimeout)
 	defer stop()
-	switch s.askCancel(ctx) {
+	switch s.handleCancelRequest(ctx) {
 	case "forwarded":
 		srv.metrics.Cancel(metrics.CancelForwarded)
 	case "dropped":
@@ -361,9 +364,9 @@ func (srv *Server) cancel(r *startup.CancelRequest, from net.Addr) {
 	}
 }
 
-// endCause returns the metric's name for the end of a session. cause is the result of serve. If it is a *wire.Error,
-// the client got it, and its SQLSTATE decides.
-func endCause(cause error) string {
+// sessionEndLabel returns the metric's name for the end of a session. cause is the result of serve. If it is a
+// *wire.Error, the client got it, and its SQLSTATE decides.
+func sessionEndLabel(cause error) string {
 	if errors.Is(cause, errTerminated) { // the usual case
 		return metrics.EndTerminated
 	}
@@ -395,9 +398,9 @@ func endCause(cause error) string {
 	return metrics.EndDisconnected
 }
 
-// refusedReason returns the metric's name for a refused startup. err comes from package startup or openSession. Too
-// many clients and too few backends share an SQLSTATE, so the message's prefix tells which it is.
-func refusedReason(err error) string {
+// startupRefusalLabel returns the metric's name for a refused startup. err comes from package startup or openSession.
+// Too many clients and too few backends share an SQLSTATE, so the message's prefix tells which it is.
+func startupRefusalLabel(err error) string {
 	var clientErr *wire.Error
 	var network net.Error
 	switch {

@@ -9,40 +9,40 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file sends output to the client. passSpan passes bytes of the server, or withholds them for a replay. writeDown
-// gathers output, and flushDown writes it. downlink.go decides which of the server's bytes pass.
+// This file sends output to the client. sendOrWithhold passes bytes of the server, or withholds them for a replay.
+// bufferOutput gathers output, and flushBuffered writes it. downlink.go decides which of the server's bytes pass.
 
-// named inserts ParameterStatus frames before the ReadyForQuery at the end of data, for settings that Sluice stores.
-// data is not changed; the result may be data itself.
-func (s *session) named(data []byte) []byte {
+// insertParameterStatus inserts ParameterStatus frames before the ReadyForQuery at the end of data, for settings that
+// Sluice stores. data is not changed; the result may be data itself.
+func (s *session) insertParameterStatus(data []byte) []byte {
 	n := len(data) - wire.HeaderLen - 1
 	if !s.settings.MayRename() || n < 0 || data[n] != wire.ReadyForQuery {
 		return data
 	}
-	return append(s.appendName(data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
+	return append(s.appendParameterStatus(data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
 }
 
-// appendName appends ParameterStatus frames for settings that Sluice stores and whose values have changed. status is
-// the status of the ReadyForQuery that follows.
-func (s *session) appendName(dst []byte, status byte) []byte {
+// appendParameterStatus appends ParameterStatus frames for settings that Sluice stores and whose values have changed.
+// status is the status of the ReadyForQuery that follows.
+func (s *session) appendParameterStatus(dst []byte, status byte) []byte {
 	for _, p := range s.settings.News(status) {
 		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)...)
 	}
 	return dst
 }
 
-// passSpan sends bytes of the server's answer to the client, or withholds them for a replay. Many bytes are written at
-// once if nothing waits before them, others at the next flush. b is not retained. The bytes of a failed attempt are
-// dropped. An error ends the session.
-func (s *session) passSpan(b []byte) error {
+// sendOrWithhold sends bytes of the server's answer to the client, or withholds them for a replay. Many bytes are
+// written at once if nothing waits before them, others at the next flush. b is not retained. The bytes of a failed
+// attempt are dropped. An error ends the session.
+func (s *session) sendOrWithhold(b []byte) error {
 	t := s.t
-	if t.settled && t.own == nil {
-		b = t.withoutReady(b)
+	if t.settled && t.hiddenAnswer == nil {
+		b = t.stripReady(b)
 	}
-	if len(b) == 0 || t.phase == aborting {
+	if len(b) == 0 || t.phase == phaseAborting {
 		return nil
 	}
-	if t.logs && !t.settled && s.holding() {
+	if t.logs && !t.settled && s.isWithholding() {
 		if s.withheld.Add(b) {
 			return nil
 		}
@@ -52,13 +52,13 @@ func (s *session) passSpan(b []byte) error {
 	if err := s.releaseWithheld(); err != nil {
 		return err
 	}
-	return s.writeDown(b)
+	return s.bufferOutput(b)
 }
 
-// writeDown sends bytes to the client without withholding them. In a nested turn, t.own takes the bytes first.
-func (s *session) writeDown(b []byte) error {
-	if s.t.own != nil {
-		b = s.t.own.Take(b)
+// bufferOutput sends bytes to the client without withholding them. In a nested turn, t.own takes the bytes first.
+func (s *session) bufferOutput(b []byte) error {
+	if s.t.hiddenAnswer != nil {
+		b = s.t.hiddenAnswer.Take(b)
 	}
 	if len(b) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (s *session) writeDown(b []byte) error {
 		k.Add(b[:n])
 		b = b[n:]
 		if k.Room() == 0 {
-			if err := s.flushDown(); err != nil {
+			if err := s.flushBuffered(); err != nil {
 				return err
 			}
 		}
@@ -80,8 +80,8 @@ func (s *session) writeDown(b []byte) error {
 	return nil
 }
 
-// flushDown writes gathered output to the client. Withheld output remains withheld.
-func (s *session) flushDown() error {
+// flushBuffered writes gathered output to the client. Withheld output remains withheld.
+func (s *session) flushBuffered() error {
 	k := &s.t.down
 	if k.Empty() {
 		return nil
@@ -106,9 +106,9 @@ func (s *session) writeClient(b []byte) error {
 	return nil
 }
 
-// tell sends frames that Sluice made up, after all pending replies. It also logs the frames, so that a replay makes
-// them up again.
-func (s *session) tell(frames ...[]byte) error {
+// queueReply sends frames that Sluice made up, after all pending replies. It also logs the frames, so that a replay
+// makes them up again.
+func (s *session) queueReply(frames ...[]byte) error {
 	t := s.t
 	for _, b := range frames {
 		s.logFrame(0, logEntry{}, b)
@@ -116,21 +116,21 @@ func (s *session) tell(frames ...[]byte) error {
 			t.owed.push(0).bytes = b
 			continue
 		}
-		if err := s.synthesize(b); err != nil {
+		if err := s.sendSynthetic(b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// owesSynthetic reports whether the next pending reply is one that Sluice made up, so that it can be sent now.
-func (t *turn) owesSynthetic() bool { return !t.owed.empty() && t.owed.first().kind == 0 }
+// isSyntheticNext reports whether the next pending reply is one that Sluice made up, so that it can be sent now.
+func (t *turn) isSyntheticNext() bool { return !t.owed.empty() && t.owed.first().kind == 0 }
 
-// emitSynthetic sends the replies at the front of the queue that Sluice made up, and removes them.
-func (s *session) emitSynthetic() {
+// sendSyntheticReplies sends the replies at the front of the queue that Sluice made up, and removes them.
+func (s *session) sendSyntheticReplies() {
 	t := s.t
-	for t.owesSynthetic() {
-		s.synthesize(t.owed.first().bytes) // a write error shows again at the next write
+	for t.isSyntheticNext() {
+		s.sendSynthetic(t.owed.first().bytes) // a write error shows again at the next write
 		t.owed.pop()
 	}
 }

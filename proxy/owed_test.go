@@ -17,11 +17,11 @@ type owedModel []modelEntry
 type modelEntry struct {
 	kind    byte
 	swallow bool
-	undos   []undo
+	undos   []nameUndo
 }
 
 // names are the undos of entries, the newest first, without their numbers.
-func (m owedModel) names() (out []undo) {
+func (m owedModel) names() (out []nameUndo) {
 	for _, e := range slices.Backward(m) {
 		for _, u := range slices.Backward(e.undos) {
 			out = append(out, u)
@@ -30,9 +30,9 @@ func (m owedModel) names() (out []undo) {
 	return out
 }
 
-func unnumbered(undos []undo) (out []undo) {
+func unnumbered(undos []nameUndo) (out []nameUndo) {
 	for _, u := range undos {
-		out = append(out, undo{name: u.name, prev: u.prev})
+		out = append(out, nameUndo{name: u.name, prev: u.prev})
 	}
 	return out
 }
@@ -42,7 +42,7 @@ func unnumbered(undos []undo) (out []undo) {
 func TestOwedQueue(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var q owedQueue
+		var q pendingQueue
 		var m owedModel
 		check := func() {
 			if q.len() != len(m) || q.empty() != (len(m) == 0) {
@@ -59,8 +59,8 @@ func TestOwedQueue(t *testing.T) {
 				q.push(e.kind).swallow = e.swallow
 				for range rapid.IntRange(0, 2).Draw(t, "undos") {
 					name, prev := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "name"), &clientStatement{}
-					q.undoable(name, prev)
-					e.undos = append(e.undos, undo{name: name, prev: prev})
+					q.addNameUndo(name, prev)
+					e.undos = append(e.undos, nameUndo{name: name, prev: prev})
 				}
 				m = append(m, e)
 			},
@@ -78,7 +78,7 @@ func TestOwedQueue(t *testing.T) {
 					n = len(m)
 				}
 				var dropped []byte
-				got := q.failed(func(o *owed) { dropped = append(dropped, o.kind) })
+				got := q.dropSkipped(func(o *pendingReply) { dropped = append(dropped, o.kind) })
 				for i, e := range m[:n] {
 					if i >= len(dropped) || dropped[i] != e.kind {
 						t.Fatalf("dropped %q of %d", dropped, n)
@@ -98,7 +98,7 @@ func TestOwedQueue(t *testing.T) {
 						}
 					}
 				}
-				if got := q.lost(); !reflect.DeepEqual(unnumbered(got), want) {
+				if got := q.pendingNameUndos(); !reflect.DeepEqual(unnumbered(got), want) {
 					t.Fatalf("undos %v, want %v", got, want)
 				}
 			},
@@ -118,14 +118,14 @@ type takes struct {
 	hint string
 }
 
-func (r takes) frame(_ *session, _ *owed, f answer.Frame) (verdict, error) {
+func (r takes) handleFrame(_ *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if f.Type == r.typ {
 		return swallow, nil
 	}
 	return undecided, nil
 }
 
-func (r takes) fails(*session, *owed, []byte) *answer.Error {
+func (r takes) replaceError(*session, *pendingReply, []byte) *answer.Error {
 	if r.hint == "" {
 		return nil
 	}
@@ -136,23 +136,23 @@ func (r takes) fails(*session, *owed, []byte) *answer.Error {
 func TestChainedReplies(t *testing.T) {
 	t.Parallel()
 	first, next := takes{typ: 'a'}, takes{typ: 'b', hint: "next"}
-	o := owed{reply: chained(first, next)}
-	for typ, want := range map[byte]verdict{'a': swallow, 'b': swallow, 'c': undecided} {
-		if v, err := o.reply.frame(nil, &o, answer.Frame{Type: typ}); v != want || err != nil {
+	o := pendingReply{reply: chainHandlers(first, next)}
+	for typ, want := range map[byte]frameVerdict{'a': swallow, 'b': swallow, 'c': undecided} {
+		if v, err := o.reply.handleFrame(nil, &o, answer.Frame{Type: typ}); v != want || err != nil {
 			t.Errorf("%c: %d, %v, want %d", typ, v, err, want)
 		}
 	}
-	if e := o.fails(nil, nil); e.Hint != "next" {
+	if e := o.replacementError(nil, nil); e.Hint != "next" {
 		t.Errorf("the error is %+v", e)
 	}
-	o.reply = chained(takes{hint: "first"}, next)
-	if e := o.fails(nil, nil); e.Hint != "first" {
+	o.reply = chainHandlers(takes{hint: "first"}, next)
+	if e := o.replacementError(nil, nil); e.Hint != "first" {
 		t.Errorf("the error is %+v", e)
 	}
-	if chained(nil, nil) != nil || chained(first, nil) != reply(first) || chained(nil, next) != reply(next) {
+	if chainHandlers(nil, nil) != nil || chainHandlers(first, nil) != replyHandler(first) || chainHandlers(nil, next) != replyHandler(next) {
 		t.Error("one reply is wrapped")
 	}
-	if e := (&owed{}).fails(nil, nil); e.Hint != "" {
+	if e := (&pendingReply{}).replacementError(nil, nil); e.Hint != "" {
 		t.Errorf("an entry without a reply makes %+v of an error", e)
 	}
 }
@@ -160,7 +160,7 @@ func TestChainedReplies(t *testing.T) {
 // An entry is cleared at each push and pop: it stays small.
 func TestSizeOfOwed(t *testing.T) {
 	t.Parallel()
-	if size := unsafe.Sizeof(owed{}); size > 128 {
+	if size := unsafe.Sizeof(pendingReply{}); size > 128 {
 		t.Errorf("an entry has %d bytes", size)
 	}
 }

@@ -14,19 +14,19 @@ import (
 // Only in a block does FOR KEY SHARE surely conflict with the deletion of the lock's row.
 //
 //	begin    fenced sends BEGIN in front of the turn's first fence: a frame of the log, for nobody
-//	end      endOwn sends COMMIT behind the server's ReadyForQuery, or ROLLBACK behind an error
+//	end      endInternalBlock sends COMMIT behind the server's ReadyForQuery, or ROLLBACK behind an error
 //	answer   the client gets the ReadyForQuery of that end, whose status is 'I'
 //
 // The client sees no block: session.inBlock reports false, and statements that open or end a block are refused in the
-// turn (underLock). A conflict at the block's COMMIT causes a replay of the turn. If the backend is lost before that
-// COMMIT, nothing was applied.
+// turn (checkLocksBefore). A conflict at the block's COMMIT causes a replay of the turn. If the backend is lost before
+// that COMMIT, nothing was applied.
 //
 // PostgreSQL sends the last tag of a simple Query after the commit. That tag is therefore withheld until the COMMIT has
 // succeeded. The tags of a Sync group precede the commit in PostgreSQL too.
 
-// ownBlock is the state of Sluice's own block in the current turn; zero: none. A replay starts with zero and sets it by
-// sending the log's frames.
-type ownBlock struct {
+// internalBlock is the state of Sluice's own block in the current turn; zero: none. A replay starts with zero and sets
+// it by sending the log's frames.
+type internalBlock struct {
 	// on: its BEGIN was sent. open: the server has run it, and the block has not ended since.
 	on, open bool
 	// tag is the withheld tag of a simple Query; nil: none.
@@ -35,19 +35,19 @@ type ownBlock struct {
 
 // Plans of the statements that begin and end Sluice's own block.
 var (
-	ownCommit   = endPlan(rewrite.Commit)
-	ownRollback = endPlan(rewrite.Rollback)
-	ownBegin    = endPlan(rewrite.Begin)
+	internalCommitPlan   = txControlPlan(rewrite.Commit)
+	internalRollbackPlan = txControlPlan(rewrite.Rollback)
+	internalBeginPlan    = txControlPlan(rewrite.Begin)
 )
 
-// endPlan returns the plan of a transaction control statement that consists of verb alone.
-func endPlan(verb rewrite.Verb) *rewrite.Plan {
+// txControlPlan returns the plan of a transaction control statement that consists of verb alone.
+func txControlPlan(verb rewrite.Verb) *rewrite.Plan {
 	return &rewrite.Plan{Kind: rewrite.Control, Statements: []rewrite.Statement{{Kind: rewrite.Control, Tx: rewrite.Transaction{Verb: verb}}}}
 }
 
-// withholds reports whether a tag must wait for the COMMIT, because it ends the last statement of a simple Query. It
-// then copies the tag.
-func (b *ownBlock) withholds(o *owed, statement int, tag []byte) bool {
+// tryWithholdTag reports whether a tag must wait for the COMMIT, because it ends the last statement of a simple Query.
+// It then copies the tag.
+func (b *internalBlock) tryWithholdTag(o *pendingReply, statement int, tag []byte) bool {
 	if !b.on || o.kind != wire.Query || o.plan == nil || statement < len(o.plan.Statements) {
 		return false
 	}
@@ -55,107 +55,107 @@ func (b *ownBlock) withholds(o *owed, statement int, tag []byte) bool {
 	return true
 }
 
-// withheld returns swallow if the tag must wait for the COMMIT, else v.
-func (b *ownBlock) withheld(o *owed, statement int, tag []byte, v verdict) verdict {
-	if b.withholds(o, statement, tag) {
+// verdictForTag returns swallow if the tag must wait for the COMMIT, else v.
+func (b *internalBlock) verdictForTag(o *pendingReply, statement int, tag []byte, v frameVerdict) frameVerdict {
+	if b.tryWithholdTag(o, statement, tag) {
 		return swallow
 	}
 	return v
 }
 
-// tellTagged sends the client Sluice's own answer to a statement, in the place of the server's tag for o. t.statement
-// already counts the statement. The last of frames is its tag.
-func (s *session) tellTagged(o *owed, frames ...[]byte) error {
+// sendLocalAnswer sends the client Sluice's own answer to a statement, in the place of the server's tag for o.
+// t.findStatement already counts the statement. The last of frames is its tag.
+func (s *session) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 	rows, tag := frames[:len(frames)-1], frames[len(frames)-1]
-	if s.t.ownTx.withholds(o, s.t.statement, tag) {
-		return s.synthesize(slices.Concat(rows...))
+	if s.t.internalTx.tryWithholdTag(o, s.t.statement, tag) {
+		return s.sendSynthetic(slices.Concat(rows...))
 	}
-	return s.synthesize(slices.Concat(frames...))
+	return s.sendSynthetic(slices.Concat(frames...))
 }
 
-// undoesOwn reports whether only the ROLLBACK of Sluice's own block is unanswered. The client has the block's error,
-// and if the backend is lost the block is rolled back too.
-func (t *turn) undoesOwn() bool {
-	return t.errorTold && t.owed.len() == 1 && t.owed.first().plan == ownRollback
+// awaitsInternalRollback reports whether only the ROLLBACK of Sluice's own block is unanswered. The client has the
+// block's error, and if the backend is lost the block is rolled back too.
+func (t *turn) awaitsInternalRollback() bool {
+	return t.errorTold && t.owed.len() == 1 && t.owed.first().plan == internalRollbackPlan
 }
 
-// openOwn sends the BEGIN of Sluice's own block, before a fence. The backend is lent.
-func (s *session) openOwn(begin *template) {
-	s.sendOwn(begin, logEntry{plan: ownBegin, silent: true, own: opensOwn{expectBegin}})
-	s.t.ownTx.on = true
-	s.t.outcome.Execute(ownBegin, false)
+// beginInternalBlock sends the BEGIN of Sluice's own block, before a fence. The backend is lent.
+func (s *session) beginInternalBlock(begin *statementTemplate) {
+	s.sendFenceQuery(begin, logEntry{plan: internalBeginPlan, silent: true, own: internalBeginReply{expectBegin}})
+	s.t.internalTx.on = true
+	s.t.outcome.Execute(internalBeginPlan, false)
 }
 
-// opensOwn handles the answer to the Execute of that BEGIN.
-type opensOwn struct{ *expected }
+// internalBeginReply handles the answer to the Execute of that BEGIN.
+type internalBeginReply struct{ *expectedTagReply }
 
-func (r opensOwn) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
-	v, err := r.expected.frame(s, o, f)
+func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
+	v, err := r.expectedTagReply.handleFrame(s, o, f)
 	if f.Means != answer.Completes || v != undecided {
 		return v, err
 	}
-	if v, err = s.answered(f.Means, f.Type, f.Bytes, f.Total); err == nil {
-		s.t.ownTx.open = true
-		s.t.outcome.Executed(ownBegin, false, nil)
+	if v, err = s.handleAnswer(f.Means, f.Type, f.Bytes, f.Total); err == nil {
+		s.t.internalTx.open = true
+		s.t.outcome.Executed(internalBeginPlan, false, nil)
 	}
 	return v, err
 }
 
-// endsOwn reports whether Sluice's own block must be ended after a ReadyForQuery with status. abortAttempt ends failed
-// blocks.
-func (s *session) endsOwn(status byte) bool {
-	return s.t.ownTx.open && s.t.phase == live && status != 'I'
+// mustEndInternalBlock reports whether Sluice's own block must be ended after a ReadyForQuery with status. abortAttempt
+// ends failed blocks.
+func (s *session) mustEndInternalBlock(status byte) bool {
+	return s.t.internalTx.open && s.t.phase == phaseLive && status != 'I'
 }
 
-// endOwn sends COMMIT, or ROLLBACK for status 'E', after the ReadyForQuery of Sluice's own block. The turn continues. A
-// replay that answered less than the client has received commits nothing.
-func (s *session) endOwn(status byte) error {
+// endInternalBlock sends COMMIT, or ROLLBACK for status 'E', after the ReadyForQuery of Sluice's own block. The turn
+// continues. A replay that answered less than the client has received commits nothing.
+func (s *session) endInternalBlock(status byte) error {
 	t := s.t
 	t.owed.pop()
 	t.outcome.Ready(status)
 	t.copying, t.statement = false, 0
-	if s.noting() && s.tx.log.Behind() {
+	if s.isRecording() && s.tx.log.Behind() {
 		s.b.status = status
-		t.fail(retry.Delivered)
-		t.stand = atReady
+		t.abandonAttempt(retry.Delivered)
+		t.serverAt = atReady
 		return nil
 	}
-	plan, sql := ownCommit, "COMMIT"
+	plan, sql := internalCommitPlan, "COMMIT"
 	if status == 'E' {
-		plan, sql = ownRollback, "ROLLBACK"
+		plan, sql = internalRollbackPlan, "ROLLBACK"
 	}
 	o := t.owed.push(wire.Query)
-	o.plan, o.swallow, o.reply = plan, true, ownEnd{}
+	o.plan, o.swallow, o.reply = plan, true, internalEndReply{}
 	t.outcome.Query(plan)
-	s.add(wire.AppendStrings(nil, wire.Query, sql))
-	return s.flushUp()
+	s.addToBatch(wire.AppendStrings(nil, wire.Query, sql))
+	return s.flushToBackend()
 }
 
-// ownEnd handles the answer to the COMMIT or ROLLBACK of Sluice's own block. Its tag releases the withheld tag, and its
-// ReadyForQuery goes to the client. Any other tag, or a ReadyForQuery within a block, means that the backend is out of
-// step, and the outcome is unknown.
-type ownEnd struct{ asSent }
+// internalEndReply handles the answer to the COMMIT or ROLLBACK of Sluice's own block. Its tag releases the withheld
+// tag, and its ReadyForQuery goes to the client. Any other tag, or a ReadyForQuery within a block, means that the
+// backend is out of step, and the outcome is unknown.
+type internalEndReply struct{ defaultHandler }
 
-func (ownEnd) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+func (internalEndReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	switch {
 	case f.Means == answer.CompletesOne:
 		want := frameCommit
-		if o.plan == ownRollback {
+		if o.plan == internalRollbackPlan {
 			want = frameRollback
 		}
-		if s.tagTooMany(o) {
-			return swallow, s.desync(f.Type)
+		if s.isSurplusTag(o) {
+			return swallow, s.unexpectedFrameError(f.Type)
 		}
-		if s.completed(o, f.Type, f.Bytes); !bytes.Equal(f.Bytes, want) {
-			return swallow, s.desync(wire.CommandComplete)
+		if s.recordCompletion(o, f.Type, f.Bytes); !bytes.Equal(f.Bytes, want) {
+			return swallow, s.unexpectedFrameError(wire.CommandComplete)
 		}
-		withheld := s.t.ownTx.tag
-		s.t.ownTx = ownBlock{}
-		return swallow, s.passSpan(withheld)
-	case f.Means == answer.Settles && (f.Bytes[wire.HeaderLen] != 'I' || s.endsUntagged(o)):
-		return swallow, s.desync(f.Type)
+		withheld := s.t.internalTx.tag
+		s.t.internalTx = internalBlock{}
+		return swallow, s.sendOrWithhold(withheld)
+	case f.Means == answer.Settles && (f.Bytes[wire.HeaderLen] != 'I' || s.lacksTags(o)):
+		return swallow, s.unexpectedFrameError(f.Type)
 	case f.Means == answer.Settles:
-		return s.settles(pass, f.Bytes)
+		return s.settleAtReady(pass, f.Bytes)
 	}
 	return undecided, nil
 }

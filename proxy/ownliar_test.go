@@ -65,10 +65,10 @@ type ownUnit struct {
 	tag   string // in the place of the server's
 }
 
-// ownNumbers are the constants of a text, ownNames the ends of names that are drawn.
+// ownNumbers are the constants of a text, serverSpeltSettings the ends of names that are drawn.
 var (
-	ownNumbers = regexp.MustCompile(`'[^']*'|\d+`)
-	ownNames   = regexp.MustCompile(`(__(?:adding|new|was)_)[0-9a-f]{8}`)
+	ownNumbers          = regexp.MustCompile(`'[^']*'|\d+`)
+	serverSpeltSettings = regexp.MustCompile(`(__(?:adding|new|was)_)[0-9a-f]{8}`)
 )
 
 // unit is the ownUnit of a Query or Execute of that text.
@@ -80,7 +80,7 @@ func (l *liar) unit(typ byte, text string) ownUnit {
 	if text == "" || strings.Contains(text, clientWord) {
 		return u
 	}
-	form := string(typ) + " " + ownNumbers.ReplaceAllString(ownNames.ReplaceAllString(text, "$1?"), "?")
+	form := string(typ) + " " + ownNumbers.ReplaceAllString(serverSpeltSettings.ReplaceAllString(text, "$1?"), "?")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !slices.Contains(l.seen, form) {

@@ -18,83 +18,85 @@ import (
 
 // This file runs statements of DDL that Sluice carries out in several transactions of its own. It chooses the work for
 // each kind of statement, runs batches, and ends the turn. Such a statement must be alone and outside a block. perform
-// (local.go) calls alterTable; for a portal it waits for the Sync, since the group may have no other statement.
+// (local.go) calls runSteppedDDL; for a portal it waits for the Sync, since the group may have no other statement.
 
-// errAlteredAlone refuses another frame in the group of DDL that Sluice carries out in steps.
-func errAlteredAlone(st *rewrite.Statement) *wire.Error {
+// errSteppedDDLNotAlone refuses another frame in the group of DDL that Sluice carries out in steps.
+func errSteppedDDLNotAlone(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: result.AlteredTag(st) + " cannot be carried out together with other statements",
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
 }
 
-// altersHere reports whether Sluice may now carry out DDL in steps, alone or between the parts of a block.
-func altersHere(s *session, st *rewrite.Statement) bool {
-	return s.altersAlone() || s.altersOutside(st)
+// canRunSteppedDDL reports whether Sluice may now carry out DDL in steps, alone or between the parts of a block.
+func canRunSteppedDDL(s *session, st *rewrite.Statement) bool {
+	return s.canRunSteppedDDLAlone() || s.portalRunsOutsideBlock(st)
 }
 
-// queryAltering runs a Query of DDL in steps, if it is alone. Between the parts of a block, inParts has run it.
-func queryAltering(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error) {
-	if !s.altersAlone() {
+// querySteppedDDL runs a Query of DDL in steps, if it is alone. Between the parts of a block, prepareForBlockParts has
+// run it.
+func querySteppedDDL(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error) {
+	if !s.canRunSteppedDDLAlone() {
 		return false, nil
 	}
-	return queryHere(s, plan, sql)
+	return queryLocally(s, plan, sql)
 }
 
-// executeAltering defers DDL in steps to the Sync, which shows that the group has no other statement.
-func executeAltering(s *session, st *rewrite.Statement, _ string) error {
+// executeSteppedDDL defers DDL in steps to the Sync, which shows that the group has no other statement.
+func executeSteppedDDL(s *session, st *rewrite.Statement, _ string) error {
 	s.t.altering = st
 	return nil
 }
 
-// altersAlone reports whether DDL in steps may run now: on DSQL, outside a block, with no frame sent before it.
-func (s *session) altersAlone() bool {
-	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.executesAlone()
+// canRunSteppedDDLAlone reports whether DDL in steps may run now: on DSQL, outside a block, with no frame sent before
+// it.
+func (s *session) canRunSteppedDDLAlone() bool {
+	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.runsAloneInGroup()
 }
 
-// alterTable carries out a statement in an idle session, and returns the notices to send before the tag. An error is
+// runSteppedDDL carries out a statement in an idle session, and returns the notices to send before the tag. An error is
 // for the client, or ends the session.
-func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
-	work, notices := ddl.For(ownServer{s}, st)
-	err := s.carry(st, work)
+func (s *session) runSteppedDDL(st *rewrite.Statement) ([][]byte, error) {
+	work, notices := ddl.For(ddlConn{s}, st)
+	err := s.runAndSettleDDL(st, work)
 	return notices(), err
 }
 
-// carry runs a statement's work on the session's backend, and settles the turn.
-func (s *session) carry(st *rewrite.Statement, c ddl.Work) error {
-	s.startWaiting()
+// runAndSettleDDL runs a statement's work on the session's backend, and settles the turn.
+func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error {
+	s.beginCancellable()
 	s.tx.operation, s.tx.writes = st.Operation, true
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	err := c.Run()
-	if stops(err) && err != errCut {
-		s.heeded(err)
+	if isInterruption(err) && err != errCut {
+		s.consumeCancel(err)
 	}
-	s.srv.catalog.flush()
-	return s.settleOwn(err, c.Partly)
+	s.srv.catalog.beginEpoch()
+	return s.settleOwnStatements(err, c.Partly)
 }
 
-// ownServer sends statements of Sluice to a session's backend. It implements ddl.Server, constraint.Server and
+// ddlConn sends statements of Sluice to a session's backend. It implements ddl.Server, constraint.Server and
 // batch.Server.
-type ownServer struct{ s *session }
+type ddlConn struct{ s *session }
 
 // Ask sends one statement, which commits at once.
-func (a ownServer) Ask(sql string, row func(values []string)) error {
-	return a.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), valuesTo(row))
+func (a ddlConn) Ask(sql string, row func(values []string)) error {
+	return a.s.runOwnTransaction(wire.AppendStrings(nil, wire.Query, sql), valuesTo(row))
 }
 
 // valuesTo returns a function that calls row with the values of a DataRow's payload. row may be nil.
 func valuesTo(row func(values []string)) func(payload []byte) {
 	return func(payload []byte) {
 		if row != nil {
-			row(columnsOf(payload))
+			row(textColumns(payload))
 		}
 	}
 }
 
 // Count sends the frames of one statement, and returns the number of rows in its command tag. Another tag counts as a
 // lost connection, since Sluice cannot tell what the server did.
-func (a ownServer) Count(frames []byte, verb string) (rows int, err error) {
-	if err := a.s.askWhole(frames, valuesTo(nil)); err != nil {
+func (a ddlConn) Count(frames []byte, verb string) (rows int, err error) {
+	if err := a.s.runOwnTransaction(frames, valuesTo(nil)); err != nil {
 		return 0, err
 	}
 	count, ok := strings.CutPrefix(string(a.s.b.tag), verb+" ")
@@ -105,63 +107,63 @@ func (a ownServer) Count(frames []byte, verb string) (rows int, err error) {
 }
 
 // Refused returns the server's error in err; nil for a lost backend or the end of the session.
-func (a ownServer) Refused(err error) *wire.Error { return refused(err) }
-func (a ownServer) Pause(d time.Duration) error   { return a.s.pause(d) }
-func (a ownServer) More() error                   { return a.s.wantsMore() }
+func (a ddlConn) Refused(err error) *wire.Error { return refusalFrom(err) }
+func (a ddlConn) Pause(d time.Duration) error   { return a.s.sleepUnlessStopped(d) }
+func (a ddlConn) More() error                   { return a.s.checkMayContinue() }
 
 // Batches runs batch.Update.
-func (a ownServer) Batches(table string, update func(key []string, rows int) string) (rows int, err error) {
+func (a ddlConn) Batches(table string, update func(key []string, rows int) string) (rows int, err error) {
 	return batch.Update(a, table, update, a.s.srv.metrics.BackfillBatch)
 }
 
 // Undone reports whether the failed statement has changed nothing. Cancel, timeout and a client that has left take
 // effect only between two round trips. A cut ends even a running one.
-func (a ownServer) Undone(err error) bool {
-	return refused(err) != nil || err == errClientGone || stops(err) && err != errCut
+func (a ddlConn) Undone(err error) bool {
+	return refusalFrom(err) != nil || err == errClientGone || isInterruption(err) && err != errCut
 }
 
 // Heed marks a cancel or timeout as handled: it has stopped a step, and ends the whole statement.
-func (a ownServer) Heed(err error) { a.s.heeded(err) }
+func (a ddlConn) Heed(err error) { a.s.consumeCancel(err) }
 
-func (a ownServer) Warnings(st *rewrite.Statement) [][]byte { return a.s.warningOf(st) }
-func (a ownServer) EarlyCommit()                            { a.s.srv.metrics.EarlyCommit() }
+func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte { return a.s.tagWarning(st) }
+func (a ddlConn) EarlyCommit()                            { a.s.srv.metrics.EarlyCommit() }
 
-// settleOwn ends a turn at the backend after statements of Sluice, and returns the client's error for err. partly adds
-// what remains in the database.
+// settleOwnStatements ends a turn at the backend after statements of Sluice, and returns the client's error for err.
+// partly adds what remains in the database.
 //
 // Each statement has committed or failed alone, so nothing is replayed as a whole. Only a lost connection leaves the
 // last one in doubt.
-func (s *session) settleOwn(err error, partly func(error) error) error {
+func (s *session) settleOwnStatements(err error, partly func(error) error) error {
 	s.t.logs = false // the log ends with its transaction
 	var gone *lostError
 	switch {
 	case errors.As(err, &gone):
-		s.noteLost(gone, "unknown_outcome")
+		s.recordLoss(gone, "unknown_outcome")
 		err = errUnknownOutcome
 		if s.pinned {
-			err = s.pinGone()
+			err = s.pinLostError()
 		}
-		s.losePin()
+		s.recordPinLoss()
 		s.dropBackend(reservoir.Broken)
 	case err == errClientGone:
 		return err
 	case err == errCut: // the client gets its error now; the session ends after the turn
 		err = errUnknownOutcome
-		s.t.orphan = s.b.conn
-		s.losePin()
+		s.t.abandonedConn = s.b.conn
+		s.recordPinLoss()
 		s.dropBackend(reservoir.ClientGone)
-	case stops(err) && s.b.broken(): // the server may still be running the statement
-		s.stopBackend()
-		s.giveBack()
+	case isInterruption(err) && s.b.isBroken(): // the server may still be running the statement
+		s.cancelOnBackend()
+		s.releaseOrDropBackend()
 	default:
-		if merr := s.settle('I'); merr != nil {
+		if merr := s.settleTurn('I'); merr != nil {
 			return merr
 		}
 		return partly(err)
 	}
-	s.stopWaiting()
+	s.endCancellable()
 	s.endTransaction(false)
-	if merr := s.move(lost); merr != nil {
+	if merr := s.applyEvent(lost); merr != nil {
 		return merr
 	}
 	return partly(err)

@@ -14,7 +14,7 @@ import (
 
 // This file pairs sessions with backends. ensureBackend borrows a backend when a frame first needs one. settle returns
 // the backend at a ReadyForQuery if nothing ties the session to it. The callers of settle are relayed (downlink.go) and
-// settleJob (rewritten.go).
+// settleIndexJob (rewritten.go).
 
 // ensureBackend gives the session a backend in the state that the client expects. It applies settings and sends a BEGIN
 // that Sluice has answered. On success the session is busy, its turn's outcome starts from the backend's status, and
@@ -27,14 +27,14 @@ func (s *session) ensureBackend() error {
 		return nil
 	}
 	inBlock, asked := s.state == begun, false
-	s.unserved = nil
-	if err := s.move(wanted); err != nil {
+	s.failedBegin = nil
+	if err := s.applyEvent(wanted); err != nil {
 		return err
 	}
-	s.startWaiting()
+	s.beginCancellable()
 	if s.b == nil {
 		var err error
-		if asked, err = s.acquire(inBlock); err != nil {
+		if asked, err = s.acquireBackend(inBlock); err != nil {
 			return err
 		}
 	}
@@ -45,72 +45,72 @@ func (s *session) ensureBackend() error {
 		if err := s.applySettings(inBlock); err != nil {
 			return err
 		}
-		s.tx.stood = s.settings.InForce
+		s.tx.settingsAtBegin = s.settings.InForce
 	}
 	if s.b.status == 'T' && len(s.settings.Staged.Changes) > 0 {
-		if err := s.restoreStartup(); err != nil {
+		if err := s.restoreStartupSettings(); err != nil {
 			return err
 		}
 	}
 	s.t.reported = s.b.reported
-	// The log starts after the settings. A replay applies them to its backend without the log (borrowAgain).
+	// The log starts after the settings. A replay applies them to its backend without the log (reborrowBackend).
 	s.startLogging()
-	s.t.outcome.Start(s.standing(s.b.status))
+	s.t.outcome.Start(s.blockAtStatus(s.b.status))
 	if inBlock {
-		s.sendBegin()
+		s.sendDeferredBegin()
 	}
 	if asked {
-		s.heeded(errCanceled)
+		s.consumeCancel(errCanceled)
 		return errCanceled
 	}
-	return s.armTimeout()
+	return s.armStatementTimeout()
 }
 
-// acquire borrows a backend, and waits as long as the reservoir allows. asked means that the client sent a cancel just
-// as the backend was lent. On an error no backend is lent and the transaction is over. A BEGIN that Sluice answered is
-// then stored in unserved, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
-func (s *session) acquire(inBlock bool) (asked bool, err error) {
+// acquireBackend borrows a backend, and waits as long as the reservoir allows. asked means that the client sent a
+// cancel just as the backend was lent. On an error no backend is lent and the transaction is over. A BEGIN that Sluice
+// answered is then stored in unserved, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
+func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 	conn := s.acquireForSequences()
 	switch {
 	case conn != nil:
 	case s.srv.memory.Short() && s.state != replaying:
-		err = errShort
+		err = errLowMemory
 	default:
-		conn, err = s.borrow()
+		conn, err = s.borrowBackend()
 	}
 	if err != nil {
 		s.endTransaction(false)
 		e := unlent
 		if inBlock {
 			e = unlentInBlock
-			s.unserved, s.deferredBegin = s.deferredBegin, nil
+			s.failedBegin, s.deferredBegin = s.deferredBegin, nil
 		}
-		if merr := s.move(e); merr != nil {
+		if merr := s.applyEvent(e); merr != nil {
 			return false, merr
 		}
-		return false, s.unlent(err)
+		return false, s.borrowError(err)
 	}
-	asked = s.attach(conn)
-	return asked, s.move(lent)
+	asked = s.attachBackend(conn)
+	return asked, s.applyEvent(lent)
 }
 
-// unlent turns an error of borrow into the turn's error. The result is for the client, unless it ends the session.
-func (s *session) unlent(err error) error {
+// borrowError turns an error of borrow into the turn's error. The result is for the client, unless it ends the session.
+func (s *session) borrowError(err error) error {
 	switch {
 	case s.cutOff.Load():
 		return errCut
-	case err == errCanceled, err == errTimedOut, err == errClientGone, err == errCut, err == errShort:
+	case err == errCanceled, err == errTimedOut, err == errClientGone, err == errCut, err == errLowMemory:
 		return err
 	}
 	return errNoBackend(err)
 }
 
-// borrow takes backends from the reservoir until one is alive, and the client waits meanwhile. A replay precedes new
-// transactions, which may wait for rows that the replay holds at the gate. An error says what ended the wait.
-func (s *session) borrow() (*reservoir.Conn, error) {
-	wait := s.lineUp
+// borrowBackend takes backends from the reservoir until one is alive, and the client waits meanwhile. A replay precedes
+// new transactions, which may wait for rows that the replay holds at the gate. An error says what ended the wait.
+func (s *session) borrowBackend() (*reservoir.Conn, error) {
+	wait := s.acquireInLine
 	if s.state == replaying {
-		wait = s.goAhead
+		wait = s.acquireAhead
 	}
 	for {
 		// TryAcquire succeeds if nobody is queued, and needs no timers for a wait.
@@ -121,15 +121,15 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				return nil, err
 			}
 		}
-		if b := s.srv.attached(conn); b.usable() {
-			err := s.question(b)
+		if b := s.srv.backendOf(conn); b.isUsable() {
+			err := s.refreshServerFacts(b)
 			if err == nil {
-				s.srv.noteReading(b.usual)
+				s.srv.recordReadingMode(b.usual)
 				return conn, nil
 			}
-			if stops(err) {
+			if isInterruption(err) {
 				conn.Discard(reservoir.Cancelled)
-				s.heeded(err)
+				s.consumeCancel(err)
 				return nil, err
 			}
 			s.srv.backends.Suspect() // the backend looked alive but did not answer
@@ -142,56 +142,56 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 // replaceBackend replaces a backend that was lost outside a block, before the turn sent anything to it. A pinned
 // session ends instead. Errors are those of ensureBackend.
 func (s *session) replaceBackend(cause error) error {
-	s.noteLost(&lostError{err: cause}, metrics.LostIdle)
+	s.recordLoss(&lostError{err: cause}, metrics.LostIdle)
 	pinned := s.pinned
-	s.losePin()
+	s.recordPinLoss()
 	s.dropBackend(reservoir.Broken)
 	if pinned {
-		return s.pinGone()
+		return s.pinLostError()
 	}
-	conn, err := s.borrow()
+	conn, err := s.borrowBackend()
 	if err != nil {
 		s.endTransaction(false)
-		if merr := s.move(lost); merr != nil {
+		if merr := s.applyEvent(lost); merr != nil {
 			return merr
 		}
-		return s.unlent(err)
+		return s.borrowError(err)
 	}
-	asked := s.attach(conn)
+	asked := s.attachBackend(conn)
 	if err := s.applySettings(false); err != nil {
 		return err
 	}
-	s.t.reported, s.t.outcome = s.b.reported, outcome.At(s.standing(s.b.status))
+	s.t.reported, s.t.outcome = s.b.reported, outcome.At(s.blockAtStatus(s.b.status))
 	if asked {
-		s.heeded(errCanceled)
+		s.consumeCancel(errCanceled)
 		return errCanceled
 	}
-	return s.armTimeout()
+	return s.armStatementTimeout()
 }
 
-// goAhead waits for a backend at the front of the reservoir's queue, on behalf of a replay.
-func (s *session) goAhead() (*reservoir.Conn, error) {
-	ctx, over := s.wait(time.Time{}, lookEvery)
+// acquireAhead waits for a backend at the front of the reservoir's queue, on behalf of a replay.
+func (s *session) acquireAhead() (*reservoir.Conn, error) {
+	ctx, over := s.waitContext(time.Time{}, lookEvery)
 	defer over()
 	conn, err := s.srv.backends.AcquireAhead(ctx)
 	if err != nil {
-		return nil, cmp.Or(s.waited(ctx), err)
+		return nil, cmp.Or(s.waitError(ctx), err)
 	}
 	return conn, nil
 }
 
-// question asks a backend about the server before the session gets it, if answers are missing or old. See askGroups,
-// askPurity and askHidden. On an error that ends the turn (stops) the answer is still on its way. On any other error
-// the backend is lost.
-func (s *session) question(b *backend) error {
-	if now := time.Now(); !s.srv.groupsDue(now) && !s.srv.purityDue(now) && !s.srv.hiddenDue(now) {
+// refreshServerFacts asks a backend about the server before the session gets it, if answers are missing or old. See
+// probePipeline, askPurity and checkHiddenFunctions. On an error that ends the turn (stops) the answer is still on its
+// way. On any other error the backend is lost.
+func (s *session) refreshServerFacts(b *backend) error {
+	if now := time.Now(); !s.srv.isPipelineProbeDue(now) && !s.srv.isPurityDue(now) && !s.srv.isHiddenCheckDue(now) {
 		return nil
 	}
-	b.path = path{limit: s.srv.cfg.BackendPathLimit}
+	b.path = networkPath{limit: s.srv.cfg.BackendPathLimit}
 	s.mu.Lock()
-	stop := s.cancel.stop // ends the wait for a backend
-	s.cancel.questioned = b
-	s.cancel.stop = func(cause error) {
+	stop := s.cancel.stopWait // ends the wait for a backend
+	s.cancel.questionedBackend = b
+	s.cancel.stopWait = func(cause error) {
 		if stop != nil {
 			stop(cause)
 		}
@@ -201,71 +201,71 @@ func (s *session) question(b *backend) error {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.cancel.questioned, s.cancel.stop = nil, stop
+		s.cancel.questionedBackend, s.cancel.stopWait = nil, stop
 	}()
-	if err := s.srv.askGroups(b, s.t.deadline, s.stopped); err != nil {
+	if err := s.srv.probePipeline(b, s.t.deadline, s.checkInterruption); err != nil {
 		return err
 	}
-	if _, err := s.srv.askPurity(b, false, s.t.deadline, s.stopped); err != nil {
+	if _, err := s.srv.askPurity(b, false, s.t.deadline, s.checkInterruption); err != nil {
 		return err
 	}
-	return s.srv.askHidden(b, s.t.deadline, s.stopped)
+	return s.srv.checkHiddenFunctions(b, s.t.deadline, s.checkInterruption)
 }
 
-// sendBegin sends the BEGIN that Sluice has answered, as Parse, Bind and Execute without a Sync. If BEGIN fails, the
-// server skips the frames after it. The client sees its error, but not its success. It is not in the log's frames: a
-// replay sends transaction.begin.
-func (s *session) sendBegin() {
+// sendDeferredBegin sends the BEGIN that Sluice has answered, as Parse, Bind and Execute without a Sync. If BEGIN
+// fails, the server skips the frames after it. The client sees its error, but not its success. It is not in the log's
+// frames: a replay sends transaction.begin.
+func (s *session) sendDeferredBegin() {
 	s.t.outcome.Begin(&s.deferredBegin.plan.Single().Tx)
-	name := s.prepare(s.deferredBegin, false).name
+	name := s.prepareOnBackend(s.deferredBegin, false).name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
-	s.add(appendBindNothing(nil, name))
+	s.addToBatch(appendBindWithoutParams(nil, name))
 	o = s.t.owed.push(wire.Execute)
 	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.plan.Single(), []byte(s.deferredBegin.sql)) != "BEGIN" {
 		o.reply = expectStart
 	}
-	s.add(wire.FrameExecuteAll)
-	s.tx.notesRun(s.deferredBegin.plan)
+	s.addToBatch(wire.FrameExecuteAll)
+	s.tx.trackStatementsRun(s.deferredBegin.plan)
 	s.deferredBegin = nil
 }
 
-// appendBindNothing appends a Bind of the named statement, without parameters, to the unnamed portal.
-func appendBindNothing(dst []byte, name string) []byte {
+// appendBindWithoutParams appends a Bind of the named statement, without parameters, to the unnamed portal.
+func appendBindWithoutParams(dst []byte, name string) []byte {
 	dst = wire.AppendHeader(dst, wire.Bind, 1+len(name)+1+6)
 	dst = append(dst, 0)
 	dst = append(dst, name...)
 	return append(dst, 0, 0, 0, 0, 0, 0, 0)
 }
 
-// settle ends a turn at a ReadyForQuery with the given status. It commits or drops staged settings, and returns the
+// settleTurn ends a turn at a ReadyForQuery with the given status. It commits or drops staged settings, and returns the
 // backend if nothing ties the session to it. Even in a block the session may then have no backend, if it was lost
 // meanwhile. The client's next statement gets that error. An error of settle is a bug.
-func (s *session) settle(status byte) error {
+func (s *session) settleTurn(status byte) error {
 	t := s.t
-	// A cancel that arrives from now on is dropped, since the turn is answered. settleCancel handles earlier ones.
-	s.stopWaiting()
+	// A cancel that arrives from now on is dropped, since the turn is answered. finishCancel handles earlier ones.
+	s.endCancellable()
 	if status == 'I' {
 		s.settleTransaction()
-		defer s.locksSettled() // after the backend is returned, since it borrows another
+		defer s.releaseDeferredLocks() // after the backend is returned, since it borrows another
 	} else {
 		s.tx.at = t.outcome.Seen()
 	}
 	// Settings come first: values that the backend reported are part of them, and the backend may be dropped below.
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
-		s.losePin()
+		s.recordPinLoss()
 		s.dropBackend(reservoir.Unclean)
 	} else {
-		s.settleCancel()
+		s.finishCancel()
 	}
 	switch {
-	case s.b == nil && status == 'I': // lost while settleCancel waited
-		return s.move(lost)
+	case s.b == nil && status == 'I': // lost while finishCancel waited
+		return s.applyEvent(lost)
 	case s.b == nil:
-		return s.move(lostInBlock)
+		return s.applyEvent(lostInBlock)
 	}
-	if s.settlePin(status); s.b == nil {
-		return s.move(lost)
+	if s.removeNeedlessPin(status); s.b == nil {
+		return s.applyEvent(lost)
 	}
 	// The statement that pinned the session has failed and left nothing: see pin.
 	if status == 'E' && s.tx.log != nil {
@@ -278,25 +278,25 @@ func (s *session) settle(status byte) error {
 	switch {
 	case status == 'I' && s.sequences.IsVoid():
 		s.releasePinned()
-		return s.move(settledIdle)
-	case status != 'I' || s.keeps():
-		return s.move(settledHeld)
+		return s.applyEvent(settledIdle)
+	case status != 'I' || s.keepsBackend():
+		return s.applyEvent(settledHeld)
 	}
-	s.b.unsure = s.b.unsure || s.srv.cfg.Reset == ResetAlways && t.touched
-	s.giveBack()
-	return s.move(settledIdle)
+	s.b.mayHaveUnseenSettings = s.b.mayHaveUnseenSettings || s.srv.cfg.Reset == ResetAlways && t.touched
+	s.releaseOrDropBackend()
+	return s.applyEvent(settledIdle)
 }
 
-// settlePin removes the pin of a statement that left no state on the backend. It may also ask the backend what
-// functions have left there (lookBehind), and lose the backend over that.
-func (s *session) settlePin(status byte) {
+// removeNeedlessPin removes the pin of a statement that left no state on the backend. It may also ask the backend what
+// functions have left there (checkLeftState), and lose the backend over that.
+func (s *session) removeNeedlessPin(status byte) {
 	if status == 'I' && s.t.pinnedByTurn && s.t.errorTold {
 		s.unpin()
 	} else {
-		s.unpinUnread()
+		s.unpinUnparsed()
 	}
 	if status == 'I' && s.srv.asksBehind {
-		s.lookBehind()
+		s.checkLeftState()
 	}
 }
 
@@ -308,36 +308,36 @@ func (s *session) settleTransaction() {
 	if !s.dedicated {
 		s.settleSettings(t.errorTold)
 	}
-	s.endKept(t.errorTold)
+	s.endLocalSettings(t.errorTold)
 	committed := !t.errorTold && !t.outcome.RolledBack()
 	s.endTransaction(committed)
 	s.closePortals()
 	s.txParsing = settings.Parsing{}
-	s.schemaSettled(committed)
+	s.endSchemaChange(committed)
 }
 
 // releaseBackend returns the idle backend to the reservoir. It discards the backend if a write to it did not complete.
 func (s *session) releaseBackend() {
 	b := s.b
-	s.bareSettings()
-	b.prepared.forgetLong()
+	s.dropLongSettings()
+	b.prepared.dropLongTexts()
 	// A backend that was not asked yet what functions have left there cannot serve another session.
-	if b.left.Due() || !s.leaveBackend(b.patience) || b.broken() { // all replies are read by now
+	if b.leftState.Due() || !s.finishBackendWrite(b.answerTimeout) || b.isBroken() { // all replies are read by now
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
-	s.forgetBackend()
+	s.detachBackend()
 	b.release()
 }
 
-// giveBack releases the backend, or drops it if the session is pinned or the connection broken. A pinned session then
-// ends (losePin).
-func (s *session) giveBack() {
+// releaseOrDropBackend releases the backend, or drops it if the session is pinned or the connection broken. A pinned
+// session then ends (recordPinLoss).
+func (s *session) releaseOrDropBackend() {
 	switch {
 	case s.pinned:
-		s.losePin()
+		s.recordPinLoss()
 		s.dropBackend(reservoir.Pinned)
-	case s.b.broken():
+	case s.b.isBroken():
 		s.dropBackend(reservoir.Unclean)
 	default:
 		s.releaseBackend()
@@ -347,16 +347,16 @@ func (s *session) giveBack() {
 // dropBackend discards the backend in any state, without waiting for an unfinished write.
 func (s *session) dropBackend(why reservoir.Reason) {
 	b := s.b
-	s.srv.observers.detaching(s)
-	s.leaveBackend(0)
-	s.forgetBackend()
+	s.srv.observers.notifyDetaching(s)
+	s.finishBackendWrite(0)
+	s.detachBackend()
 	b.src.Drop()
 	b.conn.Discard(why)
 }
 
-// forgetBackend takes the backend from the session, so that cancels and sweeps no longer reach it.
-func (s *session) forgetBackend() {
-	s.disarm()
+// detachBackend takes the backend from the session, so that cancels and sweeps no longer reach it.
+func (s *session) detachBackend() {
+	s.disarmReadDeadline()
 	s.mu.Lock()
 	s.cancel.backend = nil
 	s.mu.Unlock()
@@ -373,7 +373,7 @@ func (s *session) inBlock() bool {
 		return true
 	case inTransaction, busy, replaying:
 		if s.t != nil && s.t.outcome.Started() {
-			return s.t.outcome.InBlock() && !s.t.ownTx.on
+			return s.t.outcome.InBlock() && !s.t.internalTx.on
 		}
 		return s.b != nil && s.b.status != 'I'
 	}

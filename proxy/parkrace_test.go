@@ -23,9 +23,9 @@ func TestNudgeMeetsParking(t *testing.T) {
 	}
 	defer parking.Close()
 	reasons := map[string]func(*session){
-		"drain": func(s *session) { s.srv.draining.Store(true); s.nudge() },
+		"drain": func(s *session) { s.srv.draining.Store(true); s.wake() },
 		"cut":   (*session).interrupt,
-		"close": func(s *session) { s.client.Raw.Close(); s.nudge() },
+		"close": func(s *session) { s.client.Raw.Close(); s.wake() },
 		"bytes": func(*session) { client.Write([]byte("x")) },
 	}
 	parked, rounds := 0, 20_000
@@ -56,7 +56,7 @@ func TestNudgeMeetsParking(t *testing.T) {
 			for range rand.IntN(200) {
 				runtime.KeepAlive(round)
 			}
-			if srv.park(s) {
+			if srv.tryPark(s) {
 				parked++
 				select {
 				case got := <-resumed:
@@ -91,7 +91,7 @@ func TestSizeOfSession(t *testing.T) {
 	if n := unsafe.Sizeof(session{}); n > 1024 {
 		t.Errorf("a session has %d bytes", n)
 	}
-	if n := unsafe.Sizeof(arrival{}); n > 160 {
+	if n := unsafe.Sizeof(clientConn{}); n > 160 {
 		t.Errorf("an arrival has %d bytes", n)
 	}
 }

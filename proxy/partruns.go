@@ -9,77 +9,77 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file runs texts in nested turns when transactions are committed in parts (parts.go). runOutside runs a statement
-// outside its block, runGroups a multi-statement query in groups.
+// This file runs texts in nested turns when transactions are committed in parts (parts.go). runOutsideBlock runs a
+// statement outside its block, runStatementGroups a multi-statement query in groups.
 
-// stepsOutside reports whether a statement of a block must run outside the block. That is so if it takes several
+// mustRunOutsideBlock reports whether a statement of a block must run outside the block. That is so if it takes several
 // transactions, or if its index job is awaited while the block contains anything else.
-func (s *session) stepsOutside(st *rewrite.Statement) bool {
+func (s *session) mustRunOutsideBlock(st *rewrite.Statement) bool {
 	p := s.parts
-	return !s.staysWhole() && (st.Alters() && !(st.Numbered != nil && st.Numbered.MayStay()) ||
-		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.Empty()))
+	return !s.mustStayWhole() && (st.Alters() && !(st.Numbered != nil && st.Numbered.MayStay()) ||
+		st.Job == rewrite.AwaitedJob && (p.openDemand.DDL || p.openDemand.Rows || !p.committedStatements.Empty()))
 }
 
-// holdsBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol. The next
-// statement may then run outside the block, and SET TRANSACTION may change the BEGIN. JDBC sends BEGIN in the first
-// statement's group.
-func (s *session) holdsBegin(st *rewrite.Statement) bool {
+// mustDelayBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol. The
+// next statement may then run outside the block, and SET TRANSACTION may change the BEGIN. JDBC sends BEGIN in the
+// first statement's group.
+func (s *session) mustDelayBegin(st *rewrite.Statement) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.DeferrableBegin()
 }
 
-// beginsHere reports whether such a BEGIN is delayed in the session's current state.
-func beginsHere(s *session, st *rewrite.Statement) bool {
-	return s.holdsBegin(st) && s.state == idle && !s.t.touched
+// mustDelayBeginNow reports whether such a BEGIN is delayed in the session's current state.
+func mustDelayBeginNow(s *session, st *rewrite.Statement) bool {
+	return s.mustDelayBegin(st) && s.state == idle && !s.t.touched
 }
 
-// altersOutside reports whether a portal's statement must run outside its block, as by stepsOutside. It runs at the
-// Sync, and its group may have only the BEGIN before it.
-func (s *session) altersOutside(st *rewrite.Statement) bool {
-	return s.commitsParts() && !s.t.touched && s.inBlock() && s.stepsOutside(st)
+// portalRunsOutsideBlock reports whether a portal's statement must run outside its block, as by mustRunOutsideBlock. It
+// runs at the Sync, and its group may have only the BEGIN before it.
+func (s *session) portalRunsOutsideBlock(st *rewrite.Statement) bool {
+	return s.mayCommitInParts() && !s.t.touched && s.inBlock() && s.mustRunOutsideBlock(st)
 }
 
-// isOutside reports whether a text is a single statement that must run outside its block.
-func (s *session) isOutside(plan *rewrite.Plan) bool {
+// queryRunsOutsideBlock reports whether a text is a single statement that must run outside its block.
+func (s *session) queryRunsOutsideBlock(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && st.Alters() && s.altersOutside(st)
+	return st != nil && st.Alters() && s.portalRunsOutsideBlock(st)
 }
 
-// syncOutside runs such a portal's statement at the Sync.
-func (s *session) syncOutside(st *rewrite.Statement) error {
+// runOutsideAtSync runs such a portal's statement at the Sync.
+func (s *session) runOutsideAtSync(st *rewrite.Statement) error {
 	closing := s.t.closing
 	text, _ := st.Altered()
-	return s.runOutside(st, text, func() (feature.Result, error) {
-		return s.runNested(nested{outside: true}, func() error {
+	return s.runOutsideBlock(st, text, func() (feature.Result, error) {
+		return s.runNestedTurn(nestedTurn{outsideBlock: true}, func() error {
 			s.t.ended = true
-			if err := s.runAltering(st, closing); err != nil {
+			if err := s.runDeferredAlter(st, closing); err != nil {
 				return err
 			}
-			return s.ready()
+			return s.endTurnLocally()
 		})
 	})
 }
 
-// runOutside commits the open part, runs st as if no block were open by calling run, and begins the block again. Then
-// the turn is over. sql is the text of st.
-func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feature.Result, error)) error {
+// runOutsideBlock commits the open part, runs st as if no block were open by calling run, and begins the block again.
+// Then the turn is over. sql is the text of st.
+func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() (feature.Result, error)) error {
 	p := s.parts
-	if err := s.mayLeave(); err != nil {
+	if err := s.checkEarlyCommit(); err != nil {
 		return err
 	}
 	// The statement's own DROP is committed early too, such as a DROP COLUMN among several commands of ALTER TABLE.
-	if st.Demand().Drops && p.how != rewrite.CommitDrops {
+	if st.Demand().Drops && p.inTransactions != rewrite.CommitDrops {
 		var own listing.Statements
 		own.Add(sql)
 		return errDropsEarly(&own)
 	}
-	lists := p.listed(s.srv.purity.readLast())
-	left, err := s.leaveBlock()
+	lists := p.changingStatements(s.srv.purity.wasPure())
+	left, err := s.commitOpenPart()
 	if err != nil {
 		return err
 	}
 	stopped := left.Why()
 	if left.Err == nil && !lists.Empty() {
-		if err := s.tellPart(&lists); err != nil {
+		if err := s.warnPartCommitted(&lists); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feat
 			return err
 		}
 	}
-	if err := s.beginAnew(); err != nil {
+	if err := s.beginNextPart(); err != nil {
 		return err
 	}
 	switch {
@@ -100,62 +100,62 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (feat
 		if err := s.failBlock(); err != nil {
 			return err
 		}
-		return s.ready()
+		return s.endTurnLocally()
 	}
 	var own listing.Statements
 	own.Add(sql)
-	p.stays.Join(own)
-	if err := s.tellPart(&own); err != nil {
+	p.committedStatements.Join(own)
+	if err := s.warnPartCommitted(&own); err != nil {
 		return err
 	}
-	return s.ready()
+	return s.endTurnLocally()
 }
 
-// runGroups runs a multi-statement query in groups until one fails or the client cancels. Then the turn is over.
-// Comments between groups are dropped, but one that turns replay off applies to all groups.
-func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) error {
-	if err := s.mayCut(plan, sql, groups); err != nil {
+// runStatementGroups runs a multi-statement query in groups until one fails or the client cancels. Then the turn is
+// over. Comments between groups are dropped, but one that turns replay off applies to all groups.
+func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, groups [][2]int) error {
+	if err := s.checkSplittable(plan, sql, groups); err != nil {
 		return err
 	}
-	how := nested{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut([]byte(sql)), shift: s.t.shift}
+	how := nestedTurn{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut([]byte(sql)), shift: s.t.shift}
 	var done listing.Statements // groups committed outside a block
 	begins := true
 	for i, g := range groups {
 		first := &plan.Statements[g[0]]
 		if begins {
-			timed, err := s.timeOfGroups(plan, groups[i:])
+			timed, err := s.askTimeForGroups(plan, groups[i:])
 			if err != nil {
 				return err
 			}
 			how.timed = timed
 		}
 		begins = endsBlock(first.Tx.Verb)
-		from, to := extent(plan, groups, i)
+		from, to := groupBounds(plan, groups, i)
 		passed := 0
 		if i > 0 {
-			passed, _ = extent(plan, groups, i-1)
+			passed, _ = groupBounds(plan, groups, i-1)
 		}
 		how.shift += utf8.RuneCountInString(sql[passed:from])
-		how.done = &done
-		ran, err := s.nest(sql[from:to], how)
+		how.committedBefore = &done
+		ran, err := s.runNestedQuery(sql[from:to], how)
 		switch {
 		case err != nil:
 			return err
 		case ran.Failed:
 			s.t.errorTold = true
-			return s.stopGroups(&done)
+			return s.stopStatementGroups(&done)
 		}
 		if first.Tx.Verb == rewrite.Begin { // in PostgreSQL the block includes the query's earlier statements
-			s.parts.stays.Join(done)
+			s.parts.committedStatements.Join(done)
 			done = listing.Statements{}
-			s.takesTime(how.timed)
+			s.adoptQueryTime(how.timed)
 		}
 		if !s.inBlock() && first.Tx.Verb == rewrite.NoVerb {
 			var group listing.Statements
 			group.Add(sql[from:to])
 			done.Join(group)
 			if i+1 < len(groups) {
-				err = s.tellPart(&group)
+				err = s.warnPartCommitted(&group)
 			}
 		}
 		if err == nil && ran.Stopped != nil && i+1 < len(groups) {
@@ -165,28 +165,28 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 			return err
 		}
 	}
-	return s.ready()
+	return s.endTurnLocally()
 }
 
-// stopGroups ends the turn of a multi-statement query after a group has failed.
-func (s *session) stopGroups(done *listing.Statements) error {
+// stopStatementGroups ends the turn of a multi-statement query after a group has failed.
+func (s *session) stopStatementGroups(done *listing.Statements) error {
 	if !done.Empty() && !s.inBlock() {
-		if err := s.tell(warnStays(done).AppendNotice(nil, "WARNING")); err != nil {
+		if err := s.queueReply(partsRemainWarning(done).AppendNotice(nil, "WARNING")); err != nil {
 			return err
 		}
 	}
-	return s.ready()
+	return s.endTurnLocally()
 }
 
-// extent returns where group i begins and ends in the text, in bytes.
-func extent(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
+// groupBounds returns where group i begins and ends in the text, in bytes.
+func groupBounds(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
 	return plan.Statements[groups[i][0]].Start, plan.Statements[groups[i][1]-1].End
 }
 
-// mayCut refuses a multi-statement query whose client relies on one transaction, such as after SET LOCAL, before any of
-// it runs. In a block makeRoom decides instead, by what the whole block contains.
-func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error {
-	at, local := s.position(), false
+// checkSplittable refuses a multi-statement query whose client relies on one transaction, such as after SET LOCAL,
+// before any of it runs. In a block commitPartIfNeeded decides instead, by what the whole block contains.
+func (s *session) checkSplittable(plan *rewrite.Plan, sql string, groups [][2]int) error {
+	at, local := s.blockForNextStatement(), false
 	for i, g := range groups {
 		first, ends := &plan.Statements[g[0]], at.Ends()
 		if at.Step(first); first.Tx.Verb == rewrite.Begin || at.Ends() != ends {
@@ -205,8 +205,8 @@ func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error 
 		case last:
 		case local:
 			return errLocalInParts
-		case want.Drops && s.parts.policy() != rewrite.CommitDrops:
-			from, to := extent(plan, groups, i)
+		case want.Drops && s.parts.commitPolicy() != rewrite.CommitDrops:
+			from, to := groupBounds(plan, groups, i)
 			var name listing.Statements
 			name.Add(sql[from:to])
 			return errDropsEarly(&name)
@@ -215,7 +215,7 @@ func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error 
 	return nil
 }
 
-// nest runs a text in a nested turn.
-func (s *session) nest(sql string, how nested) (feature.Result, error) {
-	return s.runNested(how, func() error { return s.ask(sql) })
+// runNestedQuery runs a text in a nested turn.
+func (s *session) runNestedQuery(sql string, how nestedTurn) (feature.Result, error) {
+	return s.runNestedTurn(how, func() error { return s.runAsQuery(sql) })
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -31,196 +32,203 @@ import (
 // The client gets a WARNING for each early commit, and for each ROLLBACK that cannot undo earlier parts. After an early
 // commit no error is sent as a conflict (partly): the client would run the whole transaction again.
 
-// parts is the state of a session's block that may be committed in parts.
-type parts struct {
-	// how is the client's choice of ddl.in_transactions, never RefuseDDL. It does not change during a block.
-	how rewrite.InTransactions
-	// by holds the client's options since an early commit, which ended SET LOCAL for package settings. nil: no part is
+// blockParts is the state of a session's block that may be committed in parts.
+type blockParts struct {
+	// inTransactions is the client's choice of ddl.in_transactions, never RefuseDDL. It does not change during a block.
+	inTransactions rewrite.InTransactions
+	// options holds the client's options since an early commit, which ended SET LOCAL for package settings. nil: no part is
 	// committed.
-	by *rewrite.Choices
-	// open describes what the uncommitted part contains, lists its statements. stays lists the statements of the committed
-	// parts.
-	open  rewrite.Demand
-	lists listing.Statements
-	stays listing.Statements
+	options *rewrite.Choices
+	// openDemand describes what the uncommitted part contains, lists its statements. stays lists the statements of the
+	// committed parts.
+	openDemand          rewrite.Demand
+	openStatements      listing.Statements
+	committedStatements listing.Statements
 	// savepoints are those of committed parts, to which no rollback is possible; the newest is last.
 	savepoints []string
 	// optedOut: the client wants no replay of the block.
 	optedOut bool
 	// timed is the transaction time of the first part that read the clock; nil: none. The later parts return the same time
 	// (parttime.go). asked is the time of the part that is being committed.
-	timed *toldTime
-	asked timeValue
+	timed *txtime.Time
+	asked txtime.Value
 }
 
-// policy returns how the session's transactions are committed. p may be nil.
-func (p *parts) policy() rewrite.InTransactions {
+// commitPolicy returns how the session's transactions are committed. p may be nil.
+func (p *blockParts) commitPolicy() rewrite.InTransactions {
 	if p == nil {
 		return rewrite.RefuseDDL
 	}
-	return p.how
+	return p.inTransactions
 }
 
-// forget resets p when no block is open.
-func (p *parts) forget() { *p = parts{how: p.how} }
+// reset resets p when no block is open.
+func (p *blockParts) reset() { *p = blockParts{inTransactions: p.inTransactions} }
 
-// partsEnded forgets the committed parts at the end of the client's block. Sluice's own COMMIT between parts does not
-// count.
-func partsEnded(s *session, _ bool) {
-	if p := s.parts; p != nil && !s.t.outside {
-		p.by, p.stays, p.savepoints, p.timed = nil, listing.Statements{}, nil, nil
+// forgetCommittedParts forgets the committed parts at the end of the client's block. Sluice's own COMMIT between parts
+// does not count.
+func forgetCommittedParts(s *session, _ bool) {
+	if p := s.parts; p != nil && !s.t.outsideBlock {
+		p.options, p.committedStatements, p.savepoints, p.timed = nil, listing.Statements{}, nil, nil
 	}
 }
 
-// partly reports whether a part of the block is committed. p may be nil.
-func (p *parts) partly() bool {
-	return p != nil && (p.by != nil || !p.stays.Empty() || len(p.savepoints) > 0)
+// hasCommittedPart reports whether a part of the block is committed. p may be nil.
+func (p *blockParts) hasCommittedPart() bool {
+	return p != nil && (p.options != nil || !p.committedStatements.Empty() || len(p.savepoints) > 0)
 }
 
-// partsUnsettled reports whether the end of a partly committed block was sent but is not answered yet. Until the
+// isPartialEndPending reports whether the end of a partly committed block was sent but is not answered yet. Until the
 // answer, an error concerns that block, but further frames belong to the next transaction.
-func (s *session) partsUnsettled() bool { return s.parts.partly() && s.behindItsEnd() }
+func (s *session) isPartialEndPending() bool {
+	return s.parts.hasCommittedPart() && s.hasFirstTxEnded()
+}
 
-// commitsParts reports whether the session's transactions may be committed in parts.
-func (s *session) commitsParts() bool { return s.parts != nil }
+// mayCommitInParts reports whether the session's transactions may be committed in parts.
+func (s *session) mayCommitInParts() bool { return s.parts != nil }
 
-// partlyDone reports whether a part of the transaction is committed.
-func (s *session) partlyDone() bool { return s.parts != nil && !s.parts.stays.Empty() }
+// hasCommittedStatements reports whether a part of the transaction is committed.
+func (s *session) hasCommittedStatements() bool {
+	return s.parts != nil && !s.parts.committedStatements.Empty()
+}
 
-// mark copies the state of the uncommitted part, for a later ROLLBACK TO SAVEPOINT.
-func (p *parts) mark() *parts {
+// snapshot copies the state of the uncommitted part, for a later ROLLBACK TO SAVEPOINT.
+func (p *blockParts) snapshot() *blockParts {
 	if p == nil {
 		return nil
 	}
-	return &parts{by: p.by, open: p.open, lists: p.lists.Snapshot()}
+	return &blockParts{options: p.options, openDemand: p.openDemand, openStatements: p.openStatements.Snapshot()}
 }
 
-// returnTo restores the state that mark copied. Both p and m may be nil.
-func (p *parts) returnTo(m *parts) {
+// restore restores the state that mark copied. Both p and m may be nil.
+func (p *blockParts) restore(m *blockParts) {
 	if p != nil && m != nil {
-		p.by, p.open, p.lists = m.by, m.open, m.lists.Snapshot()
+		p.options, p.openDemand, p.openStatements = m.options, m.openDemand, m.openStatements.Snapshot()
 	}
 }
 
-// forgetParts resets the state of the block at the end of a turn, if no block is open.
-func (s *session) forgetParts() {
+// resetBlockParts resets the state of the block at the end of a turn, if no block is open.
+func (s *session) resetBlockParts() {
 	if s.parts != nil && !s.inBlock() {
-		s.parts.forget()
+		s.parts.reset()
 	}
 }
 
-// ofParts reports whether a simple Query concerns parts. A single statement outside a block does not, unless it is
-// BEGIN or another control statement. Most queries are of this kind, so ofParts allocates nothing.
-func (s *session) ofParts(plan *rewrite.Plan) bool {
-	if !s.commitsParts() {
+// concernsBlockParts reports whether a simple Query concerns parts. A single statement outside a block does not, unless
+// it is BEGIN or another control statement. Most queries are of this kind, so concernsBlockParts allocates nothing.
+func (s *session) concernsBlockParts(plan *rewrite.Plan) bool {
+	if !s.mayCommitInParts() {
 		return false
 	}
 	st := plan.Single()
 	return st == nil || st.Tx.Verb != rewrite.NoVerb || s.inBlock()
 }
 
-// inParts prepares a simple Query, before it is answered or sent. done: inParts ran the text itself, and the turn is
-// over. Otherwise the transaction has room for the text. The error is for the client, or ends the session.
-func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error) {
-	if !s.ofParts(plan) {
+// prepareForBlockParts prepares a simple Query, before it is answered or sent. done: prepareForBlockParts ran the text
+// itself, and the turn is over. Otherwise the transaction has room for the text. The error is for the client, or ends
+// the session.
+func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done bool, err error) {
+	if !s.concernsBlockParts(plan) {
 		return false, nil
 	}
-	if s.cutsFailed(plan) {
-		return true, s.runGroups(plan, string(sql), plan.Cut())
+	if s.mustSplitFailedBlock(plan) {
+		return true, s.runStatementGroups(plan, string(sql), plan.Cut())
 	}
-	if s.t.outside || s.t.touched || s.state == failed || s.status() == 'E' {
-		return false, s.makeRoom(plan, string(sql), true)
+	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() == 'E' {
+		return false, s.commitPartIfNeeded(plan, string(sql), true)
 	}
 	// The server refuses this text in any case, and refuses a multi-statement query as a whole, so nothing of it will
 	// commit.
 	if _, ok := plan.Demand(); !ok {
 		return false, nil
 	}
-	if groups := s.groupsOf(plan); groups != nil {
-		return true, s.runGroups(plan, string(sql), groups)
+	if groups := s.statementGroups(plan); groups != nil {
+		return true, s.runStatementGroups(plan, string(sql), groups)
 	}
-	if st := plan.Single(); st != nil && s.inBlock() && s.stepsOutside(st) { // a READ ONLY block never gets here
+	if st := plan.Single(); st != nil && s.inBlock() && s.mustRunOutsideBlock(st) { // a READ ONLY block never gets here
 		text := string(sql)
-		return true, s.runOutside(st, text[st.Start:], func() (feature.Result, error) { return s.nest(text, nested{outside: true, shift: s.t.shift}) })
+		return true, s.runOutsideBlock(st, text[st.Start:], func() (feature.Result, error) {
+			return s.runNestedQuery(text, nestedTurn{outsideBlock: true, shift: s.t.shift})
+		})
 	}
-	return false, s.makeRoom(plan, string(sql), true)
+	return false, s.commitPartIfNeeded(plan, string(sql), true)
 }
 
-// cutsFailed reports whether a text that ends a failed block must run in groups. A part of the block may be committed,
-// or the rest of the text may be too much for one transaction.
-func (s *session) cutsFailed(plan *rewrite.Plan) bool {
-	if s.t.outside || s.t.touched || s.state == failed || s.status() != 'E' {
+// mustSplitFailedBlock reports whether a text that ends a failed block must run in groups. A part of the block may be
+// committed, or the rest of the text may be too much for one transaction.
+func (s *session) mustSplitFailedBlock(plan *rewrite.Plan) bool {
+	if s.t.outsideBlock || s.t.touched || s.state == failed || s.txStatus() != 'E' {
 		return false
 	}
-	return len(plan.Statements) > 1 && (s.parts.partly() && beginsOrEnds(plan) || plan.TooMuch() && endsBlock(plan.Statements[0].Tx.Verb))
+	return len(plan.Statements) > 1 && (s.parts.hasCommittedPart() && hasTxBoundary(plan) || plan.TooMuch() && endsBlock(plan.Statements[0].Tx.Verb))
 }
 
-// groupsOf returns the groups in which a text must run, or nil if it runs as a whole. If a part of the block is or may
-// become committed, the block's end is a group of its own, with its own warnings.
-func (s *session) groupsOf(plan *rewrite.Plan) [][2]int {
+// statementGroups returns the groups in which a text must run, or nil if it runs as a whole. If a part of the block is
+// or may become committed, the block's end is a group of its own, with its own warnings.
+func (s *session) statementGroups(plan *rewrite.Plan) [][2]int {
 	groups := plan.Groups()
 	switch inBlock := s.inBlock(); {
 	case groups != nil && (inBlock || plan.TooMuch()):
 		return groups
-	case len(plan.Statements) > 1 && inBlock && (s.parts.partly() || s.parts.open.DDL) && beginsOrEnds(plan):
+	case len(plan.Statements) > 1 && inBlock && (s.parts.hasCommittedPart() || s.parts.openDemand.DDL) && hasTxBoundary(plan):
 		return plan.Cut()
 	}
 	return nil
 }
 
-// beginsOrEnds reports whether a text begins or ends a transaction.
-func beginsOrEnds(plan *rewrite.Plan) bool {
+// hasTxBoundary reports whether a text begins or ends a transaction.
+func hasTxBoundary(plan *rewrite.Plan) bool {
 	return plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
 }
 
-// makeRoom commits the open part if a text cannot be in the same transaction, before anything of the text is sent. If
-// runs is set, it adds the text to the open part. The error is for the client, or ends the session.
-func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
+// commitPartIfNeeded commits the open part if a text cannot be in the same transaction, before anything of the text is
+// sent. If runs is set, it adds the text to the open part. The error is for the client, or ends the session.
+func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) error {
 	p := s.parts
-	if !s.commitsParts() || s.t.outside || s.state == failed && !beginsOrEnds(plan) { // outside: the statement is Sluice's own
+	if !s.mayCommitInParts() || s.t.outsideBlock || s.state == failed && !hasTxBoundary(plan) { // outside: the statement is Sluice's own
 		return nil
 	}
-	at := s.position()
+	at := s.blockForNextStatement()
 	if st := plan.Single(); st != nil && runs {
-		if err := s.comesToParts(st, &at); err != nil {
+		if err := s.checkPartStatement(st, &at); err != nil {
 			return err
 		}
 	}
-	if at.Status() == 'T' && s.status() != 'E' && !s.staysWhole() && !s.isOutside(plan) {
+	if at.Status() == 'T' && s.txStatus() != 'E' && !s.mustStayWhole() && !s.queryRunsOutsideBlock(plan) {
 		// A text that the server refuses in any case must not commit the part before it.
 		if _, ok := plan.Demand(); !ok {
 			return nil
 		}
-		if !p.takesIn(demandHere(at, plan)) {
+		if !p.canAdd(demandOfCurrentTx(at, plan)) {
 			if err := s.commitPart(); err != nil {
 				return err
 			}
-			at = s.position()
+			at = s.blockForNextStatement()
 		}
-	} else if s.isOutside(plan) {
+	} else if s.queryRunsOutsideBlock(plan) {
 		return nil
 	}
 	if runs {
-		p.follow(at, plan, sql)
+		p.addStatements(at, plan, sql)
 	}
 	return nil
 }
 
-// comesToParts handles a single statement before makeRoom does. At the end of a block it warns of what remains. It
-// refuses DDL in a READ ONLY transaction.
-func (s *session) comesToParts(st *rewrite.Statement, at *block.Block) error {
+// checkPartStatement handles a single statement before commitPartIfNeeded does. At the end of a block it warns of what
+// remains. It refuses DDL in a READ ONLY transaction.
+func (s *session) checkPartStatement(st *rewrite.Statement, at *block.Block) error {
 	switch {
 	case endsBlock(st.Tx.Verb):
-		return s.tellStays(st)
+		return s.warnPartsRemain(st)
 	case st.Alters() && at.Status() == 'T' && at.ReadOnly():
-		return refusesWrite(st, readOnly)
+		return writeRefusal(st, readOnly)
 	}
 	return nil
 }
 
-// demandHere returns what a text's statements need from the current transaction. at is the block's state before the
-// text.
-func demandHere(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
+// demandOfCurrentTx returns what a text's statements need from the current transaction. at is the block's state before
+// the text.
+func demandOfCurrentTx(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
 	ends := at.Ends()
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
@@ -232,74 +240,75 @@ func demandHere(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
 	return want
 }
 
-// follow adds a text's statements to the open part. If the text ends a transaction, only what follows counts. A BEGIN
-// also includes earlier statements of its pipeline. at is the block's state before the text.
-func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string) {
+// addStatements adds a text's statements to the open part. If the text ends a transaction, only what follows counts. A
+// BEGIN also includes earlier statements of its pipeline. at is the block's state before the text.
+func (p *blockParts) addStatements(at block.Block, plan *rewrite.Plan, sql string) {
 	ends := at.Ends()
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
 		if at.Step(st); at.Ends() != ends {
-			ends, p.open, p.lists = at.Ends(), rewrite.Demand{}, listing.Statements{}
+			ends, p.openDemand, p.openStatements = at.Ends(), rewrite.Demand{}, listing.Statements{}
 			continue
 		}
 		text := sql
 		if len(plan.Statements) > 1 {
 			text = sql[st.Start:st.End]
 		}
-		p.takes(st.Demand(), text, st.MayWrite())
+		p.addStatement(st.Demand(), text, st.MayWrite())
 	}
 }
 
-// takesIn reports whether a text can be in the open part.
-func (p *parts) takesIn(want rewrite.Demand) bool {
-	return !(want.DDL && (p.open.DDL || p.open.Rows)) && !(want.Rows && p.open.DDL)
+// canAdd reports whether a text can be in the open part.
+func (p *blockParts) canAdd(want rewrite.Demand) bool {
+	return !(want.DDL && (p.openDemand.DDL || p.openDemand.Rows)) && !(want.Rows && p.openDemand.DDL)
 }
 
-// takes adds a text to the open part, even if it fails later: a failed block commits no further part. mayWrite: the
-// text looks like a read, but functions or views may change rows. It may be in one transaction with DDL nonetheless.
-func (p *parts) takes(want rewrite.Demand, sql string, mayWrite bool) {
-	p.open = p.open.And(want)
+// addStatement adds a text to the open part, even if it fails later: a failed block commits no further part. mayWrite:
+// the text looks like a read, but functions or views may change rows. It may be in one transaction with DDL
+// nonetheless.
+func (p *blockParts) addStatement(want rewrite.Demand, sql string, mayWrite bool) {
+	p.openDemand = p.openDemand.And(want)
 	switch {
 	case want.DDL || want.Rows || want.Sets:
-		p.lists.Add(sql)
+		p.openStatements.Add(sql)
 	case mayWrite:
-		p.lists.AddRead(sql)
+		p.openStatements.AddRead(sql)
 	}
 }
 
-// listed returns the open part's statements that may have changed something. If reads is set, statements that look like
-// reads have changed nothing (purity.readLast).
-func (p *parts) listed(reads bool) listing.Statements {
+// changingStatements returns the open part's statements that may have changed something. If reads is set, statements
+// that look like reads have changed nothing (purity.wasPure).
+func (p *blockParts) changingStatements(reads bool) listing.Statements {
 	if reads {
-		return p.lists.WithoutReads()
+		return p.openStatements.WithoutReads()
 	}
-	return p.lists
+	return p.openStatements
 }
 
-// tellStays warns the client at a rollback that earlier parts remain committed.
-func (s *session) tellStays(st *rewrite.Statement) error {
-	rollsBack := st.Tx.Verb == rewrite.Rollback || s.status() == 'E'
-	if stays := &s.parts.stays; rollsBack && !stays.Empty() {
-		return s.tell(warnStays(stays).AppendNotice(nil, "WARNING"))
+// warnPartsRemain warns the client at a rollback that earlier parts remain committed.
+func (s *session) warnPartsRemain(st *rewrite.Statement) error {
+	rollsBack := st.Tx.Verb == rewrite.Rollback || s.txStatus() == 'E'
+	if stays := &s.parts.committedStatements; rollsBack && !stays.Empty() {
+		return s.queueReply(partsRemainWarning(stays).AppendNotice(nil, "WARNING"))
 	}
 	return nil
 }
 
-// staysWhole reports whether the block cannot be committed in parts. Either its modes would not survive Sluice's own
+// mustStayWhole reports whether the block cannot be committed in parts. Either its modes would not survive Sluice's own
 // BEGIN, or Sluice has not seen its BEGIN.
-func (s *session) staysWhole() bool {
-	at := s.position()
+func (s *session) mustStayWhole() bool {
+	at := s.blockForNextStatement()
 	m := at.Modes()
 	return !at.Known() || m.Access == block.ReadOnly || m.Deferrable || m.Snapshot || m.Isolation == rewrite.Serializable
 }
 
-// mayLeave returns an error if an early commit would do more than the client asked for.
-func (s *session) mayLeave() error {
+// checkEarlyCommit returns an error if an early commit would do more than the client asked for.
+func (s *session) checkEarlyCommit() error {
 	switch p := s.parts; {
-	case p.open.Drops && p.how != rewrite.CommitDrops:
-		lists := p.listed(s.srv.purity.readLast())
+	case p.openDemand.Drops && p.inTransactions != rewrite.CommitDrops:
+		lists := p.changingStatements(s.srv.purity.wasPure())
 		return errDropsEarly(&lists)
-	case p.open.Local:
+	case p.openDemand.Local:
 		return errLocalInParts
 	}
 	return nil
@@ -311,59 +320,59 @@ func (s *session) commitPart() error {
 	if s.t.touched {
 		return errPartInPipeline
 	}
-	if err := s.mayLeave(); err != nil {
+	if err := s.checkEarlyCommit(); err != nil {
 		return err
 	}
-	lists, fresh := s.parts.listed(s.srv.purity.readLast()), s.freshNames()
-	left, err := s.leaveBlock()
+	lists, fresh := s.parts.changingStatements(s.srv.purity.wasPure()), s.emptySavepoints()
+	left, err := s.commitOpenPart()
 	if err == nil {
-		err = s.beginAnew()
+		err = s.beginNextPart()
 	}
 	if err == nil && left.Err == nil {
-		if err = s.carryNames(fresh); err == nil {
-			err = s.tellPart(&lists)
+		if err = s.restoreSavepoints(fresh); err == nil {
+			err = s.warnPartCommitted(&lists)
 		}
 	}
 	return cmp.Or(err, left.Why())
 }
 
-// tellPart counts an early commit and warns the client that the statements in l are committed.
-func (s *session) tellPart(l *listing.Statements) error {
+// warnPartCommitted counts an early commit and warns the client that the statements in l are committed.
+func (s *session) warnPartCommitted(l *listing.Statements) error {
 	s.srv.metrics.EarlyCommit()
-	return s.tell(warnPart(l).AppendNotice(nil, "WARNING"))
+	return s.queueReply(partCommittedWarning(l).AppendNotice(nil, "WARNING"))
 }
 
-// leaveBlock commits the open part. If the result has an error, the part is not committed, or the outcome is unknown
-// (08007).
-func (s *session) leaveBlock() (feature.Result, error) {
+// commitOpenPart commits the open part. If the result has an error, the part is not committed, or the outcome is
+// unknown (08007).
+func (s *session) commitOpenPart() (feature.Result, error) {
 	p := s.parts
-	p.keepNames(s.tx.log.Names())
+	p.keepSavepoints(s.tx.log.Names())
 	optedOut := s.tx.optedOut
-	p.by = s.choices()
-	left, err := s.commitTimed()
+	p.options = s.currentOptions()
+	left, err := s.commitPartWithTime()
 	if err == nil && s.b != nil && s.b.status != 'I' { // the COMMIT was skipped
-		_, err = s.command("ROLLBACK", silent.Rollback) // if it fails, so does beginAnew
+		_, err = s.runSilentCommand("ROLLBACK", silent.Rollback) // if it fails, so does beginNextPart
 	}
 	if err == nil && left.Err == nil {
-		p.stays.Join(p.listed(s.srv.purity.readLast()))
+		p.committedStatements.Join(p.changingStatements(s.srv.purity.wasPure()))
 	}
-	p.open, p.lists, p.optedOut = rewrite.Demand{}, listing.Statements{}, optedOut
+	p.openDemand, p.openStatements, p.optedOut = rewrite.Demand{}, listing.Statements{}, optedOut
 	return left, err
 }
 
-// beginAnew begins the block again after leaveBlock. If the COMMIT failed, it does so too: the client's error then
-// fails that block. If the session's own backend is gone or BEGIN fails, the session ends, since its client expects a
-// block.
-func (s *session) beginAnew() error {
+// beginNextPart begins the block again after commitOpenPart. If the COMMIT failed, it does so too: the client's error
+// then fails that block. If the session's own backend is gone or BEGIN fails, the session ends, since its client
+// expects a block.
+func (s *session) beginNextPart() error {
 	if s.pinLost {
 		return nil
 	}
-	begun, err := s.command("BEGIN", silent.Begin)
-	s.optOut(s.parts.optedOut)
+	begun, err := s.runSilentCommand("BEGIN", silent.Begin)
+	s.optOutOfReplay(s.parts.optedOut)
 	if err == nil && begun.Err != nil {
 		err = errNotBegun(begun.Err)
 	}
-	s.tx.timed = s.parts.timed
+	s.tx.earlierTime = s.parts.timed
 	return err
 }
 

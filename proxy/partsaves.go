@@ -18,18 +18,18 @@ import (
 // the same state. Migration tools need this: they send SAVEPOINT, then an INSERT before which Sluice commits earlier
 // DDL, and ROLLBACK TO after 23505.
 
-// mostNames limits the remembered names of savepoints of earlier parts.
-const mostNames = 100
+// maxKeptSavepoints limits the remembered names of savepoints of earlier parts.
+const maxKeptSavepoints = 100
 
-// keepNames adds the savepoints of a part that is committed. Above the limit it forgets the oldest.
-func (p *parts) keepNames(names []string) {
+// keepSavepoints adds the savepoints of a part that is committed. Above the limit it forgets the oldest.
+func (p *blockParts) keepSavepoints(names []string) {
 	p.savepoints = append(p.savepoints, names...)
-	p.savepoints = slices.Clone(p.savepoints[max(0, len(p.savepoints)-mostNames):])
+	p.savepoints = slices.Clone(p.savepoints[max(0, len(p.savepoints)-maxKeptSavepoints):])
 }
 
-// freshNames returns the open part's latest savepoints after which nothing ran, in order. Statements that Sluice
+// emptySavepoints returns the open part's latest savepoints after which nothing ran, in order. Statements that Sluice
 // answers, such as SET or DECLARE, count as having run.
-func (s *session) freshNames() []string {
+func (s *session) emptySavepoints() []string {
 	l := s.tx.log
 	if !l.Replayable() {
 		return nil
@@ -45,27 +45,27 @@ func (s *session) freshNames() []string {
 	return l.Names()[i:]
 }
 
-// carryNames sets savepoints again at the beginning of a new part, and removes them from the savepoints of earlier
-// parts. If one cannot be set, it remains among these.
-func (s *session) carryNames(fresh []string) error {
+// restoreSavepoints sets savepoints again at the beginning of a new part, and removes them from the savepoints of
+// earlier parts. If one cannot be set, it remains among these.
+func (s *session) restoreSavepoints(fresh []string) error {
 	p := s.parts
 	for _, name := range fresh {
-		set, err := s.command("SAVEPOINT "+parse.Identifier(name), silent.Within("SAVEPOINT"))
+		set, err := s.runSilentCommand("SAVEPOINT "+parse.Identifier(name), silent.Within("SAVEPOINT"))
 		if err != nil {
 			return err
 		}
 		if set.Err != nil {
 			return nil
 		}
-		if i := newest(p.savepoints, name); i >= 0 { // otherwise the limit has removed it
+		if i := lastIndexOf(p.savepoints, name); i >= 0 { // otherwise the limit has removed it
 			p.savepoints = slices.Delete(p.savepoints, i, i+1)
 		}
 	}
 	return nil
 }
 
-// newest returns the index of the last savepoint with the name, or -1.
-func newest(names []string, name string) int {
+// lastIndexOf returns the index of the last savepoint with the name, or -1.
+func lastIndexOf(names []string, name string) int {
 	for i, n := range slices.Backward(names) {
 		if n == name {
 			return i
@@ -74,23 +74,23 @@ func newest(names []string, name string) int {
 	return -1
 }
 
-// releasedBefore answers RELEASE of a savepoint of a committed part, and refuses ROLLBACK TO such a savepoint. done is
-// false for other names.
-func (s *session) releasedBefore(verb rewrite.Verb, name string) (done bool, err error) {
+// handleCommittedSavepoint answers RELEASE of a savepoint of a committed part, and refuses ROLLBACK TO such a
+// savepoint. done is false for other names.
+func (s *session) handleCommittedSavepoint(verb rewrite.Verb, name string) (done bool, err error) {
 	if s.parts == nil {
 		return false, nil
 	}
-	i := newest(s.parts.savepoints, name)
+	i := lastIndexOf(s.parts.savepoints, name)
 	switch {
 	case i < 0 || verb == rewrite.Savepoint:
 		return false, nil
 	case verb == rewrite.RollbackTo:
-		return true, errNoReturn(name, "What the transaction did before is committed ("+rewrite.InTransactionsKey+"): "+s.parts.stays.String()+".")
+		return true, errCannotReturn(name, "What the transaction did before is committed ("+rewrite.InTransactionsKey+"): "+s.parts.committedStatements.String()+".")
 	}
 	s.parts.savepoints = s.parts.savepoints[:i]
 	if s.tx.log.Savepoints() > 0 { // these are later savepoints
 		s.tx.log.Release(0)
 		s.tx.marks = nil
 	}
-	return true, s.tell(wire.AppendCommand(nil, "RELEASE"))
+	return true, s.queueReply(wire.AppendCommand(nil, "RELEASE"))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/parse"
@@ -20,18 +21,18 @@ import (
 // clock are refused. Functions, views and defaults of added columns read the time of their own part. A multi-statement
 // query outside a block has the time at which its first group begins.
 
-// commitTimed commits the open part. If that part read the clock, parts.timed is set to its time.
-func (s *session) commitTimed() (feature.Result, error) {
+// commitPartWithTime commits the open part. If that part read the clock, parts.timed is set to its time.
+func (s *session) commitPartWithTime() (feature.Result, error) {
 	p := s.parts
-	if s.tx.timed != nil {
-		p.timed = s.tx.timed
+	if s.tx.earlierTime != nil {
+		p.timed = s.tx.earlierTime
 	}
 	asks := p.timed == nil && s.partReadsClock()
 	p.asked = s.tx.asked.instant
-	s.startClock()
-	end, err := s.nest("COMMIT", nested{own: silent.New(silent.Commit), outside: true, asksTime: asks})
+	s.startStatementTimeout()
+	end, err := s.runNestedQuery("COMMIT", nestedTurn{hiddenAnswer: silent.New(silent.Commit), outsideBlock: true, asksTime: asks})
 	if asks {
-		p.timed = &toldTime{instant: p.asked, ofParts: true}
+		p.timed = &txtime.Time{Instant: p.asked, Committed: true}
 	}
 	return end, err
 }
@@ -39,7 +40,7 @@ func (s *session) commitTimed() (feature.Result, error) {
 // partReadsClock reports whether the open part has read the clock, or may have because its log is incomplete.
 func (s *session) partReadsClock() bool {
 	switch {
-	case !s.srv.keeper.on, s.b == nil && s.tx.log == nil:
+	case !s.srv.keeper.enabled, s.b == nil && s.tx.log == nil:
 		return false
 	case !s.tx.log.Replayable():
 		return true
@@ -48,44 +49,45 @@ func (s *session) partReadsClock() bool {
 		if f.Type != wire.Query && f.Type != wire.Bind || f.Note.fence {
 			continue
 		}
-		if f.Type == wire.Bind && parse.TimeText(s.payload(f)) || values.NamesTime(s.srv.planner, s.clientText(f), f.Note.names, nil) {
+		if f.Type == wire.Bind && parse.TimeText(s.loggedPayload(f)) || values.NamesTime(s.srv.planner, s.clientText(f), f.Note.names, nil) {
 			return true
 		}
 	}
 	return false
 }
 
-// forgetAsked drops the transaction's time, because a replay has another.
-func (s *session) forgetAsked() {
-	s.tx.asked = askedTime{}
-	if s.t.nested.asksTime {
-		s.parts.asked = timeValue{}
+// forgetAskedTime drops the transaction's time, because a replay has another.
+func (s *session) forgetAskedTime() {
+	s.tx.asked = queriedTxTime{}
+	if s.t.nestedTurn.asksTime {
+		s.parts.asked = txtime.Value{}
 	}
 }
 
-// partAtTime calls queryAtTime if transactions may be committed in parts, else returns sql.
-func (s *session) partAtTime(q *simple, sql []byte) ([]byte, error) {
-	if !s.commitsParts() {
+// fixQueryTimeInParts calls fixQueryTime if transactions may be committed in parts, else returns sql.
+func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) ([]byte, error) {
+	if !s.mayCommitInParts() {
 		return sql, nil
 	}
-	return s.queryAtTime(q, sql)
+	return s.fixQueryTime(q, sql)
 }
 
-// takesTime sets the time of a block that a multi-statement query has begun to that of the query's earlier statements.
-func (s *session) takesTime(timed *toldTime) {
+// adoptQueryTime sets the time of a block that a multi-statement query has begun to that of the query's earlier
+// statements.
+func (s *session) adoptQueryTime(timed *txtime.Time) {
 	if timed != nil && s.inBlock() {
-		s.parts.timed, s.tx.timed = timed, timed
+		s.parts.timed, s.tx.earlierTime = timed, timed
 	}
 }
 
-// askInstant selects the transaction's time in microseconds since 2000, as in the binary format.
-const askInstant = "SELECT ((extract(epoch FROM pg_catalog.now()) - 946684800) * 1000000)::bigint"
+// selectTxMicroseconds selects the transaction's time in microseconds since 2000, as in the binary format.
+const selectTxMicroseconds = "SELECT ((extract(epoch FROM pg_catalog.now()) - 946684800) * 1000000)::bigint"
 
-// timeOfGroups asks the server for the time that a multi-statement query's groups share up to the end of their
+// askTimeForGroups asks the server for the time that a multi-statement query's groups share up to the end of their
 // transaction. It returns nil in a block, and if fewer than two groups may store or return the time. The error is for
 // the client, or ends the session.
-func (s *session) timeOfGroups(plan *rewrite.Plan, groups [][2]int) (*toldTime, error) {
-	if s.inBlock() || !s.srv.keeper.on {
+func (s *session) askTimeForGroups(plan *rewrite.Plan, groups [][2]int) (*txtime.Time, error) {
+	if s.inBlock() || !s.srv.keeper.enabled {
 		return nil, nil
 	}
 	readers := 0
@@ -101,17 +103,17 @@ func (s *session) timeOfGroups(plan *rewrite.Plan, groups [][2]int) (*toldTime, 
 	if readers < 2 {
 		return nil, nil
 	}
-	asked, err := s.command(askInstant, silent.Select)
+	asked, err := s.runSilentCommand(selectTxMicroseconds, silent.Select)
 	if why := asked.Why(); err != nil || why != nil {
 		if err == nil {
 			err = why
 		}
 		return nil, err
 	}
-	of := &toldTime{ofParts: true}
+	of := &txtime.Time{Committed: true}
 	for row := range asked.Answer.Rows() { // a DataRow's payload: column count (2 bytes), length (4), value
 		if n, err := strconv.ParseInt(string(row[min(6, len(row)):]), 10, 64); err == nil {
-			of.instant = timeValue{format: 1, bytes: binary.BigEndian.AppendUint64(nil, uint64(n)), instant: true}
+			of.Instant = txtime.Value{Format: 1, Bytes: binary.BigEndian.AppendUint64(nil, uint64(n)), IsInstant: true}
 		}
 	}
 	return of, nil

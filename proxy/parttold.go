@@ -9,66 +9,67 @@ import (
 
 // This file has the warnings and errors that a client gets about a transaction committed in parts (parts.go).
 
-// partly returns the error that replaces a conflict if a part of the transaction is committed. To send the whole
-// transaction again would apply that part twice. For any other error it returns nil.
-func (s *session) partly(class retry.Class, payload []byte) []byte {
+// partialCommitError returns the error that replaces a conflict if a part of the transaction is committed. To send the
+// whole transaction again would apply that part twice. For any other error it returns nil.
+func (s *session) partialCommitError(class retry.Class, payload []byte) []byte {
 	if class != retry.Conflict {
 		return nil
 	}
-	if done := s.doneBefore(); !done.Empty() {
-		return errPartly(toldBy(payload), done).Append(nil)
+	if done := s.committedStatements(); !done.Empty() {
+		return errPartialCommit(decodeErrorResponse(payload), done).Append(nil)
 	}
 	return nil
 }
 
-// doneBefore returns the committed statements that the client would send again. They are earlier parts of its
+// committedStatements returns the committed statements that the client would send again. They are earlier parts of its
 // transaction, or earlier groups of a multi-statement query outside a block.
-func (s *session) doneBefore() *listing.Statements {
+func (s *session) committedStatements() *listing.Statements {
 	switch {
-	case s.partlyDone():
-		return &s.parts.stays
-	case s.t.nested.done != nil:
-		return s.t.nested.done
+	case s.hasCommittedStatements():
+		return &s.parts.committedStatements
+	case s.t.nestedTurn.committedBefore != nil:
+		return s.t.nestedTurn.committedBefore
 	}
 	return &listing.Statements{}
 }
 
-// retryHint returns the hint for a conflict, or "" if errPartly has its own.
+// retryHint returns the hint for a conflict, or "" if errPartialCommit has its own.
 func (s *session) retryHint() string {
-	if s.doneBefore().Empty() {
+	if s.committedStatements().Empty() {
 		return retry.Hint
 	}
 	return ""
 }
 
-// partlyRefused is like partly for an error of Sluice's own, which it returns if no replacement is needed.
-func (s *session) partlyRefused(e *wire.Error) *wire.Error {
+// replacePartialConflict is like partly for an error of Sluice's own, which it returns if no replacement is needed.
+func (s *session) replacePartialConflict(e *wire.Error) *wire.Error {
 	if e.Code != retry.StateConflict {
 		return e
 	}
-	if done := s.doneBefore(); !done.Empty() {
-		return errPartly(e, done)
+	if done := s.committedStatements(); !done.Empty() {
+		return errPartialCommit(e, done)
 	}
 	return e
 }
 
-// warnPart is the warning for an early commit.
-func warnPart(l *listing.Statements) *wire.Error {
+// partCommittedWarning is the warning for an early commit.
+func partCommittedWarning(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction",
 		Detail: "Committed: " + l.String() + ".", Hint: rewrite.InTransactionsKey + " says so. A ROLLBACK does not take that part back."}
 }
 
-// warnStays is the warning at a ROLLBACK, or at the failure of a multi-statement query, about what remains committed.
-func warnStays(l *listing.Statements) *wire.Error {
+// partsRemainWarning is the warning at a ROLLBACK, or at the failure of a multi-statement query, about what remains
+// committed.
+func partsRemainWarning(l *listing.Statements) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
 }
 
-// codePartly replaces a conflict's SQLSTATE 40001 if a part of the transaction is committed.
-const codePartly = "25000"
+// codePartialCommit replaces a conflict's SQLSTATE 40001 if a part of the transaction is committed.
+const codePartialCommit = "25000"
 
-// errPartly replaces a conflict after an early commit.
-func errPartly(conflict *wire.Error, l *listing.Statements) *wire.Error {
-	return &wire.Error{Code: codePartly, Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
+// errPartialCommit replaces a conflict after an early commit.
+func errPartialCommit(conflict *wire.Error, l *listing.Statements) *wire.Error {
+	return &wire.Error{Code: codePartialCommit, Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
 		Detail: "Committed: " + l.String() + ".", Hint: "Do not send the whole transaction again: go on behind what is committed."}
 }
 

@@ -11,20 +11,20 @@ import (
 // savepoint brings back is not changed by what comes then.
 func TestPartsAreBounded(t *testing.T) {
 	t.Parallel()
-	var p parts
-	for n := range 3 * mostNames {
-		p.keepNames([]string{fmt.Sprint("a", n), fmt.Sprint("b", n)})
+	var p blockParts
+	for n := range 3 * maxKeptSavepoints {
+		p.keepSavepoints([]string{fmt.Sprint("a", n), fmt.Sprint("b", n)})
 	}
-	if n := len(p.savepoints); n != mostNames || p.savepoints[n-1] != fmt.Sprint("b", 3*mostNames-1) {
+	if n := len(p.savepoints); n != maxKeptSavepoints || p.savepoints[n-1] != fmt.Sprint("b", 3*maxKeptSavepoints-1) {
 		t.Errorf("%d names, the last is %s", n, p.savepoints[n-1])
 	}
-	p.takes(rewrite.Demand{DDL: true}, "one", false)
-	mark := p.mark()
-	p.takes(rewrite.Demand{Rows: true}, "two", false)
-	p.returnTo(mark)
-	p.takes(rewrite.Demand{}, "nothing", false)
-	p.takes(rewrite.Demand{Sets: true}, "three", false)
-	if got := p.lists.String(); got != "one; three" || p.open != (rewrite.Demand{DDL: true, Sets: true}) || mark.lists.String() != "one" {
-		t.Errorf("%s, %+v, %s", got, p.open, mark.lists.String())
+	p.addStatement(rewrite.Demand{DDL: true}, "one", false)
+	mark := p.snapshot()
+	p.addStatement(rewrite.Demand{Rows: true}, "two", false)
+	p.restore(mark)
+	p.addStatement(rewrite.Demand{}, "nothing", false)
+	p.addStatement(rewrite.Demand{Sets: true}, "three", false)
+	if got := p.openStatements.String(); got != "one; three" || p.openDemand != (rewrite.Demand{DDL: true, Sets: true}) || mark.openStatements.String() != "one" {
+		t.Errorf("%s, %+v, %s", got, p.openDemand, mark.openStatements.String())
 	}
 }

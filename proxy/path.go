@@ -14,16 +14,16 @@ import (
 // 15 minutes. A session therefore checks its backend's path when it is woken in a turn (woken). The sweeper checks the
 // paths of clients that hold a backend. The kernel's keepalive checks idle paths.
 
-// path is the state of the network path to a peer.
-type path struct {
+// networkPath is the state of the network path to a peer.
+type networkPath struct {
 	limit time.Duration // how long the peer's host may delay an acknowledgement; 0: no limit
 	// since is the first of the latest looks at which an acknowledgement was missing and none had come.
 	since time.Time
 }
 
-// dead reports whether the peer's host has not acknowledged sent data for the limit. last is the age of its latest
+// isDead reports whether the peer's host has not acknowledged sent data for the limit. last is the age of its latest
 // acknowledgement. A host whose program does not read still acknowledges window probes, so its path is not dead.
-func (p *path) dead(now time.Time, owed bool, last time.Duration) bool {
+func (p *networkPath) isDead(now time.Time, owed bool, last time.Duration) bool {
 	if !owed || p.limit == 0 {
 		p.since = time.Time{}
 		return false
@@ -34,61 +34,61 @@ func (p *path) dead(now time.Time, owed bool, last time.Duration) bool {
 	return now.Sub(p.since) >= p.limit
 }
 
-// look calls dead for a connection's peer.
-func (p *path) look(conn rawconn.Conn) bool {
+// isPeerDead calls dead for a connection's peer.
+func (p *networkPath) isPeerDead(conn rawconn.Conn) bool {
 	owed, last := conn.Unacked()
-	return p.dead(time.Now(), owed, last)
+	return p.isDead(time.Now(), owed, last)
 }
 
 // errDeadPath means that the backend's host has acknowledged nothing for longer than the limit.
 var errDeadPath = errors.New("the server's host has stopped acknowledging")
 
-// lookAtPath returns a lostError if the backend's path is dead, else nil.
-func (s *session) lookAtPath() error {
-	if s.b != nil && s.b.path.look(s.b.src.Raw) {
+// checkBackendPath returns a lostError if the backend's path is dead, else nil.
+func (s *session) checkBackendPath() error {
+	if s.b != nil && s.b.path.isPeerDead(s.b.src.Raw) {
 		return &lostError{err: errDeadPath}
 	}
 	return nil
 }
 
-// lookAtSilence returns a lostError if the backend has sent nothing for the configured limit although replies are
+// checkBackendSilence returns a lostError if the backend has sent nothing for the configured limit although replies are
 // pending. Its host may acknowledge while its program is frozen. Nothing is sent again then, since the server may
 // continue. There is no limit during procedures and COPY, which take long. It is called when a read was woken, so the
 // limit is exceeded by at most two periods of the sweeper.
-func (s *session) lookAtSilence() error {
+func (s *session) checkBackendSilence() error {
 	t, limit := s.t, s.srv.cfg.SilenceTimeout
 	switch {
 	case limit == 0 || s.b == nil || t.settled || t.owed.empty() || t.copying:
-	case t.quiet.IsZero():
-		t.quiet = time.Now()
-	case time.Since(t.quiet) < limit || s.b.src.Raw.Peek() != rawconn.Quiet: // bytes that have arrived must be read first
-	case !slices.ContainsFunc(t.owed.items[t.owed.head:], unhurried):
+	case t.silentSince.IsZero():
+		t.silentSince = time.Now()
+	case time.Since(t.silentSince) < limit || s.b.src.Raw.Peek() != rawconn.Quiet: // bytes that have arrived must be read first
+	case !slices.ContainsFunc(t.owed.items[t.owed.head:], mayTakeLong):
 		return &lostError{err: fmt.Errorf("the server has sent nothing for %v", limit), silent: true}
 	}
 	return nil
 }
 
-// unhurried reports whether a reply may take any time: that of a procedure or a COPY.
-func unhurried(o owed) bool {
+// mayTakeLong reports whether a reply may take any time: that of a procedure or a COPY.
+func mayTakeLong(o pendingReply) bool {
 	return o.plan != nil && (o.plan.Pin == rewrite.PinProcedural ||
 		o.plan.Any(func(st *rewrite.Statement) bool { return st.Copy != rewrite.NoCopy }))
 }
 
-// swept is what the sweeper stores about a session between its looks.
-type swept struct {
-	tick uint64 // the session's tick at the last look
-	path path   // to its client
+// sweepState is what the sweeper stores about a session between its looks.
+type sweepState struct {
+	tick uint64      // the session's tick at the last look
+	path networkPath // to its client
 	// quiet counts consecutive looks at which the session could have been parked.
 	quiet int
 }
 
-// watchClient closes the connection of a client that holds a backend and whose path is dead. The session then gets an
-// error when it reads or writes. A client without a backend blocks nobody, and is left to the kernel.
-func (srv *Server) watchClient(s *session, seen *swept) {
+// closeDeadClient closes the connection of a client that holds a backend and whose path is dead. The session then gets
+// an error when it reads or writes. A client without a backend blocks nobody, and is left to the kernel.
+func (srv *Server) closeDeadClient(s *session, seen *sweepState) {
 	s.mu.Lock()
 	holds := s.cancel.backend != nil
 	s.mu.Unlock()
-	if holds && seen.path.look(s.client.Raw) {
+	if holds && seen.path.isPeerDead(s.client.Raw) {
 		srv.log.Warn("the client's host has stopped acknowledging", s.logAttrs()...)
 		srv.closeClient(s)
 	}
@@ -98,5 +98,5 @@ func (srv *Server) watchClient(s *session, seen *swept) {
 // report a connection that was closed locally.
 func (srv *Server) closeClient(s *session) {
 	s.client.Raw.Close()
-	s.nudge()
+	s.wake()
 }

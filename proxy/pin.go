@@ -11,40 +11,40 @@ import (
 )
 
 // This file decides when a session is pinned. A pinned session keeps its backend, because it may have left state there
-// that no other backend has. admit pins before it sends a statement, noteRole when the server reports a role, and
+// that no other backend has. admit pins before it sends a statement, pinForRole when the server reports a role, and
 // acquireForSequences for sequences.
 
-// pin keeps the session's backend until the session ends, because plan may leave state there. It is called before the
-// statement runs; if the statement leaves nothing, settle or replyError removes the pin. The error, for the client,
-// says that too many sessions are pinned: the plan must not be sent.
-func (s *session) pin(plan *rewrite.Plan) error {
+// pinBackend keeps the session's backend until the session ends, because plan may leave state there. It is called
+// before the statement runs; if the statement leaves nothing, settle or handleErrorResponse removes the pin. The error,
+// for the client, says that too many sessions are pinned: the plan must not be sent.
+func (s *session) pinBackend(plan *rewrite.Plan) error {
 	why := plan.Pin
 	if why == rewrite.NoPin {
 		return nil
 	}
-	s.found = false
+	s.foundState = false
 	s.sequences.ClearOwn() // the backend now holds more than sequence numbers
-	s.mapped.lost = s.mapped.lost && s.pinned || hidesPath[why]
+	s.mapped.pathLost = s.mapped.pathLost && s.pinned || pinsHidingPath[why]
 	// A PREPARE remains when another statement of its Sync group fails.
-	nothing := leavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses advisory locks
+	nothing := pinLeavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses advisory locks
 	undone := len(plan.Statements) == 1 && nothing && (why != rewrite.PinPrepare || s.t.ended)
 	// A multi-statement query may leave something even if one of its statements fails.
 	if s.pinned {
 		s.t.pinnedByTurn, s.t.unreadPin, s.t.freshPin = s.t.pinnedByTurn && undone, false, false
 		return nil
 	}
-	if !s.srv.takePin() {
-		return errTooManyPins(s.srv.cfg.MaxPins, pinNames[why])
+	if !s.srv.reservePin() {
+		return errTooManyPins(s.srv.cfg.MaxPins, pinLabels[why])
 	}
 	s.pinned = true
 	s.t.pinnedByTurn, s.t.unreadPin, s.t.freshPin = undone, why == rewrite.PinUnparsed, true
-	s.srv.metrics.Pinned(pinNames[why])
-	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinNames[why])...)
+	s.srv.metrics.Pinned(pinLabels[why])
+	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinLabels[why])...)
 	return nil
 }
 
-// takePin counts one more pinned session, or returns false if Config.MaxPins sessions are pinned.
-func (srv *Server) takePin() bool {
+// reservePin counts one more pinned session, or returns false if Config.MaxPins sessions are pinned.
+func (srv *Server) reservePin() bool {
 	if srv.pinned.Add(1) <= int64(srv.cfg.MaxPins) {
 		return true
 	}
@@ -52,33 +52,33 @@ func (srv *Server) takePin() bool {
 	return false
 }
 
-// leavesNothing lists the reasons for a pin whose statement leaves nothing if it fails, because the rollback removes
+// pinLeavesNothing lists the reasons for a pin whose statement leaves nothing if it fails, because the rollback removes
 // it. A session lock, for example, is not listed: the lock remains after an error.
-var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
+var pinLeavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
-// unpinFailed removes the pin if the error shows that the statement left nothing on the backend. head is the entry that
-// the error answers. In a block the session still keeps the backend until the block ends.
-func (s *session) unpinFailed(head *owed, payload []byte) {
+// unpinAfterError removes the pin if the error shows that the statement left nothing on the backend. head is the entry
+// that the error answers. In a block the session still keeps the backend until the block ends.
+func (s *session) unpinAfterError(head *pendingReply, payload []byte) {
 	if !s.pinned || !s.t.freshPin && !s.t.unreadPin {
 		return
 	}
 	if s.t.unreadPin {
 		// A text that the server cannot parse either has left nothing on the backend.
-		if left := &s.t.left; left.Tags() == 0 && notParsed(head, payload) || inItself(payload) && left.LeavesNothing() {
+		if left := &s.t.left; left.Tags() == 0 && isSyntaxErrorInUnparsed(head, payload) || isErrorOfStatement(payload) && left.LeavesNothing() {
 			s.unpin()
 		}
 		s.t.unreadPin = false // a function may have failed after it left something
 		return
 	}
-	if st := s.failedAlone(head); st != nil && (st.Pin == rewrite.NoPin || s.notBegun(payload)) {
+	if st := s.failedPinStatement(head); st != nil && (st.Pin == rewrite.NoPin || s.showsStatementNotRun(payload)) {
 		s.unpin()
 	}
 }
 
-// failedAlone returns the failed statement of the text that pinned the session, if no earlier statement of the text can
-// leave state. Otherwise it returns nil.
-func (s *session) failedAlone(head *owed) *rewrite.Statement {
+// failedPinStatement returns the failed statement of the text that pinned the session, if no earlier statement of the
+// text can leave state. Otherwise it returns nil.
+func (s *session) failedPinStatement(head *pendingReply) *rewrite.Statement {
 	plan, n := head.plan, 0
 	if plan == nil && head.tmpl != nil {
 		plan = head.tmpl.plan
@@ -86,7 +86,7 @@ func (s *session) failedAlone(head *owed) *rewrite.Statement {
 	if head.kind == wire.Query {
 		n = s.t.statement
 	}
-	if plan == nil || plan.Pin == rewrite.NoPin || head.kind == wire.Query && s.t.strung != nil || n >= len(plan.Statements) {
+	if plan == nil || plan.Pin == rewrite.NoPin || head.kind == wire.Query && s.t.script != nil || n >= len(plan.Statements) {
 		return nil
 	}
 	for i := range n {
@@ -97,33 +97,34 @@ func (s *session) failedAlone(head *owed) *rewrite.Statement {
 	return &plan.Statements[n]
 }
 
-// notBegun reports whether an error shows that its statement did not run at all. DSQL refused the statement (0A000), or
-// the server found a wrong name or type at a position in the text. This also covers DO, CALL and LOAD, which may leave
-// something if they fail halfway.
-func (s *session) notBegun(payload []byte) bool {
+// showsStatementNotRun reports whether an error shows that its statement did not run at all. DSQL refused the statement
+// (0A000), or the server found a wrong name or type at a position in the text. This also covers DO, CALL and LOAD,
+// which may leave something if they fail halfway.
+func (s *session) showsStatementNotRun(payload []byte) bool {
 	code := string(retry.Field(payload, 'C'))
 	return s.srv.cfg.Kind == DSQL && code == retry.StateUnsupported ||
-		strings.HasPrefix(code, "42") && retry.Field(payload, 'P') != nil && inItself(payload)
+		strings.HasPrefix(code, "42") && retry.Field(payload, 'P') != nil && isErrorOfStatement(payload)
 }
 
-// inItself reports whether an error comes from the client's statement itself, not from a function that it calls.
-func inItself(payload []byte) bool {
+// isErrorOfStatement reports whether an error comes from the client's statement itself, not from a function that it
+// calls.
+func isErrorOfStatement(payload []byte) bool {
 	return retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
 }
 
-// unparsedRan records the command tag of a statement whose text Sluice could not parse.
-func unparsedRan(s *session, o *owed, _ *rewrite.Statement, tag []byte) {
+// recordUnparsedTag records the command tag of a statement whose text Sluice could not parse.
+func recordUnparsedTag(s *session, o *pendingReply, _ *rewrite.Statement, tag []byte) {
 	if s.t.unreadPin && o.plan.Pin == rewrite.PinUnparsed {
 		s.t.left.Ran(tag)
 	}
 }
 
-// unpinUnread removes the pin of an unparsed text that ran, if its words and command tags show that it left nothing.
+// unpinUnparsed removes the pin of an unparsed text that ran, if its words and command tags show that it left nothing.
 // The backend's settings are then reset, since functions may have changed them.
-func (s *session) unpinUnread() {
+func (s *session) unpinUnparsed() {
 	if s.pinned && s.t.unreadPin && s.t.left.LeavesNothing() {
 		s.unpin()
-		s.b.unsure = s.b.unsure || s.srv.cfg.Reset != ResetNever
+		s.b.mayHaveUnseenSettings = s.b.mayHaveUnseenSettings || s.srv.cfg.Reset != ResetNever
 	}
 }
 
@@ -133,11 +134,11 @@ func (s *session) unpin() {
 	s.srv.pinned.Add(-1)
 }
 
-// pinsAlone reports whether the plan's single statement pinned the session and leaves nothing if it fails. A replay
-// after OC001 is then possible: the statement has not run. State that earlier statements of the block left is made
-// again when the replay runs them.
-func (s *session) pinsAlone(plan *rewrite.Plan) bool {
-	return s.pinned && (s.t.pinnedByTurn || s.tx.held) && len(plan.Statements) == 1 && leavesNothing[plan.Pin]
+// isSolePinStatement reports whether the plan's single statement pinned the session and leaves nothing if it fails. A
+// replay after OC001 is then possible: the statement has not run. State that earlier statements of the block left is
+// made again when the replay runs them.
+func (s *session) isSolePinStatement(plan *rewrite.Plan) bool {
+	return s.pinned && (s.t.pinnedByTurn || s.tx.held) && len(plan.Statements) == 1 && pinLeavesNothing[plan.Pin]
 }
 
 // A lost backend or a data conflict is not replayed after a pin: the pinning statement may have run. Only OC001 proves
@@ -152,16 +153,17 @@ func (s *session) unpinForReplay() {
 	}
 }
 
-// repin pins the session for a statement that a replay is about to send. If too many sessions are pinned, the replay
-// fails.
-func (s *session) repin(plan *rewrite.Plan) {
-	if s.tx.pins && plan != nil && plan.Pin != rewrite.NoPin && s.pin(plan) != nil {
-		s.t.fail(retry.Pinned)
+// repinForReplay pins the session for a statement that a replay is about to send. If too many sessions are pinned, the
+// replay fails.
+func (s *session) repinForReplay(plan *rewrite.Plan) {
+	if s.tx.pins && plan != nil && plan.Pin != rewrite.NoPin && s.pinBackend(plan) != nil {
+		s.t.abandonAttempt(retry.Pinned)
 	}
 }
 
-// pinHolds refuses a later replay, because a pinning statement has run and another attempt would not find its state.
-func (s *session) pinHolds(plan *rewrite.Plan) {
+// forbidReplayAfterPin refuses a later replay, because a pinning statement has run and another attempt would not find
+// its state.
+func (s *session) forbidReplayAfterPin(plan *rewrite.Plan) {
 	if s.tx.pins && plan.Pin != rewrite.NoPin {
 		s.tx.pins = false
 		s.tx.log.Refuse(retry.Pinned)
@@ -171,48 +173,48 @@ func (s *session) pinHolds(plan *rewrite.Plan) {
 // If the session was pinned before the transaction began, a replay is possible after OC001 only, on the same backend.
 // OC001 leaves the backend's state intact. After other failures, nobody knows what a rollback did not undo.
 
-// onlyForSchema reports whether only OC001, a change of the schema, allows a replay of the transaction.
-func (s *session) onlyForSchema() bool { return s.tx.pins || s.tx.held }
+// replaysOnlyForSchema reports whether only OC001, a change of the schema, allows a replay of the transaction.
+func (s *session) replaysOnlyForSchema() bool { return s.tx.pins || s.tx.held }
 
-// runsAnywhere reports whether the transaction may be replayed on any backend.
-func (s *session) runsAnywhere() bool { return s.tx.log.Replayable() && !s.tx.held }
+// canReplayAnywhere reports whether the transaction may be replayed on any backend.
+func (s *session) canReplayAnywhere() bool { return s.tx.log.Replayable() && !s.tx.held }
 
-// holdsOn reports whether a pinned session still has its backend, before a replay there. Without the backend the
-// session ends.
-func (s *session) holdsOn() bool {
+// hasPinnedBackend reports whether a pinned session still has its backend, before a replay there. Without the backend
+// the session ends.
+func (s *session) hasPinnedBackend() bool {
 	if s.tx.held && s.b == nil {
-		s.losePin()
+		s.recordPinLoss()
 		return false
 	}
 	return true
 }
 
-// staysHeld reports whether a session that was pinned before keeps its backend after a refused replay. after is the
-// status that the client is sent. If it is 'E', standAt opens a block on the backend and makes it fail. Otherwise the
-// session ends.
-func (s *session) staysHeld(after byte) bool {
-	if !s.tx.held || s.b == nil || s.state == replaying && s.move(resumed) != nil || s.state != busy {
+// keepPinAfterRefusal reports whether a session that was pinned before keeps its backend after a refused replay. after
+// is the status that the client is sent. If it is 'E', bringBackendToStatus opens a block on the backend and makes it
+// fail. Otherwise the session ends.
+func (s *session) keepPinAfterRefusal(after byte) bool {
+	if !s.tx.held || s.b == nil || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
 		return false
 	}
-	if s.settleCancel(); s.b == nil { // the cancel must not hit the next statement
+	if s.finishCancel(); s.b == nil { // the cancel must not hit the next statement
 		return false
 	}
-	return s.standAt(after)
+	return s.bringBackendToStatus(after)
 }
 
-// foundStays is like staysHeld, for a session whose functions left state on the backend during the rolled back
-// transaction. The session is then pinned. If it returns false, the backend was returned or lost.
-func (s *session) foundStays(after byte) bool {
-	if s.b == nil || !s.srv.asksBehind || s.state == replaying && s.move(resumed) != nil || s.state != busy {
+// pinForLeftState is like keepPinAfterRefusal, for a session whose functions left state on the backend during the
+// rolled back transaction. The session is then pinned. If it returns false, the backend was returned or lost.
+func (s *session) pinForLeftState(after byte) bool {
+	if s.b == nil || !s.srv.asksBehind || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
 		return false
 	}
-	s.lookBehind()
-	return s.b != nil && s.pinned && s.standAt(after)
+	s.checkLeftState()
+	return s.b != nil && s.pinned && s.bringBackendToStatus(after)
 }
 
-// standAt brings the backend, idle or in a failed block, to the status that the client is sent. For 'E' it sends BEGIN
-// and a statement that fails. It reports success.
-func (s *session) standAt(after byte) bool {
+// bringBackendToStatus brings the backend, idle or in a failed block, to the status that the client is sent. For 'E' it
+// sends BEGIN and a statement that fails. It reports success.
+func (s *session) bringBackendToStatus(after byte) bool {
 	for _, step := range []struct {
 		in   byte
 		text string
@@ -227,9 +229,9 @@ func (s *session) standAt(after byte) bool {
 	return s.b.status == after
 }
 
-// tagHolds refuses a later replay after FETCH, MOVE, CLOSE, DEALLOCATE and DISCARD of a pinned session. A rollback does
-// not undo their effect on WITH HOLD cursors and prepared statements.
-func (s *session) tagHolds(tag []byte) {
+// forbidReplayAfterTag refuses a later replay after FETCH, MOVE, CLOSE, DEALLOCATE and DISCARD of a pinned session. A
+// rollback does not undo their effect on WITH HOLD cursors and prepared statements.
+func (s *session) forbidReplayAfterTag(tag []byte) {
 	if !s.tx.held {
 		return
 	}
@@ -240,18 +242,18 @@ func (s *session) tagHolds(tag []byte) {
 	}
 }
 
-// losePin records that a pinned session is about to lose its backend, and thus state. The session ends after the turn
-// is answered. If the session is not pinned, losePin does nothing.
-func (s *session) losePin() {
+// recordPinLoss records that a pinned session is about to lose its backend, and thus state. The session ends after the
+// turn is answered. If the session is not pinned, recordPinLoss does nothing.
+func (s *session) recordPinLoss() {
 	if s.pinned {
-		s.pinned, s.found, s.pinLost = false, false, true
+		s.pinned, s.foundState, s.pinLost = false, false, true
 		s.sequences.ClearOwn()
 		s.srv.pinned.Add(-1)
 	}
 }
 
-// pinNames maps reasons for a pin to their names in metrics and log.
-var pinNames = map[rewrite.Pin]string{
+// pinLabels maps reasons for a pin to their names in metrics and log.
+var pinLabels = map[rewrite.Pin]string{
 	rewrite.PinPrepare: metrics.PinPrepare, rewrite.PinListen: metrics.PinListen,
 	rewrite.PinHoldCursor: metrics.PinHoldCursor, rewrite.PinTemp: metrics.PinTemporary,
 	rewrite.PinAdvisory: metrics.PinAdvisoryLock, rewrite.PinSetConfig: metrics.PinSetConfig,

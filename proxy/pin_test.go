@@ -13,8 +13,8 @@ import (
 
 var digits = regexp.MustCompile(`pid=([0-9]+)`)
 
-// lastWords are what a server said when it ended a connection, where Sluice has read it by then.
-var lastWords = regexp.MustCompile(` D=The server said: [^\n]*?\(SQLSTATE 57P01\)\.`)
+// serverFatalError are what a server said when it ended a connection, where Sluice has read it by then.
+var serverFatalError = regexp.MustCompile(` D=The server said: [^\n]*?\(SQLSTATE 57P01\)\.`)
 
 // A session that loses the backend it has state on is closed, whatever it was doing
 // when the loss came: first it is answered what became of its statement.
@@ -66,7 +66,7 @@ func TestPinnedSessionsEndWithTheirBackend(t *testing.T) {
 					if moment.word == terminated {
 						pg.SQL(t, "postgres", "SELECT pg_terminate_backend("+pid+")")
 					}
-					got := lastWords.ReplaceAllString(c.readThrough("!"), "")
+					got := serverFatalError.ReplaceAllString(c.readThrough("!"), "")
 					if !strings.HasSuffix(got, end) || !strings.Contains(got, moment.told) || moment.not != "" && strings.Contains(got, moment.not) {
 						t.Errorf("got:\n%swant %q and the end", got, moment.told)
 					}

@@ -24,16 +24,16 @@ type portal struct {
 	seq   uint64           // its number among the transaction's Binds
 	text  string           // of the statement
 	bound *batch.Params    // for running it in batches; nil: not possible
-	kept  *keptAnswer      // the answer that Sluice stores for a replay; nil: none
+	kept  *recordedAnswer  // the answer that Sluice stores for a replay; nil: none
 	// cursor is set if DECLARE opened the portal; nil: Bind did. declares is set if the portal is bound to a DECLARE
 	// statement, which Execute will carry out. See cursor.go.
 	cursor   *cursor
-	declares *declaration
-	run      *cursorRun // of the copy that is about to run: the range of the FETCH or MOVE
-	formats  []byte     // of FETCH: the result formats
-	key      []int64    // of an advisory lock function that Sluice runs: its argument; nil: NULL
-	binary   bool       // the answer's format is binary
-	told     *told      // of the copy that is about to run: as in owed
+	declares *boundDeclare
+	run      *cursorFetch    // of the copy that is about to run: the range of the FETCH or MOVE
+	formats  []byte          // of FETCH: the result formats
+	key      []int64         // of an advisory lock function that Sluice runs: its argument; nil: NULL
+	binary   bool            // the answer's format is binary
+	told     *setConfigReply // of the copy that is about to run: as in owed
 }
 
 // openPortals are the current transaction's portals that Sluice must know. A Bind may replace the unnamed portal at any
@@ -48,8 +48,8 @@ type openPortals struct {
 // while the portal still holds the text.
 const longText = 8 << 10
 
-// cost returns the approximate memory in bytes of a portal with the given name.
-func (p *portal) cost(name string) int {
+// memoryBytes returns the approximate memory in bytes of a portal with the given name.
+func (p *portal) memoryBytes(name string) int {
 	n := 2*nameBytes + len(name) + len(p.formats)
 	if p.declares != nil {
 		n += len(p.declares.values)
@@ -73,13 +73,13 @@ func (o *openPortals) put(name string, p portal) {
 		o.portals = map[string]portal{}
 	}
 	o.portals[name] = p
-	o.bytes += p.cost(name)
+	o.bytes += p.memoryBytes(name)
 }
 
 // drop removes the portal of that name, if there is one.
 func (o *openPortals) drop(name string) {
 	if p, ok := o.portals[name]; ok {
-		o.bytes -= p.cost(name)
+		o.bytes -= p.memoryBytes(name)
 		delete(o.portals, name)
 	}
 }
@@ -87,10 +87,10 @@ func (o *openPortals) drop(name string) {
 // closePortals removes all portals at the end of their transaction.
 func (s *session) closePortals() { s.openPortals = openPortals{} }
 
-// setPortal records a portal before its Bind is sent. The portal lives until the transaction ends. Errors are for the
-// client. If the name is in use and Sluice answers either portal, Sluice must refuse the second. Portals are also
+// recordPortal records a portal before its Bind is sent. The portal lives until the transaction ends. Errors are for
+// the client. If the name is in use and Sluice answers either portal, Sluice must refuse the second. Portals are also
 // limited in number and memory.
-func (s *session) setPortal(name []byte, p portal) error {
+func (s *session) recordPortal(name []byte, p portal) error {
 	s.tx.binds++
 	p.seq = s.tx.binds
 	if p.cursor != nil && p.cursor.seq > 0 {
@@ -111,15 +111,15 @@ func (s *session) setPortal(name []byte, p portal) error {
 	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
 		return &wire.Error{Code: "54000", Message: "too many open portals in one transaction"}
 	}
-	if full := s.charge.ports.TrySet(&s.account, s.openPortals.bytes+p.cost(string(name))); full != nil {
-		return errMemory(full)
+	if full := s.charge.portals.TrySet(&s.account, s.openPortals.bytes+p.memoryBytes(string(name))); full != nil {
+		return errOutOfMemory(full)
 	}
 	s.put(string(name), p)
 	return nil
 }
 
-// keepPortal updates a portal that setPortal has recorded.
-func (s *session) keepPortal(name []byte, p portal) {
+// updatePortal updates a portal that recordPortal has recorded.
+func (s *session) updatePortal(name []byte, p portal) {
 	if len(name) == 0 {
 		s.portal = p
 	} else {
@@ -127,47 +127,47 @@ func (s *session) keepPortal(name []byte, p portal) {
 	}
 }
 
-// planPortal changes the plan of a portal that setPortal has recorded.
-func (s *session) planPortal(name []byte, plan *rewrite.Plan) {
-	p := s.portalOf(name)
+// setPortalPlan changes the plan of a portal that recordPortal has recorded.
+func (s *session) setPortalPlan(name []byte, plan *rewrite.Plan) {
+	p := s.findPortal(name)
 	p.plan = plan
-	s.keepPortal(name, p)
+	s.updatePortal(name, p)
 }
 
-// forgetSpare detaches portals from the statement in spare, which is about to be overwritten. Their descriptions must
-// not be taken for those of the new statement.
-func (s *session) forgetSpare() {
-	if s.portal.stmt == &s.spare {
+// detachUnnamedPortals detaches portals from the statement in spare, which is about to be overwritten. Their
+// descriptions must not be taken for those of the new statement.
+func (s *session) detachUnnamedPortals() {
+	if s.portal.stmt == &s.unnamedSlot {
 		s.portal.stmt = nil
 	}
 	for name, p := range s.portals {
-		if p.stmt == &s.spare {
+		if p.stmt == &s.unnamedSlot {
 			p.stmt = nil
 			s.put(name, p)
 		}
 	}
 }
 
-// freeSpare releases the text of an unnamed statement that was closed. It must be called between turns, since an error
-// within a turn may restore the statement.
-func (s *session) freeSpare() {
-	if s.spare.tmpl != nil && s.unnamed != &s.spare {
-		s.forgetSpare()
-		s.spare = clientStatement{}
+// freeUnnamed releases the text of an unnamed statement that was closed. It must be called between turns, since an
+// error within a turn may restore the statement.
+func (s *session) freeUnnamed() {
+	if s.unnamedSlot.tmpl != nil && s.unnamed != &s.unnamedSlot {
+		s.detachUnnamedPortals()
+		s.unnamedSlot = clientStatement{}
 	}
 }
 
-// portalOf returns the portal of that name, or the zero value.
-func (s *session) portalOf(name []byte) portal {
+// findPortal returns the portal of that name, or the zero value.
+func (s *session) findPortal(name []byte) portal {
 	if len(name) == 0 {
 		return s.portal
 	}
 	return s.portals[string(name)]
 }
 
-// namedTarget parses a Describe or Close. what is 'S' for a statement or 'P' for a portal. message is "DESCRIBE" or
+// parseTarget parses a Describe or Close. what is 'S' for a statement or 'P' for a portal. message is "DESCRIBE" or
 // "CLOSE", for the error.
-func namedTarget(frame []byte, message string) (what byte, name []byte, err error) {
+func parseTarget(frame []byte, message string) (what byte, name []byte, err error) {
 	m := wire.NewMessage(frame[wire.HeaderLen:])
 	what, name = m.Byte(), m.String()
 	if err := m.End(); err != nil {
@@ -179,51 +179,51 @@ func namedTarget(frame []byte, message string) (what byte, name []byte, err erro
 	return what, name, nil
 }
 
-// mostClosing limits the Close frames that wait for a statement that runs at the Sync.
-const mostClosing = 100
+// maxDeferredCloses limits the Close frames that wait for a statement that runs at the Sync.
+const maxDeferredCloses = 100
 
-// closeAltering defers a Close after the Execute of a statement that runs at the Sync. In one group, sqlx closes the
+// deferClose defers a Close after the Execute of a statement that runs at the Sync. In one group, sqlx closes the
 // portal that it ran, and Postgrex the statement. The Close is answered after the statement, if the statement succeeds.
 // A portal that the server knows cannot be closed there.
-func (s *session) closeAltering(total int) error {
+func (s *session) deferClose(total int) error {
 	t := s.t
 	st := t.altering
-	if why := s.mayPutOff(total); why != nil {
+	if why := s.reserveDeferredMemory(total); why != nil {
 		t.altering = nil
 		return s.refuseFrame(total, why)
 	}
-	frame, err := s.whole(total)
+	frame, err := s.readWholeFrame(total)
 	if err != nil {
 		return err
 	}
-	what, name, err := namedTarget(frame, "CLOSE")
+	what, name, err := parseTarget(frame, "CLOSE")
 	switch {
 	case err != nil:
 		t.altering = nil
 		return err
-	case what != 'S' && !s.portalOf(name).local, len(t.closing) == mostClosing:
+	case what != 'S' && !s.findPortal(name).local, len(t.closing) == maxDeferredCloses:
 		t.altering = nil
-		return errAlteredAlone(st)
+		return errSteppedDDLNotAlone(st)
 	case what == 'S':
 		t.closing = append(t.closing, bytes.Clone(frame))
 		return nil
 	}
-	s.forgetPortal(name)
+	s.removePortal(name)
 	t.closing = append(t.closing, nil)
 	return nil
 }
 
-// runAltering runs the statement that was deferred to the Sync, then answers the Close frames after it.
-func (s *session) runAltering(st *rewrite.Statement, closing [][]byte) error {
-	if err := s.runLocal(st, false, false); err != nil {
+// runDeferredAlter runs the statement that was deferred to the Sync, then answers the Close frames after it.
+func (s *session) runDeferredAlter(st *rewrite.Statement, closing [][]byte) error {
+	if err := s.answerLocalStatement(st, false, false); err != nil {
 		return err
 	}
 	for _, frame := range closing {
 		err := error(nil)
 		if frame == nil { // the portal is already removed
-			err = s.tell(wire.FrameCloseComplete)
+			err = s.queueReply(wire.FrameCloseComplete)
 		} else {
-			err = s.closeNamed(frame)
+			err = s.handleClose(frame)
 		}
 		if err != nil {
 			return err
@@ -232,8 +232,8 @@ func (s *session) runAltering(st *rewrite.Statement, closing [][]byte) error {
 	return nil
 }
 
-// forgetPortal removes a portal that was closed.
-func (s *session) forgetPortal(name []byte) {
+// removePortal removes a portal that was closed.
+func (s *session) removePortal(name []byte) {
 	if len(name) == 0 {
 		s.portal = portal{}
 		return
@@ -241,44 +241,44 @@ func (s *session) forgetPortal(name []byte) {
 	s.drop(string(name))
 }
 
-// closeNamed closes a statement in Sluice alone, or a portal in both Sluice and the server. The backend keeps the
+// handleClose closes a statement in Sluice alone, or a portal in both Sluice and the server. The backend keeps the
 // prepared statement for later Parses of the same text. An error before the Close restores the name (undoable). As in
 // PostgreSQL, closing a name that does not exist is no error.
-func (s *session) closeNamed(frame []byte) error {
-	what, name, err := namedTarget(frame, "CLOSE")
+func (s *session) handleClose(frame []byte) error {
+	what, name, err := parseTarget(frame, "CLOSE")
 	if err != nil {
 		return err
 	}
 	if what == 'S' {
-		prev := s.statement(name)
-		if err := s.tell(wire.FrameCloseComplete); err != nil {
+		prev := s.findStatement(name)
+		if err := s.queueReply(wire.FrameCloseComplete); err != nil {
 			return err
 		}
 		if prev != nil {
 			s.logUndo(string(name), prev)
 			if !s.t.owed.empty() {
-				s.t.owed.undoable(string(name), prev)
+				s.t.owed.addNameUndo(string(name), prev)
 			}
 			s.setStatement(string(name), nil)
 		}
 		return nil
 	}
-	p := s.portalOf(name)
+	p := s.findPortal(name)
 	if !p.open && s.stored[string(name)] != nil {
-		return s.closeStored(string(name))
+		return s.closeStoredCursor(string(name))
 	}
-	s.forgetPortal(name)
+	s.removePortal(name)
 	if p.local || s.b == nil {
-		return s.tell(wire.FrameCloseComplete)
+		return s.queueReply(wire.FrameCloseComplete)
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	if p.cursor != nil {
-		s.notePortal(p) // ROLLBACK TO SAVEPOINT would open the cursor again
+		s.trackPortalRun(p) // ROLLBACK TO SAVEPOINT would open the cursor again
 	}
 	s.logFrame(wire.Close, logEntry{}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close)
-	s.add(frame)
+	s.addToBatch(frame)
 	return nil
 }

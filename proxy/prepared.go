@@ -17,9 +17,10 @@ import (
 // (clientStatement). A backend has its own, serverStatements. A client's name is never sent to a server. templates.go
 // makes templates and prepares them on backends. schema.go decides how long remembered facts are valid.
 
-// template is one statement text that clients prepare. All clients and backends share it. Its key is the SQL text, the
-// parameter types and the settings that affect parsing. Only its atomic fields change, and any session may set them.
-type template struct {
+// statementTemplate is one statement text that clients prepare. All clients and backends share it. Its key is the SQL
+// text, the parameter types and the settings that affect parsing. Only its atomic fields change, and any session may
+// set them.
+type statementTemplate struct {
 	sql  string
 	cost int    // approximate memory: see texts
 	oids string // the parameter types of the Parse frame, with their count
@@ -28,44 +29,44 @@ type template struct {
 	// table names were resolved.
 	parsing settings.Parsing
 	names   uint64
-	// by is the number of the planner that the plan depends on (rewrite.Planner.Under). 0 is the configuration's planner,
-	// or means that all planners make the same plan.
-	by uint64
-	// own: only one client uses the template. of is then the shared template of the same text, or nil. See asParsed and
-	// unreadTemplate.
-	own     bool
-	of      *template
-	optsOut bool // a comment in the text asks for no replay
-	inserts bool // it may be an INSERT ... RETURNING
-	tells   bool // may return now() or the like, the time of its transaction
-	// split is set in the template of the two-statement form, whose prepared statement is the one that answers. inTwo is
-	// that template, in the one it was made from, once it exists.
-	split *rewrite.Split
-	inTwo atomic.Pointer[template]
-	// whole, in a template with split, is the one it was made from. Both texts are counted while whole exists.
-	whole *template
+	// plannerNumber is the number of the planner that the plan depends on (rewrite.Planner.Under). 0 is the configuration's
+	// planner, or means that all planners make the same plan.
+	plannerNumber uint64
+	// unshared: only one client uses the template. of is then the shared template of the same text, or nil. See
+	// reuseParsedStatement and unparsedTemplate.
+	unshared      bool
+	sharedForm    *statementTemplate
+	optsOut       bool // a comment in the text asks for no replay
+	inserts       bool // it may be an INSERT ... RETURNING
+	mayShowTxTime bool // may return now() or the like, the time of its transaction
+	// split is set in the template of the two-statement form, whose prepared statement is the one that answers. splitForm
+	// is that template, in the one it was made from, once it exists.
+	split     *rewrite.Split
+	splitForm atomic.Pointer[statementTemplate]
+	// unsplitForm, in a template with split, is the one it was made from. Both texts are counted while whole exists.
+	unsplitForm *statementTemplate
 	// accepted is 1 + the epoch in which a backend last accepted the text; 0: never.
 	accepted atomic.Uint64
 	// desc is the description that Sluice may send to any client; see publish.
-	desc   atomic.Pointer[description]
-	portal atomic.Pointer[description] // of a portal, as last sent to a client
+	desc   atomic.Pointer[statementDescription]
+	portal atomic.Pointer[statementDescription] // of a portal, as last sent to a client
 }
 
-// long reports whether the text is too long for the catalog, so that no other client shares the template.
-func (t *template) long() bool { return len(t.sql)+len(t.oids) > maxCachedText }
+// isLong reports whether the text is too long for the catalog, so that no other client shares the template.
+func (t *statementTemplate) isLong() bool { return len(t.sql)+len(t.oids) > maxCachedText }
 
-// statements holds a client's prepared statements. session embeds it.
-type statements struct {
-	stmts   map[string]*clientStatement
-	unnamed *clientStatement
-	spare   clientStatement // the struct that unnamed usually points to
-	recent  *template       // the template of the last Parse
+// clientStatements holds a client's prepared statements. session embeds it.
+type clientStatements struct {
+	stmts        map[string]*clientStatement
+	unnamed      *clientStatement
+	unnamedSlot  clientStatement    // the struct that unnamed usually points to
+	lastTemplate *statementTemplate // the template of the last Parse
 	// txParsing replaces the hashes of the settings while a transaction has changed them; zero otherwise.
 	txParsing settings.Parsing
 }
 
-// description is the server's answer to a Describe. Sessions share it. Only seen changes.
-type description struct {
+// statementDescription is the server's answer to a Describe. Sessions share it. Only seen changes.
+type statementDescription struct {
 	epoch uint64
 	// seen is when the server last returned this description, or bound a statement described by it. Unit: nanoseconds
 	// since the process began. See Config.DescribeMemory.
@@ -77,8 +78,8 @@ type description struct {
 // type (4), size (2), modifier (4), format (2).
 const columnSize, columnType, columnFormat = 18, 6, 16
 
-// parts returns the ParameterDescription (nil for a portal) and the RowDescription or NoData.
-func (d *description) parts() (params, row []byte) {
+// splitFrames returns the ParameterDescription (nil for a portal) and the RowDescription or NoData.
+func (d *statementDescription) splitFrames() (params, row []byte) {
 	if d.frames[0] != wire.ParameterDescription {
 		return nil, d.frames
 	}
@@ -86,28 +87,28 @@ func (d *description) parts() (params, row []byte) {
 	return d.frames[:n], d.frames[n:]
 }
 
-// params returns the number of the statement's parameters, or 0 for a portal's description.
-func (d *description) params() int {
-	if params, _ := d.parts(); params != nil {
+// paramCount returns the number of the statement's parameters, or 0 for a portal's description.
+func (d *statementDescription) paramCount() int {
+	if params, _ := d.splitFrames(); params != nil {
 		return int(binary.BigEndian.Uint16(params[wire.HeaderLen:]))
 	}
 	return 0
 }
 
-// cost returns the description's approximate memory in bytes, or 0 for nil.
-func (d *description) cost() int {
+// memoryBytes returns the description's approximate memory in bytes, or 0 for nil.
+func (d *statementDescription) memoryBytes() int {
 	if d == nil {
 		return 0
 	}
 	return descriptionCost + len(d.frames)
 }
 
-// promises reports whether two descriptions mean the same to a client: the parameter types, and each column's name and
-// type. A column's table may differ, since PostgreSQL also allows a table to be recreated. A portal's description has
-// no parameter types to compare.
-func (d *description) promises(other *description) bool {
-	params, a := d.parts()
-	otherParams, b := other.parts()
+// isCompatible reports whether two descriptions mean the same to a client: the parameter types, and each column's name
+// and type. A column's table may differ, since PostgreSQL also allows a table to be recreated. A portal's description
+// has no parameter types to compare.
+func (d *statementDescription) isCompatible(other *statementDescription) bool {
+	params, a := d.splitFrames()
+	otherParams, b := other.splitFrames()
 	if otherParams != nil && !bytes.Equal(params, otherParams) || len(a) != len(b) {
 		return false
 	}
@@ -131,33 +132,33 @@ func (d *description) promises(other *description) bool {
 	return true
 }
 
-// catalog holds the shared templates and the epoch, a counter of the schema changes that Sluice has noticed. When full,
-// it evicts the template whose last Parse is oldest. Clients may still use an evicted template.
-type catalog struct {
+// templateCache holds the shared templates and the epoch, a counter of the schema changes that Sluice has noticed. When
+// full, it evicts the template whose last Parse is oldest. Clients may still use an evicted template.
+type templateCache struct {
 	epoch    atomic.Uint64
-	privates atomic.Uint64 // see schema.go
+	txEpochs atomic.Uint64 // see schema.go
 
 	mu    sync.Mutex
 	limit int // of templates
 	most  int // limit of their cost
 	cost  int
 	m     map[string]*list.Element
-	lru   *list.List // of *catalogEntry, the most recent first
+	lru   *list.List // of *templateCacheEntry, the most recent first
 }
 
-// catalogEntry is an element of the list. The eviction needs the key.
-type catalogEntry struct {
+// templateCacheEntry is an element of the list. The eviction needs the key.
+type templateCacheEntry struct {
 	key  string
-	tmpl *template
+	tmpl *statementTemplate
 }
 
-// newCatalog returns an empty catalog for at most limit templates with a total cost of at most most bytes.
-func newCatalog(limit, most int) *catalog {
-	return &catalog{limit: limit, most: most, m: map[string]*list.Element{}, lru: list.New()}
+// newTemplateCache returns an empty catalog for at most limit templates with a total cost of at most most bytes.
+func newTemplateCache(limit, most int) *templateCache {
+	return &templateCache{limit: limit, most: most, m: map[string]*list.Element{}, lru: list.New()}
 }
 
-// cacheable reports whether the text is short enough for the catalog.
-func cacheable(sql, oids []byte) bool { return len(sql)+len(oids) <= maxCachedText }
+// isCacheable reports whether the text is short enough for the catalog.
+func isCacheable(sql, oids []byte) bool { return len(sql)+len(oids) <= maxCachedText }
 
 // templateKey appends a text's key to dst. oids begins with the number of types, so that different texts never share a
 // key.
@@ -171,7 +172,7 @@ func templateKey(dst, sql, oids []byte, parsing settings.Parsing, names, by uint
 }
 
 // find returns the template of a key, or nil. It does not retain key.
-func (c *catalog) find(key []byte) *template {
+func (c *templateCache) find(key []byte) *statementTemplate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.m[string(key)]
@@ -179,54 +180,54 @@ func (c *catalog) find(key []byte) *template {
 		return nil
 	}
 	c.lru.MoveToFront(e)
-	return e.Value.(*catalogEntry).tmpl
+	return e.Value.(*templateCacheEntry).tmpl
 }
 
 // add stores t and returns it. If another session has stored a template under key, add returns that one instead.
-func (c *catalog) add(key []byte, t *template) *template {
+func (c *templateCache) add(key []byte, t *statementTemplate) *statementTemplate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, ok := c.m[string(key)]; ok {
-		return e.Value.(*catalogEntry).tmpl
+		return e.Value.(*templateCacheEntry).tmpl
 	}
 	for c.lru.Len() > 0 && (c.lru.Len() >= c.limit || c.cost+t.cost > c.most) {
-		oldest := c.lru.Remove(c.lru.Back()).(*catalogEntry)
+		oldest := c.lru.Remove(c.lru.Back()).(*templateCacheEntry)
 		delete(c.m, oldest.key)
 		c.cost -= oldest.tmpl.cost
 	}
 	k := string(key)
-	c.m[k] = c.lru.PushFront(&catalogEntry{key: k, tmpl: t})
+	c.m[k] = c.lru.PushFront(&templateCacheEntry{key: k, tmpl: t})
 	c.cost += t.cost
 	return t
 }
 
 // clear removes all templates.
-func (c *catalog) clear() {
+func (c *templateCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.m, c.cost = map[string]*list.Element{}, 0
 	c.lru.Init()
 }
 
-// flush begins a new epoch after DDL, OC001 or a changed plan. Templates remain, but what was learned about them in
-// older epochs is no longer used.
-func (c *catalog) flush() { c.epoch.Add(1) }
+// beginEpoch begins a new epoch after DDL, OC001 or a changed plan. Templates remain, but what was learned about them
+// in older epochs is no longer used.
+func (c *templateCache) beginEpoch() { c.epoch.Add(1) }
 
 // clientStatement is one prepared statement under one of a client's names. The client's session owns it; portals and
 // the log refer to it.
 type clientStatement struct {
-	tmpl *template
+	tmpl *statementTemplate
 	// cost is the memory of its text and of its longest description; columns is the description's share.
 	cost, columns int32
 	// epoch is the epoch in which the client prepared the statement.
 	epoch uint64
-	// names is the number of the latest snapshot for which the template's plan was checked; see asNamed.
+	// names is the number of the latest snapshot for which the template's plan was checked; see replanByNames.
 	names uint64
 	// described is the description that the client has received; nil: none.
-	described *description
+	described *statementDescription
 	// known is the description that was valid when the client prepared the statement; nil: unknown.
-	known *description
-	// since is 1 + session.heard at the Parse, if Sluice answered it from memory; 0: the server answered.
+	known *statementDescription
+	// since is 1 + session.deliveries at the Parse, if Sluice answered it from memory; 0: the server answered.
 	since uint64
 	// declares is the cursor that the statement declares, if tmpl is the cursor's query; else nil. optsOut: a comment
 	// before the query asks for no replay.
@@ -236,8 +237,8 @@ type clientStatement struct {
 	listed bool
 }
 
-// statement returns the client's statement with the name, or nil.
-func (s *session) statement(name []byte) *clientStatement {
+// findStatement returns the client's statement with the name, or nil.
+func (s *session) findStatement(name []byte) *clientStatement {
 	if len(name) == 0 {
 		return s.unnamed
 	}
@@ -251,7 +252,7 @@ func (s *session) setStatement(name string, st *clientStatement) {
 		s.unnamed = st
 	default:
 		if prev := s.stmts[name]; prev != nil {
-			s.lists(name, prev, false)
+			s.chargeStatement(name, prev, false)
 			delete(s.stmts, name)
 		}
 		if st == nil {
@@ -261,24 +262,25 @@ func (s *session) setStatement(name string, st *clientStatement) {
 			s.stmts = map[string]*clientStatement{}
 		}
 		s.stmts[name] = st
-		s.lists(name, st, true)
+		s.chargeStatement(name, st, true)
 	}
 }
 
-// lists charges the client's account for a statement that gets a name, or credits it for one that loses its name.
-func (s *session) lists(name string, st *clientStatement, listed bool) {
+// chargeStatement charges the client's account for a statement that gets a name, or credits it for one that loses its
+// name.
+func (s *session) chargeStatement(name string, st *clientStatement, listed bool) {
 	sign := -1
 	if st.listed = listed; listed {
 		sign = 1
 	}
 	s.account.Add(account.Texts, sign*int(st.cost))
-	s.nameCost.Set(&s.account, s.nameCost.Bytes()+sign*(nameBytes+len(name)))
+	s.namesCharge.Set(&s.account, s.namesCharge.Bytes()+sign*(nameBytes+len(name)))
 }
 
-// describes records the description that the client received, and charges its memory.
-func (s *session) describes(cs *clientStatement, d *description) {
+// recordDescription records the description that the client received, and charges its memory.
+func (s *session) recordDescription(cs *clientStatement, d *statementDescription) {
 	cs.described = d
-	if more := d.cost() - int(cs.columns); more > 0 {
+	if more := d.memoryBytes() - int(cs.columns); more > 0 {
 		cs.columns, cs.cost = cs.columns+int32(more), cs.cost+int32(more)
 		if cs.listed {
 			s.account.Add(account.Texts, more)
@@ -286,33 +288,33 @@ func (s *session) describes(cs *clientStatement, d *description) {
 	}
 }
 
-// setStatements replaces all named statements by those of a map.
-func (s *session) setStatements(stmts map[string]*clientStatement) {
+// replaceStatements replaces all named statements by those of a map.
+func (s *session) replaceStatements(stmts map[string]*clientStatement) {
 	for name, st := range s.stmts {
-		s.lists(name, st, false)
+		s.chargeStatement(name, st, false)
 	}
 	s.stmts = stmts
 	for name, st := range stmts {
-		s.lists(name, st, true)
+		s.chargeStatement(name, st, true)
 	}
 }
 
-// destroyUnnamed removes the unnamed statement after Sluice refused a Parse of a new one, as a server does. If an
-// earlier frame fails, the server would have skipped that Parse. Then the undo restores the statement.
-func (s *session) destroyUnnamed() {
+// destroyUnnamedStatement removes the unnamed statement after Sluice refused a Parse of a new one, as a server does. If
+// an earlier frame fails, the server would have skipped that Parse. Then the undo restores the statement.
+func (s *session) destroyUnnamedStatement() {
 	if s.unnamed != nil && !s.t.owed.empty() {
-		s.t.owed.undoable("", s.unnamed)
+		s.t.owed.addNameUndo("", s.unnamed)
 	}
 	s.unnamed = nil
 }
 
 // forgetStatements runs DEALLOCATE ALL, which leaves the unnamed statement. It does not change the old map, which a
 // localState may refer to.
-func (s *session) forgetStatements() { s.setStatements(nil) }
+func (s *session) forgetStatements() { s.replaceStatements(nil) }
 
-// statementsRan forgets all prepared statements of the client and the backend, once the server has run DEALLOCATE ALL
-// or DISCARD ALL.
-func statementsRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
+// recordDeallocateAll forgets all prepared statements of the client and the backend, once the server has run DEALLOCATE
+// ALL or DISCARD ALL.
+func recordDeallocateAll(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && (st.Does == rewrite.DeallocatesAll || hasChange(st, rewrite.DiscardAll)) {
 		s.b.prepared.clear()
 		s.forgetStatements()

@@ -11,37 +11,37 @@ import (
 )
 
 // This file finds out whether a client still waits for its turn's answer. The session's goroutine looks while its
-// backend takes long (attend), and lookOut while the session waits for something else. The client is not read otherwise
-// meanwhile.
+// backend takes long (attend), and watchClient while the session waits for something else. The client is not read
+// otherwise meanwhile.
 
-// presence is the state of a client that is not being read, because its turn waits.
-type presence uint8
+// clientState is the state of a client that is not being read, because its turn waits.
+type clientState uint8
 
 const (
-	// here: the client may be waiting for its answer. It may have closed its half of the stream, or sent more frames.
-	here presence = iota
-	// leaving: the next frame it sent is Terminate.
-	leaving
-	// gone: the connection is broken.
-	gone
+	// clientHere: the client may be waiting for its answer. It may have closed its half of the stream, or sent more frames.
+	clientHere clientState = iota
+	// clientLeaving: the next frame it sent is Terminate.
+	clientLeaving
+	// clientGone: the connection is broken.
+	clientGone
 )
 
-// presence checks, without waiting, what the client has sent and the state of its socket. It reads ahead, and must not
-// be called by code that is about to read the client. clientBroken is remembered, since a socket reports a failure
-// once.
+// readClientState checks, without waiting, what the client has sent and the state of its socket. It reads ahead, and
+// must not be called by code that is about to read the client. clientBroken is remembered, since a socket reports a
+// failure once.
 //
 // A closed connection looks like one whose client closed only its sending half. Such a client must get its answer, as
 // in PostgreSQL. Only a write tells them apart: see probe.
-func (s *session) presence() presence {
+func (s *session) readClientState() clientState {
 	c := &s.client
 	eof := c.Raw.Ended()
 	// Within a frame, data bytes could look like a Terminate.
 	for !s.t.midClient {
 		if c.Buffered() > 0 {
 			if first, some := c.Terminates(); first {
-				return leaving
+				return clientLeaving
 			} else if some {
-				return here
+				return clientHere
 			}
 			if c.Full() {
 				break
@@ -58,31 +58,32 @@ func (s *session) presence() presence {
 	}
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
 	// While a client is in the middle of a frame that the backend does not take, its end of stream is behind unread bytes.
-	if eof || s.t.longMidFrame() {
-		s.clientBroken = s.clientBroken || s.probe() != nil
+	if eof || s.t.isMidFrameProbeDue() {
+		s.clientBroken = s.clientBroken || s.probeClient() != nil
 	}
 	if s.clientBroken {
-		return gone
+		return clientGone
 	}
-	return here
+	return clientHere
 }
 
-// hasLeft reports whether the client has left, between two steps of a statement. A client that has closed its half is
-// probed, and hasLeft waits a moment for the answer of its socket.
-func (s *session) hasLeft() bool {
+// hasClientLeft reports whether the client has left, between two steps of a statement. A client that has closed its
+// half is probed, and hasClientLeft waits a moment for the answer of its socket.
+func (s *session) hasClientLeft() bool {
 	before := s.probed
-	if s.presence() != here {
+	if s.readClientState() != clientHere {
 		return true
 	}
 	if s.probed == before {
 		return false
 	}
 	time.Sleep(probeAnswer)
-	return s.presence() != here
+	return s.readClientState() != clientHere
 }
 
-// longMidFrame reports, once every midFrameProbeEvery, that the client has been in the middle of a frame for that long.
-func (t *turn) longMidFrame() bool {
+// isMidFrameProbeDue reports, once every midFrameProbeEvery, that the client has been in the middle of a frame for that
+// long.
+func (t *turn) isMidFrameProbeDue() bool {
 	switch {
 	case !t.midClient:
 		t.midSince = time.Time{}
@@ -116,7 +117,7 @@ func (s *session) readAhead() (n int, err error) {
 		c.Conn.SetReadDeadline(time.Time{})
 		return c.Extend()
 	}
-	// As in backend.poll, TLS may hold bytes that the socket does not show.
+	// As in backend.readAvailable, TLS may hold bytes that the socket does not show.
 	c.Conn.SetReadDeadline(time.Unix(1, 0))
 	n, err = c.Extend()
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.Raw.Peek() != rawconn.Quiet {
@@ -130,18 +131,18 @@ func (s *session) readAhead() (n int, err error) {
 // server.
 var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetimes", "on")
 
-// probe writes to a client that may have gone. If its socket is closed, the host answers with a reset, which the next
-// look sees.
-func (s *session) probe() error {
+// probeClient writes to a client that may have gone. If its socket is closed, the host answers with a reset, which the
+// next look sees.
+func (s *session) probeClient() error {
 	t := s.t
-	if t.rest > 0 || t.torn || time.Since(s.probed) < probeEvery {
+	if t.rest > 0 || t.halfRowLost || time.Since(s.probed) < probeEvery {
 		return nil
 	}
 	s.probed = time.Now()
-	if err := s.writeDown(frameProbe); err != nil {
+	if err := s.bufferOutput(frameProbe); err != nil {
 		return err
 	}
-	return s.flushDown()
+	return s.flushBuffered()
 }
 
 // Intervals between probes of a client that has closed its half, and of one in the middle of a frame.
@@ -152,25 +153,27 @@ const (
 	probeAnswer = 20 * time.Millisecond
 )
 
-// lasts reports whether the turn may commit without another frame of the client. The server may commit, or Sluice's own
-// block, whose COMMIT Sluice sends at the end of the turn.
-func (t *turn) lasts() bool { return t.outcome.MayCommit() || t.ended && t.ownTx.on }
+// mayCommitWithoutClient reports whether the turn may commit without another frame of the client. The server may
+// commit, or Sluice's own block, whose COMMIT Sluice sends at the end of the turn.
+func (t *turn) mayCommitWithoutClient() bool {
+	return t.outcome.MayCommit() || t.ended && t.internalTx.on
+}
 
-// attend checks on the client while its turn waits long for the backend. pump calls it when a read was woken. If the
-// client is gone or has sent Terminate, attend returns an error that ends the session and stops the backend. After
+// checkClient checks on the client while its turn waits long for the backend. pump calls it when a read was woken. If
+// the client is gone or has sent Terminate, attend returns an error that ends the session and stops the backend. After
 // Terminate, a turn that may commit continues for Config.CommitGrace.
-func (s *session) attend() error {
+func (s *session) checkClient() error {
 	t := s.t
 	if s.b == nil || t.settled {
 		return nil
 	}
-	switch s.presence() {
-	case gone:
+	switch s.readClientState() {
+	case clientGone:
 		return errClientGone
-	case leaving:
+	case clientLeaving:
 		grace := s.srv.cfg.CommitGrace
 		switch {
-		case !t.lasts():
+		case !t.mayCommitWithoutClient():
 			return errClientGone
 		case t.leftAt.IsZero():
 			t.leftAt = time.Now()
@@ -179,7 +182,7 @@ func (s *session) attend() error {
 		}
 	}
 	if time.Since(s.probed) < lookEvery { // the probe's answer comes soon
-		s.alarmBy(time.Now().Add(lookEvery))
+		s.armReadDeadlineBy(time.Now().Add(lookEvery))
 	}
 	return nil
 }

@@ -133,8 +133,8 @@ func crowded(t *testing.T, pg postgres, route string, closes bool, opts []option
 	})
 }
 
-// answered reads the answer of every client that stays.
-func answered(t *testing.T, all []*member, turns int) {
+// planLocalAnswer reads the answer of every client that stays.
+func planLocalAnswer(t *testing.T, all []*member, turns int) {
 	t.Helper()
 	for _, m := range all {
 		if !m.stays {
@@ -146,7 +146,7 @@ func answered(t *testing.T, all []*member, turns int) {
 	}
 }
 
-const leaving = stumbling + `
+const clientLeaving = stumbling + `
 CREATE TABLE fight (id int, n int); INSERT INTO fight VALUES (1, 0); CREATE SEQUENCE crowd;
 CREATE FUNCTION crowded(lock boolean) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
 	IF nextval('crowd') <= 10 THEN
@@ -164,7 +164,7 @@ func TestClientLeaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // in parallel they would begin when all else has ended
 			pg := newPostgres(t)
-			pg.SQL(t, "postgres", leaving)
+			pg.SQL(t, "postgres", clientLeaving)
 			test(t, pg)
 		})
 	}
@@ -193,7 +193,7 @@ func leavesReplay(t *testing.T, pg postgres) {
 					m.leave(m.leaver)
 				}
 				missed(t, s, len(all)-running)
-				answered(t, all, 1)
+				planLocalAnswer(t, all, 1)
 			})
 		})
 		pg.SQL(t, "postgres", "SELECT setval('crowd', 1, false)")
@@ -221,7 +221,7 @@ func leavesReplay(t *testing.T, pg postgres) {
 				}
 				missed(t, s, len(all)-staying)
 				other.say(t, "Q ROLLBACK\n< Z\nX\n")
-				answered(t, all, 1)
+				planLocalAnswer(t, all, 1)
 				if n := strings.TrimSpace(pg.SQL(t, "postgres", "SELECT n FROM fight; UPDATE fight SET n = 0")); n != fmt.Sprint(staying) {
 					t.Errorf("%s were run, want %d", n, staying)
 				}
@@ -275,7 +275,7 @@ func leavesLine(t *testing.T, pg postgres) {
 					holder.say(t, "Q COMMIT\n< Z\nX\n")
 					for _, m := range all { // one backend for all: who holds it in a block must go on
 						if m.stays {
-							answered(t, []*member{m}, form.turns)
+							planLocalAnswer(t, []*member{m}, form.turns)
 							m.conn.Close()
 						}
 					}
@@ -318,7 +318,7 @@ func leavesLongStatement(t *testing.T, pg postgres) {
 						}
 						waitFor(t, "clients to be missed", func() bool { return s.backends.Stats().InUse == max(running, staying) })
 						lock.say(t, "Q COMMIT\n< Z\nX\n")
-						answered(t, all, form.turns)
+						planLocalAnswer(t, all, form.turns)
 					})
 				})
 			}
@@ -355,7 +355,7 @@ func leavesEndlessCommit(t *testing.T, pg postgres) {
 				t.Errorf("%v backends given up for goodbyes, want %d", n, goodbyes)
 			}
 			lock.say(t, "Q COMMIT\n< Z\nX\n")
-			answered(t, all, 1)
+			planLocalAnswer(t, all, 1)
 		})
 	}
 }

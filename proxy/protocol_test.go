@@ -229,8 +229,8 @@ type rawClient struct {
 	tells string
 }
 
-// greeting is a client on conn whose startup packet is still to be flushed.
-func greeting(t *testing.T, conn net.Conn, params map[string]string) *rawClient {
+// startupGreeting is a client on conn whose startup packet is still to be flushed.
+func startupGreeting(t *testing.T, conn net.Conn, params map[string]string) *rawClient {
 	t.Helper()
 	startup := &pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30,
 		Parameters: map[string]string{"user": "postgres", "database": "postgres"}}
@@ -245,7 +245,7 @@ func greeting(t *testing.T, conn net.Conn, params map[string]string) *rawClient 
 // greetRaw starts a session on conn, and returns the payload of BackendKeyData.
 func greetRaw(t *testing.T, conn net.Conn, params map[string]string) (c *rawClient, key []byte) {
 	t.Helper()
-	c = greeting(t, conn, params)
+	c = startupGreeting(t, conn, params)
 	c.flush()
 	for {
 		typ, payload, err := c.frame()
@@ -286,7 +286,7 @@ func dialRaw(t *testing.T, addr string) *rawClient {
 // dialWith connects with those startup parameters, and returns what was answered too.
 func dialWith(t *testing.T, addr string, params map[string]string) (*rawClient, string) {
 	t.Helper()
-	c := greeting(t, dialTCP(t, addr), params)
+	c := startupGreeting(t, dialTCP(t, addr), params)
 	c.reports = params != nil
 	got := c.readThrough("Z")
 	if !strings.HasSuffix(got, "Z I\n") {

@@ -13,7 +13,7 @@ import (
 )
 
 // This file asks the database whether texts that look like reads only read. sendQuery, bindOnBackend and others ask for
-// each of these texts (judged). A replay of a read after a loss asks again (stillReads).
+// each of these texts (judged). A replay of a read after a loss asks again (recheckReadPurity).
 
 // A pinned session asks only in a READ ONLY transaction, where the answer decides whether the text runs. Elsewhere the
 // answer only decides about a replay, and a pinned session ends with its backend anyway.
@@ -21,7 +21,7 @@ import (
 // A text alone rarely shows that it only reads: a view, an operator or a cast may call a function that writes.
 // PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
 // ways, all texts that look like reads only read. purity stores the database's answer to that question.
-type purity struct {
+type readPurity struct {
 	pace question.Pace
 	// answer is 0 for none. Otherwise it is twice 1 + the schema's epoch, plus 1 if nothing may write. at is when the
 	// question was asked, in Unix nanoseconds.
@@ -36,9 +36,9 @@ const purityAge = time.Minute
 // mostPurityAge is how long an answer is used if newer questions fail.
 const mostPurityAge = 2 * purityAge
 
-// fault records a failed question and returns the pause before the next. The old answer remains until it is too old.
-// changed: the server has reported another schema, so that the old answer is dropped.
-func (p *purity) fault(now time.Time, changed bool) (pause time.Duration) {
+// recordFault records a failed question and returns the pause before the next. The old answer remains until it is too
+// old. changed: the server has reported another schema, so that the old answer is dropped.
+func (p *readPurity) recordFault(now time.Time, changed bool) (pause time.Duration) {
 	pause = p.pace.Failed(now)
 	if changed || now.Add(pause).Sub(time.Unix(0, p.at.Load())) > mostPurityAge {
 		p.answer.Store(0)
@@ -46,11 +46,11 @@ func (p *purity) fault(now time.Time, changed bool) (pause time.Duration) {
 	return pause
 }
 
-// isPure selects whether no user's VOLATILE function can run without being called by name. A view, policy, operator,
-// cast, aggregate or domain may use it. It may act as an attribute (its first argument is a row or of any type), or
-// replace a builtin function. Functions of triggers and defaults run only with a write. A foreign table may do
-// anything. The second column tells whether a function uses currval or lastval.
-const isPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolatile = 'v' AND (` +
+// selectIsPure selects whether no user's VOLATILE function can run without being called by name. A view, policy,
+// operator, cast, aggregate or domain may use it. It may act as an attribute (its first argument is a row or of any
+// type), or replace a builtin function. Functions of triggers and defaults run only with a write. A foreign table may
+// do anything. The second column tells whether a function uses currval or lastval.
+const selectIsPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolatile = 'v' AND (` +
 	`EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid` +
 	` AND d.classid NOT IN ('pg_catalog.pg_trigger'::pg_catalog.regclass, 'pg_catalog.pg_event_trigger'::pg_catalog.regclass, 'pg_catalog.pg_attrdef'::pg_catalog.regclass))` +
 	` OR EXISTS (SELECT 1 FROM pg_catalog.pg_type t WHERE p.pronargs > 0 AND t.oid = p.proargtypes[0] AND t.typtype NOT IN ('b', 'e'))` +
@@ -61,28 +61,28 @@ const isPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolatile = '
 // builtins are the schemas of the server's own functions.
 const builtins = `('pg_catalog', 'information_schema', 'sys')`
 
-// askPure is the complete query.
-const askPure = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname NOT IN ` + builtins +
-	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + isPure
+// selectPurity is the complete query.
+const selectPurity = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname NOT IN ` + builtins +
+	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + selectIsPure
 
-// judged returns the plan of a text that the session runs next on its backend. If the text looks like a read but may
-// write, the plan is a write. In a block, which commits later, that is needed only for emulated savepoints. The
+// classifyRead returns the plan of a text that the session runs next on its backend. If the text looks like a read but
+// may write, the plan is a write. In a block, which commits later, that is needed only for emulated savepoints. The
 // database is not asked within a group, since the question would commit the group. A backend that is lost meanwhile is
 // replaced. The error is for the client, or ends the session.
-func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
+func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	switch {
 	case plan.AsWrite() == plan:
 		return plan, nil
 	case plan.Kind == rewrite.Read && s.inBlock():
-		if s.srv.emulatesSavepoints() && !s.srv.reads() {
+		if s.srv.emulatesSavepoints() && !s.srv.readsArePure() {
 			return plan.AsWrite(), nil
 		}
 		return plan, nil
 	}
-	if !s.srv.reads() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.mode != readWrite) {
-		_, err := s.askReads(false)
-		s.alarmRead()
-		if stops(err) {
+	if !s.srv.readsArePure() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.mode != readWrite) {
+		_, err := s.askReadPurity(false)
+		s.armReadDeadline()
+		if isInterruption(err) {
 			return nil, err
 		}
 		if err != nil {
@@ -91,47 +91,48 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 			}
 		}
 	}
-	if !s.srv.reads() {
+	if !s.srv.readsArePure() {
 		return plan.AsWrite(), nil
 	}
-	s.t.believed = true
+	s.t.readBySchema = true
 	return plan, nil
 }
 
-// stillReads asks the idle backend again whether texts that look like reads only read, since functions may have
+// recheckReadPurity asks the idle backend again whether texts that look like reads only read, since functions may have
 // changed. If the question fails, the answer is no. Errors are those of asking.
-func (s *session) stillReads() (reads bool, err error) {
-	answered, err := s.askReads(true)
-	return err == nil && answered && s.srv.reads(), err
+func (s *session) recheckReadPurity() (reads bool, err error) {
+	answered, err := s.askReadPurity(true)
+	return err == nil && answered && s.srv.readsArePure(), err
 }
 
-// askReads asks the idle backend whether texts that look like reads only read, if that is unknown or anew is set.
+// askReadPurity asks the idle backend whether texts that look like reads only read, if that is unknown or anew is set.
 // answered means that the database has answered. Errors are those of asking.
-func (s *session) askReads(anew bool) (answered bool, err error) {
-	err = s.asking(func(b *backend) (err error) {
-		answered, err = s.srv.askPurity(b, anew, s.t.deadline, s.stopped)
+func (s *session) askReadPurity(anew bool) (answered bool, err error) {
+	err = s.runExchange(func(b *backend) (err error) {
+		answered, err = s.srv.askPurity(b, anew, s.t.deadline, s.checkInterruption)
 		return err
 	})
 	return answered, err
 }
 
-// reads reports whether texts that look like reads are known to only read.
-func (srv *Server) reads() bool {
+// readsArePure reports whether texts that look like reads are known to only read.
+func (srv *Server) readsArePure() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// readLast reports what the last answer says, though the schema may have changed: a block's own DDL has changed it.
-func (p *purity) readLast() bool { return p.answer.Load()&1 == 1 }
+// wasPure reports what the last answer says, though the schema may have changed: a block's own DDL has changed it.
+func (p *readPurity) wasPure() bool { return p.answer.Load()&1 == 1 }
 
-// purityKnown reports whether there is an answer for the current schema.
-func (srv *Server) purityKnown() bool {
+// isPurityKnown reports whether there is an answer for the current schema.
+func (srv *Server) isPurityKnown() bool {
 	return srv.purity.answer.Load()>>1 == srv.catalog.epoch.Load()+1
 }
 
-// purityDue reports whether askPurity must ask: the answer is unknown or old, and the last question did not just fail.
-func (srv *Server) purityDue(now time.Time) bool {
+// isPurityDue reports whether askPurity must ask: the answer is unknown or old, and the last question did not just
+// fail.
+func (srv *Server) isPurityDue(now time.Time) bool {
 	p := &srv.purity
-	if srv.purityKnown() {
+	if srv.isPurityKnown() {
 		return p.pace.Due(now)
 	}
 	return !p.pace.Rests(now)
@@ -147,7 +148,7 @@ const mostPurityTries = 32
 // answered means that the database has answered.
 func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (answered bool, err error) {
 	p := &srv.purity
-	if now := time.Now(); !anew && (!srv.purityDue(now) || srv.purityKnown() && !p.pace.Claim(now)) {
+	if now := time.Now(); !anew && (!srv.isPurityDue(now) || srv.isPurityKnown() && !p.pace.Claim(now)) {
 		return false, nil
 	}
 	pure, asks, refusal, epoch, changed := "", "", []byte(nil), uint64(0), false
@@ -155,31 +156,31 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	for range mostPurityTries { // the first try may meet a schema change
 		epoch = srv.catalog.epoch.Load()
 		question.Asked(func() (string, error) {
-			refusal, err = b.exchangeAll(srv.ownQuestion(askPure), func(row []byte) {
-				if columns := columnsOf(row); len(columns) == 2 {
+			refusal, err = b.doExchange(srv.internalQuery(selectPurity), func(row []byte) {
+				if columns := textColumns(row); len(columns) == 2 {
 					pure, asks = columns[0], columns[1]
 				}
-			}, b.patience, at, stop)
+			}, b.answerTimeout, at, stop)
 			return string(retry.Field(refusal, 'C')), err
 		})
-		conflict := refusal != nil && faultOf(refusal) == question.Conflict
+		conflict := refusal != nil && classifyFault(refusal) == question.Conflict
 		changed = changed || conflict
 		if err != nil || refusal == nil && epoch == srv.catalog.epoch.Load() || refusal != nil && !conflict {
 			break
 		}
 	}
 	switch {
-	case stops(err):
+	case isInterruption(err):
 		p.pace.Unasked()
 		return false, err
 	case err != nil, refusal != nil, pure == "":
-		pause := p.fault(time.Now(), changed)
-		srv.log.Warn("whether texts that look like reads may write was not answered: without an answer they are not run again", "error", cmp.Or(err, refusedBy(refusal)),
-			"known", srv.purityKnown(), "asked_again_in", pause)
+		pause := p.recordFault(time.Now(), changed)
+		srv.log.Warn("whether texts that look like reads may write was not answered: without an answer they are not run again", "error", cmp.Or(err, refusalError(refusal)),
+			"known", srv.isPurityKnown(), "asked_again_in", pause)
 		return false, err
 	}
 	if asks == "t" {
-		srv.watched.Store(true) // sequencesAttached
+		srv.watched.Store(true) // discardForeignSequences
 	}
 	p.pace.Answered(time.Now(), purityAge)
 	answer := (epoch + 1) << 1
@@ -191,26 +192,26 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	return true, nil
 }
 
-// ownQuestion returns the Query of a question that Sluice asks outside a transaction. On PostgreSQL it is protected
+// internalQuery returns the Query of a question that Sluice asks outside a transaction. On PostgreSQL it is protected
 // from the client's settings. On a cluster clients can set no timeout and create no operators.
-func (srv *Server) ownQuestion(sql string) []byte {
+func (srv *Server) internalQuery(sql string) []byte {
 	if srv.cfg.Kind == Postgres {
 		sql = question.OnPostgres + sql
 	}
 	return wire.AppendStrings(nil, wire.Query, sql)
 }
 
-// faultOf classifies the server's error for a question of Sluice's own.
-func faultOf(refusal []byte) question.Fault {
+// classifyFault classifies the server's error for a question of Sluice's own.
+func classifyFault(refusal []byte) question.Fault {
 	return question.Classify(string(retry.Field(refusal, 'C')))
 }
 
-// refusedBy returns the server's error for a question of Sluice's own, or errNoAnswer if refusal is nil.
-func refusedBy(refusal []byte) error {
+// refusalError returns the server's error for a question of Sluice's own, or errNoAnswer if refusal is nil.
+func refusalError(refusal []byte) error {
 	if refusal == nil {
 		return errNoAnswer
 	}
-	return &refusedError{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M'))}
+	return &serverRefusal{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M'))}
 }
 
 // errNoAnswer means that the server's answer did not fit the question.

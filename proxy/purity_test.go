@@ -132,7 +132,8 @@ func TestReadsThatRead(t *testing.T) {
 	}
 }
 
-// moving is a backend's connection in front of whose question whether reads only read another client changes the schema.
+// moving is a backend's connection in front of whose question whether reads only read another client changes the
+// schema.
 type moving struct {
 	*cuttable
 	move func()

@@ -12,65 +12,67 @@ import (
 )
 
 // This file restores startup values of settings. A RESET inside a function or a DO block puts the server's own values
-// in force. noteCallers marks the turn, replyReady calls mayBeReset, and settlePutBack finds and restores the settings
-// before the turn's ReadyForQuery. Until then the server's values are in force.
+// in force. trackResettingCalls marks the turn, handleReadyForQuery calls mayHaveResetSettings, and
+// settleRestoringSettings finds and restores the settings before the turn's ReadyForQuery. Until then the server's
+// values are in force.
 
-// noteCallers marks the turn if a plan that is about to be sent may reset settings unseen.
-func (s *session) noteCallers(plan *rewrite.Plan) {
+// trackResettingCalls marks the turn if a plan that is about to be sent may reset settings unseen.
+func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {
-			s.noteResets()
+			s.markSettingsReset()
 			return
 		}
 	}
 }
 
-// noteResets marks the turn because the next statement may reset settings of the startup.
-func (s *session) noteResets() {
+// markSettingsReset marks the turn because the next statement may reset settings of the startup.
+func (s *session) markSettingsReset() {
 	if s.srv.cfg.Kind == Postgres && !s.dedicated && len(s.settings.Startup.SQL) > 0 {
 		s.t.resets, s.tx.resets = true, true
 	}
 }
 
-// mayBeReset reports whether settings of the startup may have been reset, after the turn's ReadyForQuery. Parameters
-// that the server reports show most cases. If the backend returns to the reservoir, its settings are reset anyway.
-func (s *session) mayBeReset() bool {
+// mayHaveResetSettings reports whether settings of the startup may have been reset, after the turn's ReadyForQuery.
+// Parameters that the server reports show most cases. If the backend returns to the reservoir, its settings are reset
+// anyway.
+func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
-	if s.dedicated || t.phase != live || s.tx.job.Open() || t.batches != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
+	if s.dedicated || t.phase != phaseLive || s.tx.job.Open() || t.batches != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
 		return false
 	}
 	for name := range s.settings.Startup.SQL {
 		is, reported := b.reported.Get(name)
 		usual, _ := b.dialled.Get(name)
 		switch {
-		case reported && is == usual && is != asReported(s.srv.params(), name, s.settings.Startup.Shown[name]):
+		case reported && is == usual && is != valueAsReported(s.srv.serverParameters(), name, s.settings.Startup.Shown[name]):
 			return true
-		case !reported && (b.status == 'T' || s.keeps()):
+		case !reported && (b.status == 'T' || s.keepsBackend()):
 			return true
 		}
 	}
 	return false
 }
 
-// resetNames returns the startup's settings whose values come from no SET of this session. For a setting restored in
-// the block that has ended, it compares values. For one that pg_settings lacks, it checks for an empty value. refusal
-// is the server's error.
-func (s *session) resetNames() (names []string, refusal []byte, err error) {
-	if !s.leaveBackend(exchangeTimeout) || !s.outlastsCancel() {
+// findResetSettings returns the startup's settings whose values come from no SET of this session. For a setting
+// restored in the block that has ended, it compares values. For one that pg_settings lacks, it checks for an empty
+// value. refusal is the server's error.
+func (s *session) findResetSettings() (names []string, refusal []byte, err error) {
+	if !s.finishBackendWrite(exchangeTimeout) || !s.waitOutCancel() {
 		return nil, nil, errDeadPath
 	}
 	query := "SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" +
-		arrayOf(slices.Sorted(maps.Keys(s.settings.Startup.SQL))) + ") AND (source OPERATOR(pg_catalog.<>) 'session'"
+		sqlTextArray(slices.Sorted(maps.Keys(s.settings.Startup.SQL))) + ") AND (source OPERATOR(pg_catalog.<>) 'session'"
 	if s.b.status == 'I' && len(s.tx.putBack) > 0 {
-		query += " OR setting OPERATOR(pg_catalog.=) reset_val AND pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" + arrayOf(s.tx.putBack) + ")"
+		query += " OR setting OPERATOR(pg_catalog.=) reset_val AND pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" + sqlTextArray(s.tx.putBack) + ")"
 	}
 	query += ")"
-	if unlisted := s.unlistedNames(); len(unlisted) > 0 {
-		query += " UNION SELECT name FROM pg_catalog.unnest(" + arrayOf(unlisted) + ") AS name" +
+	if unlisted := s.unlistedSettings(); len(unlisted) > 0 {
+		query += " UNION SELECT name FROM pg_catalog.unnest(" + sqlTextArray(unlisted) + ") AS name" +
 			" WHERE COALESCE(pg_catalog.current_setting(name, true), '') OPERATOR(pg_catalog.=) CASE WHEN name OPERATOR(pg_catalog.=) 'role' THEN 'none' ELSE '' END"
 	}
 	row := func(row []byte) {
-		if columns := columnsOf(row); len(columns) == 1 {
+		if columns := textColumns(row); len(columns) == 1 {
 			names = append(names, columns[0])
 		}
 	}
@@ -85,9 +87,9 @@ func (s *session) resetNames() (names []string, refusal []byte, err error) {
 	return names, refusal, err
 }
 
-// unlistedNames returns, sorted, the startup's settings that have a value but may not be in pg_settings: role, and
+// unlistedSettings returns, sorted, the startup's settings that have a value but may not be in pg_settings: role, and
 // names with a dot.
-func (s *session) unlistedNames() (names []string) {
+func (s *session) unlistedSettings() (names []string) {
 	for name := range s.settings.Startup.SQL {
 		value := s.settings.InForce.Shown[name]
 		if last := s.settings.Staged.Last(name); last != nil && last.SQL != "" {
@@ -101,8 +103,8 @@ func (s *session) unlistedNames() (names []string) {
 	return names
 }
 
-// arrayOf returns an SQL expression for an array of the texts.
-func arrayOf(texts []string) string {
+// sqlTextArray returns an SQL expression for an array of the texts.
+func sqlTextArray(texts []string) string {
 	var all []string
 	for _, text := range texts {
 		all = append(all, settings.QuoteLiteral(text))
@@ -110,20 +112,20 @@ func arrayOf(texts []string) string {
 	return "ARRAY[" + strings.Join(all, ", ") + "]::pg_catalog.text[]"
 }
 
-// settlePutBack ends a turn that may have reset settings of the startup, after the server's ReadyForQuery, which the
-// client does not get. It restores the settings, in a block for its rest, and sends a ReadyForQuery of Sluice's own. If
-// the backend is lost meanwhile, the next statement finds that out.
-func (s *session) settlePutBack() error {
+// settleRestoringSettings ends a turn that may have reset settings of the startup, after the server's ReadyForQuery,
+// which the client does not get. It restores the settings, in a block for its rest, and sends a ReadyForQuery of
+// Sluice's own. If the backend is lost meanwhile, the next statement finds that out.
+func (s *session) settleRestoringSettings() error {
 	t, b := s.t, s.b
-	t.putsBack = false
+	t.restoresSettings = false
 	was := b.status
-	s.stopWaiting() // a cancel must not hit Sluice's own statements
+	s.endCancellable() // a cancel must not hit Sluice's own statements
 	if was == 'T' && s.t.logs && s.tx.log != nil {
 		s.tx.log.Refuse(retry.Pinned) // the log has no ReadyForQuery of this turn
 	}
-	names, refusal, err := s.resetNames()
+	names, refusal, err := s.findResetSettings()
 	if err == nil && refusal == nil && was == 'T' {
-		refusal, err = s.putBackInBlock(names)
+		refusal, err = s.restoreSettingsInBlock(names)
 	}
 	status := was
 	switch {
@@ -132,33 +134,33 @@ func (s *session) settlePutBack() error {
 		b.conn.Net.Close()
 	case was == 'T' && b.status == 'E':
 		status, t.errorTold = 'E', true
-		if err := s.passSpan(errNotApplied(refusal).Append(nil)); err != nil {
+		if err := s.sendOrWithhold(errSettingNotApplied(refusal).Append(nil)); err != nil {
 			return err
 		}
 	}
 	if was == 'I' {
 		s.settleSettings(t.errorTold)
-		s.endKept(t.errorTold)
-		s.adoptResets(names, err == nil && refusal == nil)
+		s.endLocalSettings(t.errorTold)
+		s.adoptResetSettings(names, err == nil && refusal == nil)
 	}
-	if err := s.tellParameters(); err != nil {
+	if err := s.reportParameters(); err != nil {
 		return err
 	}
-	if err := s.settle(status); err != nil {
+	if err := s.settleTurn(status); err != nil {
 		return err
 	}
-	return s.passSpan(wire.AppendReady(s.appendName(nil, status), status))
+	return s.sendOrWithhold(wire.AppendReady(s.appendParameterStatus(nil, status), status))
 }
 
-// putBackInBlock restores startup values by SET LOCAL for the rest of the block. The end of the block shows whether the
-// reset was to last longer.
-func (s *session) putBackInBlock(names []string) (refusal []byte, err error) {
+// restoreSettingsInBlock restores startup values by SET LOCAL for the rest of the block. The end of the block shows
+// whether the reset was to last longer.
+func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err error) {
 	var sets []rewrite.Change
 	var sql strings.Builder
 	for _, name := range names {
 		c := rewrite.Change{Action: rewrite.SetLocal, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
 		sets = append(sets, c)
-		sql.WriteString(setText(c) + "; ")
+		sql.WriteString(setStatementSQL(c) + "; ")
 	}
 	if len(sets) == 0 {
 		return nil, nil
@@ -172,13 +174,14 @@ func (s *session) putBackInBlock(names []string) (refusal []byte, err error) {
 			s.tx.putBack = append(s.tx.putBack, c.Name)
 		}
 	}
-	s.restored(sets)
+	s.recordRestoredSettings(sets)
 	return nil, nil
 }
 
-// adoptResets makes resets that a committed transaction has left the client's own. The backend gets the startup values
-// before the next statement. If the resets are unknown, the session ends after the turn, and no other gets its backend.
-func (s *session) adoptResets(names []string, known bool) {
+// adoptResetSettings makes resets that a committed transaction has left the client's own. The backend gets the startup
+// values before the next statement. If the resets are unknown, the session ends after the turn, and no other gets its
+// backend.
+func (s *session) adoptResetSettings(names []string, known bool) {
 	b := s.b
 	if !known {
 		b.suspect, s.pinLost = true, true

@@ -62,8 +62,8 @@ func TestResetsInsideFunctions(t *testing.T) {
 	}
 }
 
-// A block in which startup values were looked at behind a call is not run again, whether any was reset: its client is told of
-// the conflict, and stands in its block as PostgreSQL would have left it.
+// A block in which startup values were looked at behind a call is not run again, whether any was reset: its client is
+// told of the conflict, and stands in its block as PostgreSQL would have left it.
 func TestPutBackBlocksAreNotReplayed(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)

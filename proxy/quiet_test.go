@@ -6,7 +6,7 @@ func (srv *Server) Quieten() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	for s, seen := range srv.sessions {
-		seen.quiet, seen.tick = quietLooks-1, s.tick.Load()
+		seen.quiet, seen.tick = sweepsBeforePark-1, s.tick.Load()
 	}
 }
 
@@ -14,9 +14,9 @@ func (srv *Server) Quieten() {
 func (srv *Server) Parked() int { return srv.parking.Parked() }
 
 // NudgeAll wakes every session without a reason.
-func (srv *Server) NudgeAll() { srv.each((*session).nudge) }
+func (srv *Server) NudgeAll() { srv.eachSession((*session).wake) }
 
-// CloseOneClient closes the connection of some session as watchClient does one whose path is dead,
+// CloseOneClient closes the connection of some session as closeDeadClient does one whose path is dead,
 // which the session must notice.
 func (srv *Server) CloseOneClient() {
 	srv.mu.Lock()

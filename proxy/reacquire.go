@@ -10,77 +10,77 @@ import (
 
 // The pause, the gate and a backend for the next attempt of a replay.
 
-// reacquire waits for the pause, waits at the gate if other transactions want the same rows, and gets an idle backend
-// with the session's settings. If no attempt is to be made, t.refusal has the reason and the error is nil. An error
-// ends the session.
-func (s *session) reacquire() error {
+// reacquireBackend waits for the pause, waits at the gate if other transactions want the same rows, and gets an idle
+// backend with the session's settings. If no attempt is to be made, t.refusal has the reason and the error is nil. An
+// error ends the session.
+func (s *session) reacquireBackend() error {
 	t, r := s.t, s.srv.replays
-	if err := s.move(conflictMet); err != nil {
+	if err := s.applyEvent(conflictMet); err != nil {
 		return err
 	}
-	queued := s.tx.fought && s.tx.keyed && !t.back && !s.tx.pass.Held()
+	queued := s.tx.hadRowConflict && s.tx.keyed && !t.forRollbackTo && !s.tx.pass.Held()
 	if s.b != nil {
-		if err := s.rollBack(s.exchange); err != nil {
-			return s.noReplay(err)
+		if err := s.rollBackOrDrop(s.exchangeInTurn); err != nil {
+			return s.recordNoReplay(err)
 		}
 	}
-	if !s.holdsOn() {
+	if !s.hasPinnedBackend() {
 		t.refusal = retry.Pinned
 		return nil
 	}
 	// A replay with a long wait returns its backend, because the transaction that it waits for may need one.
-	if s.b != nil && !s.keeps() && (t.pause >= keepUnder || queued && !r.gate.Idle()) {
+	if s.b != nil && !s.keepsBackend() && (t.pause >= keepBackendUnder || queued && !r.gate.Idle()) {
 		s.releaseBackend()
 	}
 	began := time.Now()
-	if err := s.waitOut(t.pause, queued); err != nil {
-		return s.noReplay(err)
+	if err := s.waitBeforeReplay(t.pause, queued); err != nil {
+		return s.recordNoReplay(err)
 	}
-	if !t.back {
+	if !t.forRollbackTo {
 		s.srv.metrics.TxBackoff(time.Since(began))
 	}
-	t.back = false
-	if again, err := s.borrowAgain(); !again {
+	t.forRollbackTo = false
+	if again, err := s.reborrowBackend(); !again {
 		return err
 	}
 	if len(s.tx.parts) > 0 {
-		if again, err := s.borrowWitness(); !again {
+		if again, err := s.borrowVerifyBackend(); !again {
 			return err
 		}
 	}
-	if err := s.stopped(); err != nil {
-		s.heeded(err)
-		return s.noReplay(err)
+	if err := s.checkInterruption(); err != nil {
+		s.consumeCancel(err)
+		return s.recordNoReplay(err)
 	}
-	s.alarmRead()
+	s.armReadDeadline()
 	return nil
 }
 
-// borrowAgain gets a backend with the session's settings. A backend that the session still has needs no settings.
+// reborrowBackend gets a backend with the session's settings. A backend that the session still has needs no settings.
 // again is false if no attempt is to be made; t.refusal has the reason then.
-func (s *session) borrowAgain() (again bool, err error) { return s.borrowWith(s.borrow) }
+func (s *session) reborrowBackend() (again bool, err error) { return s.reborrowWith(s.borrowBackend) }
 
-// borrowWith does what borrowAgain does, with another function to borrow.
-func (s *session) borrowWith(borrow func() (*reservoir.Conn, error)) (again bool, err error) {
+// reborrowWith does what reborrowBackend does, with another function to borrow.
+func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bool, err error) {
 	t := s.t
 	for s.b == nil {
 		conn, err := borrow()
 		if err != nil {
-			return false, s.noReplay(err)
+			return false, s.recordNoReplay(err)
 		}
-		s.attach(conn)
-		s.markLeft() // a logged statement may call functions
+		s.attachBackend(conn)
+		s.markStateLeft() // a logged statement may call functions
 		refusal, err := s.syncSettings()
 		reads := true
-		if err == nil && refusal == nil && t.reads {
-			reads, err = s.stillReads()
+		if err == nil && refusal == nil && t.lostRead {
+			reads, err = s.recheckReadPurity()
 		}
 		switch {
-		case stops(err):
-			s.heeded(err)
-			return false, s.noReplay(err)
+		case isInterruption(err):
+			s.consumeCancel(err)
+			return false, s.recordNoReplay(err)
 		case err != nil:
-			s.noteLost(&lostError{err: err}, lostWhenReplaying)
+			s.recordLoss(&lostError{err: err}, lossDuringReplay)
 			s.dropBackend(reservoir.Broken)
 			if time.Now().After(s.tx.attempts.Deadline(&s.srv.replays.cfg.Policy)) {
 				t.refusal = retry.NoBackend
@@ -90,40 +90,40 @@ func (s *session) borrowWith(borrow func() (*reservoir.Conn, error)) (again bool
 			t.refusal = retry.NoBackend
 			return false, nil
 		case !reads:
-			t.original, t.refusal = errUnknownOutcome.Append(nil), retry.InnerCommit
+			t.originalError, t.refusal = errUnknownOutcome.Append(nil), retry.InnerCommit
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// noReplay records in t.refusal why no replay is made. It returns errCut if the session is cut.
-func (s *session) noReplay(err error) error {
+// recordNoReplay records in t.refusal why no replay is made. It returns errCut if the session is cut.
+func (s *session) recordNoReplay(err error) error {
 	if err == errCut || s.cutOff.Load() {
 		return errCut
 	}
-	s.t.refusal = reasonOf(err)
+	s.t.refusal = noReplayReason(err)
 	return nil
 }
 
-// rollBack ends the transaction on the backend, or drops the backend. It returns a cancel or timeout that arrived
+// rollBackOrDrop ends the transaction on the backend, or drops the backend. It returns a cancel or timeout that arrived
 // meanwhile, and clears it. exchange makes the round trip: either one that a cancel ends, or one that runs to its
 // end.
-func (s *session) rollBack(exchange func([]byte) ([]byte, error)) (stop error) {
+func (s *session) rollBackOrDrop(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.b.status != 'I' {
 		refusal, err := exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 		if err != nil || refusal != nil || s.b.status != 'I' {
 			s.dropBackend(reservoir.Unclean)
-			if stops(err) {
+			if isInterruption(err) {
 				stop = err
 			}
 			return stop
 		}
 	}
-	if s.settleCancel() {
+	if s.finishCancel() {
 		stop = errCanceled
 	}
-	if s.b != nil && s.b.broken() {
+	if s.b != nil && s.b.isBroken() {
 		s.dropBackend(reservoir.Unclean)
 	}
 	return stop

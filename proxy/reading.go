@@ -9,38 +9,38 @@ import (
 // statement could be hidden from the plan, so that such a text is not parsed at all. The server reports both
 // settings. Before a session has a backend, the session's settings and the last dialled backend decide.
 
-// plan returns the plan of the next text for the server. It is an Unread plan if the server may read the text
+// planNextText returns the plan of the next text for the server. It is an Unread plan if the server may read the text
 // differently. Without an error it is never nil. An error is that of names.
-func (s *session) plan(sql []byte) (*rewrite.Plan, error) {
-	if err := s.unmapped(sql); err != nil {
+func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
+	if err := s.refuseUnmapped(sql); err != nil {
 		return nil, err
 	}
-	if r := s.reading(); r != 0 && r.Misleads(sql) {
-		names, err := s.names()
+	if r := s.textReadingMode(); r != 0 && r.Misleads(sql) {
+		names, err := s.namesForNextText()
 		return s.srv.planner.UnreadIn(sql, names), err
 	}
-	if plan := s.namesNothing(sql); plan != nil {
+	if plan := s.planLiteralQuery(sql); plan != nil {
 		return plan, nil
 	}
-	plan, _, err := s.planned(sql)
+	plan, _, err := s.planTextByNames(sql)
 	return plan, err
 }
 
-// unreadTemplate returns a template for a text that is not parsed. It is not shared, since another client's server
+// unparsedTemplate returns a template for a text that is not parsed. It is not shared, since another client's server
 // may read the text differently.
-func (s *session) unreadTemplate(sql, oids []byte) (*template, error) {
-	names, err := s.names()
+func (s *session) unparsedTemplate(sql, oids []byte) (*statementTemplate, error) {
+	names, err := s.namesForNextText()
 	if err != nil {
 		return nil, err
 	}
-	t := s.srv.newTemplate(sql, oids, s.srv.planner.UnreadIn(sql, names), s.parsing())
-	t.own = true
-	return t, refusal(t.plan)
+	t := s.srv.newTemplate(sql, oids, s.srv.planner.UnreadIn(sql, names), s.parsingKey())
+	t.unshared = true
+	return t, planRefusal(t.plan)
 }
 
-// reading returns how the server will read the session's next text. In a turn that may have changed this, it returns
-// the worst case.
-func (s *session) reading() rewrite.Reading {
+// textReadingMode returns how the server will read the session's next text. In a turn that may have changed this, it
+// returns the worst case.
+func (s *session) textReadingMode() rewrite.Reading {
 	switch {
 	case s.t.rereads:
 		return rewrite.Recoded | rewrite.Escaping
@@ -54,24 +54,24 @@ func (s *session) reading() rewrite.Reading {
 	return rewrite.Reading(s.srv.usual.Load())
 }
 
-// noteReading records how a backend read texts when it was dialled. All backends of one server are assumed to be
+// recordReadingMode records how a backend read texts when it was dialled. All backends of one server are assumed to be
 // alike. Most calls find no change and write nothing.
-func (srv *Server) noteReading(usual rewrite.Reading) {
+func (srv *Server) recordReadingMode(usual rewrite.Reading) {
 	if rewrite.Reading(srv.usual.Load()) != usual {
 		srv.usual.Store(uint32(usual))
 	}
 }
 
-// readingOf returns how a server reads texts that reports params when it is dialled.
-func readingOf(params map[string]string) (r rewrite.Reading) {
+// readingModeOf returns how a server reads texts that reports params when it is dialled.
+func readingModeOf(params map[string]string) (r rewrite.Reading) {
 	for name, value := range params {
 		r |= rewrite.ReadingOf(name, value)
 	}
 	return r
 }
 
-// noteReading records a parameter that the server reports: client_encoding or standard_conforming_strings.
-func (b *backend) noteReading(name, value string) {
+// updateReadingMode records a parameter that the server reports: client_encoding or standard_conforming_strings.
+func (b *backend) updateReadingMode(name, value string) {
 	switch name {
 	case "client_encoding":
 		b.reading &^= rewrite.Recoded

@@ -14,122 +14,124 @@ import (
 
 // When a session loads the schema, by which backend, and how long it waits. mapnames.go uses the names.
 
-// schemaDue returns why the schema must be loaded before the session's next text is planned, or "" if the snapshot is
-// new enough.
-func (s *session) schemaDue() string {
-	cause := s.srv.schemaDue()
+// schemaLoadCause returns why the schema must be loaded before the session's next text is planned, or "" if the
+// snapshot is new enough.
+func (s *session) schemaLoadCause() string {
+	cause := s.srv.schemaLoadCause()
 	// After an error the schema is loaded only after a pause, but a backend that knows a newer schema loads it now.
-	if (cause == "" || cause == metrics.LoadError) && s.b != nil && !s.b.knows.Before(s.srv.keeper.now.Load().at) {
+	if (cause == "" || cause == metrics.LoadError) && s.b != nil && !s.b.catalogCurrentAt.Before(s.srv.keeper.current.Load().readAt) {
 		cause = metrics.LoadBackend
 	}
 	return cause
 }
 
-// renewNames loads the schema if that is due. Without an error the snapshot is new enough. In a block it may be older
-// than the last change, which the block's backend has not seen either.
-func (s *session) renewNames() error {
+// loadSchemaIfDue loads the schema if that is due. Without an error the snapshot is new enough. In a block it may be
+// older than the last change, which the block's backend has not seen either.
+func (s *session) loadSchemaIfDue() error {
 	for range 2 { // a load in progress may have begun before the change
-		cause := s.schemaDue()
+		cause := s.schemaLoadCause()
 		if cause == "" {
 			return nil
 		}
-		mine, err := s.readSchema(cause)
-		if err != nil && isUnread(err) && s.srv.keeper.now.Load() != nil && (cause == metrics.LoadError || s.b != nil && s.b.status != 'I') {
+		mine, err := s.loadSchema(cause)
+		if err != nil && isSchemaUnread(err) && s.srv.keeper.current.Load() != nil && (cause == metrics.LoadError || s.b != nil && s.b.status != 'I') {
 			return nil
 		}
 		if mine || err != nil {
 			return err
 		}
 	}
-	return s.srv.noSchema()
+	return s.srv.missingSchemaError()
 }
 
-// missing loads the schema for a text that names a relation which is not in the snapshot. With an error the text must
-// not be sent: the relation may have mapped columns.
-func (s *session) missing() error {
+// loadForMissingRelation loads the schema for a text that names a relation which is not in the snapshot. With an error
+// the text must not be sent: the relation may have mapped columns.
+func (s *session) loadForMissingRelation() error {
 	for range 2 {
-		if mine, err := s.readSchema(metrics.LoadMissing); mine || err != nil {
+		if mine, err := s.loadSchema(metrics.LoadMissing); mine || err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readSchema loads the schema, by the session's own backend if that is idle, because there may be no other. mine is
+// loadSchema loads the schema, by the session's own backend if that is idle, because there may be no other. mine is
 // false if another session's load was in progress, or if no load is possible now. An error is for the client, ends
 // the session, or is a lost backend.
-func (s *session) readSchema(cause string) (mine bool, err error) {
-	if s.b != nil && s.unsent() {
-		return s.readHere(cause, s.b.exchangeRows)
+func (s *session) loadSchema(cause string) (mine bool, err error) {
+	if s.b != nil && s.canQueryBackend() {
+		return s.loadByOwnBackend(cause, s.b.exchangeRows)
 	}
-	r, mine := s.srv.readSchema(cause)
+	r, mine := s.srv.startSchemaLoad(cause)
 	switch {
 	case r != nil:
-		return mine, s.awaitSchema(r)
+		return mine, s.awaitSchemaLoad(r)
 	case cause == metrics.LoadChange:
-		if err := s.srv.keeper.failure(); err != nil {
-			return false, errSchemaUnread(err)
+		if err := s.srv.keeper.lastLoadError(); err != nil {
+			return false, errSchemaNotRead(err)
 		}
 	}
 	return false, nil
 }
 
-// unsent reports whether the session's backend is idle and has seen nothing of the turn, so that Sluice can query it.
-func (s *session) unsent() bool {
-	return s.b.status == 'I' && !s.b.group && !s.t.touched && s.t.owed.empty()
+// canQueryBackend reports whether the session's backend is idle and has seen nothing of the turn, so that Sluice can
+// query it.
+func (s *session) canQueryBackend() bool {
+	return s.b.status == 'I' && !s.b.groupOpen && !s.t.touched && s.t.owed.empty()
 }
 
-// readHere loads the schema by the session's own idle backend; exchange makes the round trip. Of sessions that do so
-// at the same time, one loads for all. For the others mine is false, since their backends may know a newer schema.
-func (s *session) readHere(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
-	r, mine := s.srv.keeper.fit(cause)
+// loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. Of sessions that
+// do so at the same time, one loads for all. For the others mine is false, since their backends may know a newer
+// schema.
+func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
+	r, mine := s.srv.keeper.beginOwnLoad(cause)
 	for range mostCatalogTries {
 		if r == nil || mine {
 			break
 		}
-		if err := s.awaitSchema(r); !r.left() {
+		if err := s.awaitSchemaLoad(r); !r.wasAbandoned() {
 			return false, err
 		}
-		r, mine = s.srv.keeper.fit(cause)
+		r, mine = s.srv.keeper.beginOwnLoad(cause)
 	}
 	switch {
 	case r == nil:
 		return false, nil
 	case !mine:
-		return false, errSchemaUnread(errReaderLeft)
+		return false, errSchemaNotRead(errReaderLeft)
 	}
-	r.err = s.srv.renewSchema(cause, func() (reading, error) {
-		return s.srv.schemaBy(func(query string, row func([]byte)) (refusal []byte, err error) {
+	r.err = s.srv.replaceSnapshot(cause, func() (schemaLoad, error) {
+		return s.srv.loadSchemaWith(func(query string, row func([]byte)) (refusal []byte, err error) {
 			question.Asked(func() (string, error) {
-				refusal, err = exchange(s.srv.ownQuestion(query), row)
+				refusal, err = exchange(s.srv.internalQuery(query), row)
 				return string(retry.Field(refusal, 'C')), err
 			})
 			return refusal, err
 		})
 	})
 	err = r.err
-	refused := (*refusedError)(nil)
+	refused := (*serverRefusal)(nil)
 	answered := err == nil || errors.As(err, &refused)
 	if !answered { // the session or its backend ended, which says nothing about the server
 		r.err = errReaderLeft
 	}
-	s.srv.keeper.fitted(r, cause)
-	if answered || stops(err) {
-		return true, schemaError(err)
+	s.srv.keeper.endOwnLoad(r, cause)
+	if answered || isInterruption(err) {
+		return true, wrapSchemaError(err)
 	}
 	return true, &lostError{err: err}
 }
 
-// meetSchema loads the schema by the session's idle backend if that backend may know a newer one than the snapshot.
+// refreshSchema loads the schema by the session's idle backend if that backend may know a newer one than the snapshot.
 // So no text planned by an older schema is sent there. erred means that a server did not know a name. Call it when
-// the session gets a backend, and before a replay. An error is one of s.exchange or errSchemaUnread.
-func (s *session) meetSchema(erred bool) error {
-	if !s.srv.keeper.on || s.dedicated || s.srv.keeper.now.Load() == nil { // no text was planned by a schema
+// the session gets a backend, and before a replay. An error is one of s.exchangeInTurn or errSchemaNotRead.
+func (s *session) refreshSchema(erred bool) error {
+	if !s.srv.keeper.enabled || s.dedicated || s.srv.keeper.current.Load() == nil { // no text was planned by a schema
 		return nil
 	}
 	exchange := func(msg []byte, row func([]byte)) (refusal []byte, err error) {
-		err = s.asking(func(b *backend) error {
-			refusal, err = b.exchangeAll(msg, row, b.patience, s.t.deadline, s.stopped)
+		err = s.runExchange(func(b *backend) error {
+			refusal, err = b.doExchange(msg, row, b.answerTimeout, s.t.deadline, s.checkInterruption)
 			return err
 		})
 		return refusal, err
@@ -138,12 +140,12 @@ func (s *session) meetSchema(erred bool) error {
 		exchange = s.b.exchangeRows
 	}
 	for {
-		cause := s.schemaDue()
+		cause := s.schemaLoadCause()
 		if cause == "" || cause == metrics.LoadError && !erred {
 			return nil
 		}
-		mine, err := s.readHere(cause, exchange)
-		if mine || err != nil && !isUnread(err) {
+		mine, err := s.loadByOwnBackend(cause, exchange)
+		if mine || err != nil && !isSchemaUnread(err) {
 			return err
 		}
 		if cause == metrics.LoadError {
@@ -152,68 +154,68 @@ func (s *session) meetSchema(erred bool) error {
 	}
 }
 
-// overtaken reports whether a text must be planned again before it is sent. It must if an earlier query of Sluice's
+// mustReplan reports whether a text must be planned again before it is sent. It must if an earlier query of Sluice's
 // own got the error that the backend's catalog was out of date: the server reports that only once, and would then run
 // the old plan. try counts the plans so far. An error is for the client: part of the turn was sent, or the schema
 // changes too often.
-func (s *session) overtaken(try int) (bool, error) {
+func (s *session) mustReplan(try int) (bool, error) {
 	switch {
-	case s.mapped.planned == nil || s.b.knows.Before(s.srv.keeper.now.Load().at):
+	case s.mapped.planned == nil || s.b.catalogCurrentAt.Before(s.srv.keeper.current.Load().readAt):
 		return false, nil
-	case try == mostCatalogTries || !s.unsent():
+	case try == mostCatalogTries || !s.canQueryBackend():
 		return false, errSchemaChanged
 	}
 	return true, nil
 }
 
-// outplanned reports whether the schema has changed since the current text was planned, which the session's new
+// isPlanStale reports whether the schema has changed since the current text was planned, which the session's new
 // backend has shown.
-func (s *session) outplanned() bool {
-	return s.mapped.planned != nil && s.mapped.planned.Schema() != s.srv.keeper.now.Load().Schema
+func (s *session) isPlanStale() bool {
+	return s.mapped.planned != nil && s.mapped.planned.Schema() != s.srv.keeper.current.Load().Schema
 }
 
-// awaitSchema waits up to schemaWait for another session's load. A session with a backend waits only
+// awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
 // schemaWaitInBlock, and longer while a query of a load is running: a load without a backend may be waiting for this
 // session's. A cancel, a timeout and the client's end stop the wait. The error is for the client, or ends the
 // session.
-func (s *session) awaitSchema(r *schemaRead) error {
+func (s *session) awaitSchemaLoad(r *pendingSchemaLoad) error {
 	end := time.Now().Add(schemaWait)
 	tick := s.tick.Load()
 	err := errWaitedEnough
 	for err == errWaitedEnough {
 		until := end
 		if s.b != nil { // the load may be waiting for this backend
-			until = earlier(end, time.Now().Add(schemaWaitInBlock))
+			until = earlierDeadline(end, time.Now().Add(schemaWaitInBlock))
 		}
-		ctx, over := s.wait(until, lookInLineEvery)
+		ctx, over := s.waitContext(until, lookInLineEvery)
 		select {
 		case <-r.done:
 			err = r.err
 		case <-ctx.Done():
-			err = s.waited(ctx)
+			err = s.waitError(ctx)
 		}
 		over()
-		if err == errWaitedEnough && (!time.Now().Before(end) || s.srv.keeper.asked.Load() == 0) {
+		if err == errWaitedEnough && (!time.Now().Before(end) || s.srv.keeper.pendingLoads.Load() == 0) {
 			select {
 			case <-r.done: // it ended meanwhile
 				err = r.err
 			default:
-				err = s.srv.whyLate(end.Add(-schemaWait))
+				err = s.srv.lateLoadCause(end.Add(-schemaWait))
 			}
 		}
 	}
 	if tick&1 == 0 { // the turn may be answered without a backend
 		s.tick.Store((tick | 1) + 1)
 	}
-	return schemaError(err)
+	return wrapSchemaError(err)
 }
 
-// schemaError returns the session's error for a load, or a wait for one, that ended with err.
-func schemaError(err error) error {
-	if err == nil || stops(err) || err == errClientGone {
+// wrapSchemaError returns the session's error for a load, or a wait for one, that ended with err.
+func wrapSchemaError(err error) error {
+	if err == nil || isInterruption(err) || err == errClientGone {
 		return err
 	}
-	return errSchemaUnread(err)
+	return errSchemaNotRead(err)
 }
 
 var (
@@ -221,39 +223,39 @@ var (
 	errReaderLeft = errors.New("whoever read them was stopped, or lost its backend")
 )
 
-// whyLate returns why a load has not ended for a session that has waited since began: no backend was free, or the
+// lateLoadCause returns why a load has not ended for a session that has waited since began: no backend was free, or the
 // server has not answered.
-func (srv *Server) whyLate(began time.Time) error {
-	if srv.keeper.asked.Load() == 0 {
+func (srv *Server) lateLoadCause(began time.Time) error {
+	if srv.keeper.pendingLoads.Load() == 0 {
 		return srv.backends.WhyEmpty(began)
 	}
 	return errSchemaLate
 }
 
-// schemaUnread is the message of errSchemaUnread, which isUnread compares.
-const schemaUnread = "the relations of the database could not be read"
+// schemaUnreadMessage is the message of errSchemaNotRead, which isSchemaUnread compares.
+const schemaUnreadMessage = "the relations of the database could not be read"
 
-// errSchemaUnread refuses a text because Sluice does not know which relations its names refer to.
-func errSchemaUnread(cause error) *wire.Error {
-	e := &wire.Error{Code: "53300", Message: schemaUnread, Detail: cause.Error(), Hint: "Retry."}
+// errSchemaNotRead refuses a text because Sluice does not know which relations its names refer to.
+func errSchemaNotRead(cause error) *wire.Error {
+	e := &wire.Error{Code: "53300", Message: schemaUnreadMessage, Detail: cause.Error(), Hint: "Retry."}
 	if empty, ok := errors.AsType[*reservoir.EmptyError](cause); ok {
 		e.Hint = empty.Remedy()
 	}
 	e.Hint += " Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."
-	if isUntold(e) {
+	if isRefusedSchemaLoad(e) {
 		e.Hint += " A database without mapped columns needs no reading with rewrite.bytea: off."
 	}
 	return e
 }
 
-// isUntold reports whether err is an errSchemaUnread that a server's refusal has caused.
-func isUntold(err error) bool {
+// isRefusedSchemaLoad reports whether err is an errSchemaNotRead that a server's refusal has caused.
+func isRefusedSchemaLoad(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
-	return ok && e.Message == schemaUnread && strings.HasPrefix(e.Detail, serverSaid)
+	return ok && e.Message == schemaUnreadMessage && strings.HasPrefix(e.Detail, serverSaid)
 }
 
-// isUnread reports whether err is an errSchemaUnread.
-func isUnread(err error) bool {
+// isSchemaUnread reports whether err is an errSchemaNotRead.
+func isSchemaUnread(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
-	return ok && e.Message == schemaUnread
+	return ok && e.Message == schemaUnreadMessage
 }

@@ -12,24 +12,24 @@ import (
 // Whoever waits for a reading whose session was stopped makes the next one at once, as if
 // none had been tried.
 func TestReaderThatWasStopped(t *testing.T) {
-	k := &keeper{}
-	first, mine := k.fit(metrics.LoadError)
-	if other, both := k.fit(metrics.LoadError); !mine || both || other != first || first.left() {
+	k := &schemaCache{}
+	first, mine := k.beginOwnLoad(metrics.LoadError)
+	if other, both := k.beginOwnLoad(metrics.LoadError); !mine || both || other != first || first.wasAbandoned() {
 		t.Fatal("two read at once")
 	}
 	first.err = errReaderLeft
-	k.fitted(first, metrics.LoadError)
-	if !first.left() || k.failure() != nil {
-		t.Errorf("left %v, failure %v", first.left(), k.failure())
+	k.endOwnLoad(first, metrics.LoadError)
+	if !first.wasAbandoned() || k.lastLoadError() != nil {
+		t.Errorf("left %v, failure %v", first.wasAbandoned(), k.lastLoadError())
 	}
-	second, mine := k.fit(metrics.LoadError)
+	second, mine := k.beginOwnLoad(metrics.LoadError)
 	if !mine {
 		t.Fatal("nobody reads in its place")
 	}
 	second.err = errors.New("refused")
-	k.fitted(second, metrics.LoadError)
-	if third, _ := k.fit(metrics.LoadError); second.left() || k.failure() != second.err || third != nil {
-		t.Errorf("left %v, failure %v, and another reading %v", second.left(), k.failure(), third != nil)
+	k.endOwnLoad(second, metrics.LoadError)
+	if third, _ := k.beginOwnLoad(metrics.LoadError); second.wasAbandoned() || k.lastLoadError() != second.err || third != nil {
+		t.Errorf("left %v, failure %v, and another reading %v", second.wasAbandoned(), k.lastLoadError(), third != nil)
 	}
 }
 
@@ -38,24 +38,24 @@ func TestReaderThatWasStopped(t *testing.T) {
 func TestNobodyAsksBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []error{nil, errors.New("the backend is lost")} {
-		srv := &Server{catalog: newCatalog(10, 1<<20), metrics: metrics.New(metrics.Options{Version: "test"}).Proxy, log: slog.New(slog.DiscardHandler)}
-		srv.keeper.watch = true
+		srv := &Server{catalog: newTemplateCache(10, 1<<20), metrics: metrics.New(metrics.Options{Version: "test"}).Proxy, log: slog.New(slog.DiscardHandler)}
+		srv.keeper.refusesMapped = true
 		for range 2000 {
-			r := &schemaRead{done: make(chan struct{})}
+			r := &pendingSchemaLoad{done: make(chan struct{})}
 			asks, answer := make(chan struct{}), make(chan struct{})
-			go srv.finishRead(r, metrics.LoadStart, func() (reading, error) {
-				return srv.schemaBy(func(string, func([]byte)) ([]byte, error) {
+			go srv.finishSchemaLoad(r, metrics.LoadStart, func() (schemaLoad, error) {
+				return srv.loadSchemaWith(func(string, func([]byte)) ([]byte, error) {
 					close(asks)
 					<-answer
 					return nil, failure
 				})
 			})
 			<-asks
-			if srv.keeper.asked.Load() != 1 {
+			if srv.keeper.pendingLoads.Load() != 1 {
 				t.Fatal("nobody counts as asked")
 			}
 			close(answer)
-			for srv.keeper.asked.Load() != 0 {
+			for srv.keeper.pendingLoads.Load() != 0 {
 				runtime.Gosched()
 			}
 			if failure == nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // default_transaction_read_only on a server that does not know this setting. Package settings holds its value. As in
-// PostgreSQL, the value at the start of a transaction counts: session.turn reads it, and startsAnew after a COMMIT in
-// the middle of a turn.
+// PostgreSQL, the value at the start of a transaction counts: session.runTurn reads it, and resetAccessMode after a
+// COMMIT in the middle of a turn.
 //
 //	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server then refuses writes
 //	outside a block    Sluice judges by the SQL. A write gets PostgreSQL's error 25006, in a multi-statement query
@@ -22,11 +22,11 @@ import (
 //
 // 25006 precedes errors about names, which only the server knows. For an unknown table PostgreSQL would return 42P01.
 
-// txMode is the access mode with which a transaction begins.
-type txMode uint8
+// accessMode is the access mode with which a transaction begins.
+type accessMode uint8
 
 const (
-	readWrite txMode = iota
+	readWrite accessMode = iota
 	readOnly
 	unsureMode // depends on the end of the previous transaction, whose reply is pending
 )
@@ -38,9 +38,9 @@ const transactionReadOnly = "transaction_read_only"
 
 // A turn's mode is set where a transaction may begin, and read for each statement outside a block.
 
-// modeNow returns the mode of a transaction that begins now. It is readWrite for a server that knows the setting:
-// kind postgres, or a dedicated backend.
-func (s *session) modeNow() txMode {
+// nextAccessMode returns the mode of a transaction that begins now. It is readWrite for a server that knows the
+// setting: kind postgres, or a dedicated backend.
+func (s *session) nextAccessMode() accessMode {
 	switch {
 	case s.dedicated || s.srv.cfg.Kind != DSQL:
 	case s.settings.ReadOnlyUnsettled():
@@ -51,28 +51,28 @@ func (s *session) modeNow() txMode {
 	return readWrite
 }
 
-// startsAnew sets the turn's mode again after a transaction has ended in the turn.
-func (s *session) startsAnew() { s.t.mode = s.modeNow() }
+// resetAccessMode sets the turn's mode again after a transaction has ended in the turn.
+func (s *session) resetAccessMode() { s.t.mode = s.nextAccessMode() }
 
-// beginsReadOnly reports whether a BEGIN is sent as BEGIN READ ONLY. Inside a block it is not, because a second BEGIN
-// does not change the mode, as in PostgreSQL.
-func (s *session) beginsReadOnly(tx *rewrite.Transaction) bool {
-	return s.t.mode == readOnly && saysNoMode(tx) && !s.inBlock()
+// mustBeginReadOnly reports whether a BEGIN is sent as BEGIN READ ONLY. Inside a block it is not, because a second
+// BEGIN does not change the mode, as in PostgreSQL.
+func (s *session) mustBeginReadOnly(tx *rewrite.Transaction) bool {
+	return s.t.mode == readOnly && lacksAccessMode(tx) && !s.inBlock()
 }
 
-// saysNoMode reports whether a BEGIN names neither READ ONLY nor READ WRITE.
-func saysNoMode(tx *rewrite.Transaction) bool {
+// lacksAccessMode reports whether a BEGIN names neither READ ONLY nor READ WRITE.
+func lacksAccessMode(tx *rewrite.Transaction) bool {
 	return tx.Verb == rewrite.Begin && !tx.ReadOnly && !tx.ReadWrite
 }
 
-// asReadOnly returns a BEGIN as BEGIN READ ONLY. In a multi-statement query division.begin does this.
-func asReadOnly(st *rewrite.Statement, sql []byte) string {
-	return withMode(st, sql, &st.Tx, "READ ONLY")
+// beginReadOnlySQL returns a BEGIN as BEGIN READ ONLY. In a multi-statement query division.begin does this.
+func beginReadOnlySQL(st *rewrite.Statement, sql []byte) string {
+	return beginWithModeSQL(st, sql, &st.Tx, "READ ONLY")
 }
 
-// withMode returns a BEGIN with the modes of tx and with mode, READ ONLY or READ WRITE. REPEATABLE READ is left out,
-// because DSQL has no other level.
-func withMode(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction, mode string) string {
+// beginWithModeSQL returns a BEGIN with the modes of tx and with mode, READ ONLY or READ WRITE. REPEATABLE READ is left
+// out, because DSQL has no other level.
+func beginWithModeSQL(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction, mode string) string {
 	text := beginWord(st, sql)
 	if tx.Isolation != rewrite.DefaultIsolation && tx.Isolation != rewrite.RepeatableRead {
 		text += " ISOLATION LEVEL " + tx.Isolation.String()
@@ -86,14 +86,14 @@ func withMode(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction, mode s
 	return text + " " + mode
 }
 
-// bindsReadOnly replaces the statement of a Bind of BEGIN by BEGIN READ ONLY, if the BEGIN is sent at once. The
+// bindBeginReadOnly replaces the statement of a Bind of BEGIN by BEGIN READ ONLY, if the BEGIN is sent at once. The
 // server has the client's text as it was parsed, so that the new text is prepared. The client's own prepared name
 // stays unchanged. For other statements it does nothing. An error is for the client.
-func (s *session) bindsReadOnly(b *binding) error {
-	if !s.t.only {
+func (s *session) bindBeginReadOnly(b *pendingBind) error {
+	if !s.t.beginReadOnly {
 		return nil
 	}
-	if err := s.takeWhole(b); err != nil {
+	if err := s.readWholeBind(b); err != nil {
 		return err
 	}
 	st, sql := b.cs.tmpl.plan.Single(), []byte(b.cs.tmpl.sql)
@@ -101,41 +101,41 @@ func (s *session) bindsReadOnly(b *binding) error {
 	if st.Weakened { // the client gets its warning again
 		says.Isolation = rewrite.Serializable
 	}
-	tmpl, err := s.template([]byte(withMode(st, sql, &says, "READ ONLY")), []byte(b.cs.tmpl.oids))
+	tmpl, err := s.templateFor([]byte(beginWithModeSQL(st, sql, &says, "READ ONLY")), []byte(b.cs.tmpl.oids))
 	if err != nil {
 		return err
 	}
-	made := s.newStatement(tmpl, 0)
+	made := s.newClientStatement(tmpl, 0)
 	b.portal, b.stmt, b.cs = bytes.Clone(b.portal), bytes.Clone(b.stmt), &made
-	return refusal(tmpl.plan)
+	return planRefusal(tmpl.plan)
 }
 
-// judgesMode returns the error of a text that may write outside a block in a READ ONLY transaction, or nil.
-// judgedRead checks reads that write according to the schema. In a multi-statement query the refused statement fails
-// at its place (denied), and no later one runs.
-func (s *session) judgesMode(plan *rewrite.Plan) error {
+// checkReadOnly returns the error of a text that may write outside a block in a READ ONLY transaction, or nil.
+// hiddenWriteError checks reads that write according to the schema. In a multi-statement query the refused statement
+// fails at its place (denied), and no later one runs.
+func (s *session) checkReadOnly(plan *rewrite.Plan) error {
 	if s.dedicated || s.srv.cfg.Kind != DSQL {
 		return nil
 	}
-	s.t.denied, s.t.only = nil, false
+	s.t.denied, s.t.beginReadOnly = nil, false
 	if st := plan.Single(); s.t.mode == readWrite && len(plan.Statements) < 2 && (st == nil || st.Tx.Verb != rewrite.Begin) { // most statements end here
 		return nil
 	}
-	if s.status() == 'E' && (len(plan.Statements) == 0 || !endsBlock(plan.Statements[0].Tx.Verb)) {
+	if s.txStatus() == 'E' && (len(plan.Statements) == 0 || !endsBlock(plan.Statements[0].Tx.Verb)) {
 		return nil // any statement fails in a failed block
 	}
-	j := judging{s: s, mode: s.t.mode, at: s.position(), first: !s.t.touched && !s.t.ranLocal}
+	j := readOnlyCheck{s: s, mode: s.t.mode, at: s.blockForNextStatement(), first: !s.t.touched && !s.t.ranLocal}
 	if len(plan.Statements) == 0 && plan.Kind == rewrite.Unknown && j.mode != readWrite && !j.at.In() {
 		return errMayWrite
 	}
-	return j.judgeAll(plan.Statements)
+	return j.checkAll(plan.Statements)
 }
 
-// judgeAll judges the statements of a text. In a multi-statement query the first refused one fails at its place.
-func (j *judging) judgeAll(statements []rewrite.Statement) error {
+// checkAll judges the statements of a text. In a multi-statement query the first refused one fails at its place.
+func (j *readOnlyCheck) checkAll(statements []rewrite.Statement) error {
 	several := len(statements) > 1
 	for i := range statements {
-		err := j.judge(&statements[i], several)
+		err := j.checkStatement(&statements[i], several)
 		if err != nil && (err.Code == codeReadOnly || err == errModesLate) && several {
 			j.s.t.denied = err
 			return nil
@@ -147,82 +147,83 @@ func (j *judging) judgeAll(statements []rewrite.Statement) error {
 	return nil
 }
 
-// judging follows a session through a text, as division does. mode is the mode of a transaction outside a block.
+// readOnlyCheck follows a session through a text, as division does. mode is the mode of a transaction outside a block.
 // first means that the statement is the first of its transaction.
-type judging struct {
+type readOnlyCheck struct {
 	s       *session
-	mode    txMode
+	mode    accessMode
 	at      block.Block
 	first   bool
 	changed bool // an earlier statement changes the mode of later transactions
 	unknown bool // a transaction has ended after such a change, so that the next mode is unknown
 }
 
-// judge returns the error of one statement, or nil. several means a multi-statement query. No statement after a
-// failed one runs.
-func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
+// checkStatement returns the error of one statement, or nil. several means a multi-statement query. No statement after
+// a failed one runs.
+func (j *readOnlyCheck) checkStatement(st *rewrite.Statement, several bool) *wire.Error {
 	if j.unknown {
 		return errModeInString
 	}
 	var err *wire.Error
 	switch tx := &st.Tx; {
 	case tx.Verb == rewrite.Begin:
-		err = j.begin(tx)
+		err = j.checkBegin(tx)
 	case endsBlock(tx.Verb):
-		j.mode, j.unknown = j.s.modeNow(), j.changed
-	case several && deniesDDL(&j.at, st):
-		err = refusesWrite(st, readOnly)
+		j.mode, j.unknown = j.s.nextAccessMode(), j.changed
+	case several && isDDLInReadOnly(&j.at, st):
+		err = writeRefusal(st, readOnly)
 	case j.at.In() || j.mode == readWrite:
 	case several && tx.Verb == rewrite.SetTransaction && tx.ReadWrite:
 		err = errModeInString // READ WRITE would count for later statements, and DSQL does not accept it
 	default:
-		err = refusesWrite(st, j.mode)
+		err = writeRefusal(st, j.mode)
 	}
 	j.at.Step(st)
-	j.changed, j.first = j.changed || j.s.changesMode(st), false
+	j.changed, j.first = j.changed || j.s.mayChangeAccessMode(st), false
 	return err
 }
 
-// begin does what judge does, for a BEGIN. READ WRITE after other statements is too late, as in PostgreSQL.
-func (j *judging) begin(tx *rewrite.Transaction) *wire.Error {
+// checkBegin does what judge does, for a BEGIN. READ WRITE after other statements is too late, as in PostgreSQL.
+func (j *readOnlyCheck) checkBegin(tx *rewrite.Transaction) *wire.Error {
 	switch {
-	case modesLate(&j.at, tx):
+	case isModeTooLate(&j.at, tx):
 		return errModesLate
 	case j.at.In() || j.mode == readWrite:
-	case j.mode == unsureMode && saysNoMode(tx):
+	case j.mode == unsureMode && lacksAccessMode(tx):
 		return errModeUnsure
 	case j.mode == readOnly && tx.ReadWrite && !j.first:
 		return errBeginInPipeline
-	case j.mode == readOnly && saysNoMode(tx):
-		j.s.t.only = true
+	case j.mode == readOnly && lacksAccessMode(tx):
+		j.s.t.beginReadOnly = true
 	}
 	return nil
 }
 
-// modesLate reports whether PostgreSQL refuses a BEGIN READ ONLY with an isolation level, because a query of the same
-// text or pipeline precedes it. DSQL would accept it and commit the earlier writes together with a READ ONLY block.
-func modesLate(at *block.Block, tx *rewrite.Transaction) bool {
+// isModeTooLate reports whether PostgreSQL refuses a BEGIN READ ONLY with an isolation level, because a query of the
+// same text or pipeline precedes it. DSQL would accept it and commit the earlier writes together with a READ ONLY
+// block.
+func isModeTooLate(at *block.Block, tx *rewrite.Transaction) bool {
 	return tx.Verb == rewrite.Begin && !at.In() && tx.ReadOnly && tx.Isolation != rewrite.DefaultIsolation && at.Refuses(tx) == block.CodeActive
 }
 
-// deniesDDL reports whether a statement is DDL in a READ ONLY block of a multi-statement query. PostgreSQL refuses
-// such DDL before it checks anything else. DSQL would first refuse a type or form that it lacks.
-func deniesDDL(at *block.Block, st *rewrite.Statement) bool {
+// isDDLInReadOnly reports whether a statement is DDL in a READ ONLY block of a multi-statement query. PostgreSQL
+// refuses such DDL before it checks anything else. DSQL would first refuse a type or form that it lacks.
+func isDDLInReadOnly(at *block.Block, st *rewrite.Statement) bool {
 	command, _ := st.InReadOnly()
 	return st.Kind == rewrite.DDL && command != "" && at.In() && at.ReadOnly()
 }
 
-// keepsToReading reports whether a block is certainly READ ONLY.
-func keepsToReading(at *block.Block) bool { return at.In() && at.Known() && at.ReadOnly() }
+// isReadOnlyBlock reports whether a block is certainly READ ONLY.
+func isReadOnlyBlock(at *block.Block) bool { return at.In() && at.Known() && at.ReadOnly() }
 
 // unknownType is the SQLSTATE of an unknown type.
 const unknownType = "42704"
 
-// deniedForm returns PostgreSQL's 25006 for a statement in a READ ONLY block that the server refused for its form, or
-// for an unknown type such as serial. Otherwise it returns nil. PostgreSQL checks the transaction's mode first. st
-// may be nil.
-func deniedForm(st *rewrite.Statement, payload []byte, at *block.Block) *wire.Error {
-	if st == nil || !keepsToReading(at) {
+// readOnlyFormError returns PostgreSQL's 25006 for a statement in a READ ONLY block that the server refused for its
+// form, or for an unknown type such as serial. Otherwise it returns nil. PostgreSQL checks the transaction's mode
+// first. st may be nil.
+func readOnlyFormError(st *rewrite.Statement, payload []byte, at *block.Block) *wire.Error {
+	if st == nil || !isReadOnlyBlock(at) {
 		return nil
 	}
 	if code := string(retry.Field(payload, 'C')); code != retry.StateUnsupported && code != unknownType {
@@ -231,28 +232,28 @@ func deniedForm(st *rewrite.Statement, payload []byte, at *block.Block) *wire.Er
 	if command, _ := st.InReadOnly(); command == "" {
 		return nil
 	}
-	return refusesWrite(st, readOnly)
+	return writeRefusal(st, readOnly)
 }
 
-// refusal returns the error with which Sluice refuses a text now, or nil.
-func (s *session) refusal(plan *rewrite.Plan) error {
-	err := refusal(plan)
+// currentPlanRefusal returns the error with which Sluice refuses a text now, or nil.
+func (s *session) currentPlanRefusal(plan *rewrite.Plan) error {
+	err := planRefusal(plan)
 	if st := plan.Single(); err != nil && st != nil {
-		return cmp.Or(s.deniesAnswer(st), err)
+		return cmp.Or(s.readOnlyRefusal(st), err)
 	}
 	return err
 }
 
-// deniesAnswer returns 25006 for a statement that Sluice answers locally in a READ ONLY block, or nil.
-func (s *session) deniesAnswer(st *rewrite.Statement) error {
-	if command, _ := st.InReadOnly(); command != "" && s.keptToReading() {
-		return refusesWrite(st, readOnly)
+// readOnlyRefusal returns 25006 for a statement that Sluice answers locally in a READ ONLY block, or nil.
+func (s *session) readOnlyRefusal(st *rewrite.Statement) error {
+	if command, _ := st.InReadOnly(); command != "" && s.isInReadOnlyBlock() {
+		return writeRefusal(st, readOnly)
 	}
 	return nil
 }
 
-// refusesWrite returns the error of one statement outside a block that begins in mode, or nil.
-func refusesWrite(st *rewrite.Statement, mode txMode) *wire.Error {
+// writeRefusal returns the error of one statement outside a block that begins in mode, or nil.
+func writeRefusal(st *rewrite.Statement, mode accessMode) *wire.Error {
 	switch command, known := st.InReadOnly(); {
 	case mode == readWrite:
 		return nil
@@ -266,24 +267,24 @@ func refusesWrite(st *rewrite.Statement, mode txMode) *wire.Error {
 	return nil
 }
 
-// inMode returns the plan of a text as the server gets it (substituted), after judgesMode has accepted the text. It
-// returns an error if a statement had to be replaced and could not be.
-func (s *session) inMode(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, error) {
-	made := s.substituted(plan, sql)
+// planForServer returns the plan of a text as the server gets it (substituted), after checkReadOnly has accepted the
+// text. It returns an error if a statement had to be replaced and could not be.
+func (s *session) planForServer(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, error) {
+	made := s.planWithSubstitutes(plan, sql)
 	switch {
-	case s.t.strung != nil:
+	case s.t.script != nil:
 		return made, nil
 	case s.t.denied != nil:
 		return nil, s.t.denied
-	case s.t.only:
+	case s.t.beginReadOnly:
 		return nil, errModeInString
 	}
 	return made, nil
 }
 
-// changesMode reports whether a statement may change the mode of later transactions. RESET ALL does if the setting is
-// on, or if the startup set it. A set_config of another setting does not.
-func (s *session) changesMode(st *rewrite.Statement) bool {
+// mayChangeAccessMode reports whether a statement may change the mode of later transactions. RESET ALL does if the
+// setting is on, or if the startup set it. A set_config of another setting does not.
+func (s *session) mayChangeAccessMode(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
 		switch c.Action {
 		case rewrite.ResetAll, rewrite.DiscardAll:
@@ -293,19 +294,19 @@ func (s *session) changesMode(st *rewrite.Statement) bool {
 	})
 }
 
-// judgedRead returns the error of a text outside a block that looks like a read but may write according to the
+// hiddenWriteError returns the error of a text outside a block that looks like a read but may write according to the
 // schema. was is the plan by the SQL alone, plan the one by the schema. It is called when the session has a backend
 // (judged).
-func (s *session) judgedRead(was, plan *rewrite.Plan) error {
-	if was == plan || s.t.mode == readWrite || s.inBlock() || s.status() == 'E' {
+func (s *session) hiddenWriteError(was, plan *rewrite.Plan) error {
+	if was == plan || s.t.mode == readWrite || s.inBlock() || s.txStatus() == 'E' {
 		return nil
 	}
 	return errMayWrite
 }
 
-// tellsMode reports whether Sluice answers SHOW transaction_read_only. In a block the server answers, by the BEGIN
-// that it got.
-func (s *session) tellsMode(name string) bool {
+// answersAccessMode reports whether Sluice answers SHOW transaction_read_only. In a block the server answers, by the
+// BEGIN that it got.
+func (s *session) answersAccessMode(name string) bool {
 	return name == transactionReadOnly && s.t.mode == readOnly && !s.inBlock()
 }
 

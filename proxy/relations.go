@@ -21,10 +21,10 @@ const mostColumns = 300_000
 // systemSchemas are the server's own schemas, whose relations never change.
 const systemSchemas = `('pg_catalog', 'information_schema', 'sys')`
 
-// askColumns returns the query for the columns of all relations; of is "IN" or "NOT IN" with systemSchemas. For a
+// columnsQuery returns the query for the columns of all relations; of is "IN" or "NOT IN" with systemSchemas. For a
 // text column it also returns whether a CHECK on that column alone has a name with the suffix. RENAME COLUMN does not
 // rename that CHECK. Each row has the numbers of the primary key's columns.
-func askColumns(of string) string {
+func columnsQuery(of string) string {
 	return `SELECT n.nspname, c.relname, a.attname, a.attnum, CASE WHEN a.atttypid <> 25 THEN ''` +
 		` WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
 		` AND pg_catalog.right(w.conname, 10) = '` + schema.MappedSuffix + `') THEN 'checked' ELSE 'text' END, p.conkey` +
@@ -36,52 +36,52 @@ func askColumns(of string) string {
 
 // Queries that run once per process. reset_val does not depend on what earlier clients of the backend have set.
 const (
-	askRole = "SELECT session_user"
-	askPath = "SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'search_path'"
+	roleQuery       = "SELECT session_user"
+	searchPathQuery = "SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'search_path'"
 )
 
-// usualPath is the search path of a server that does not report its own.
-const usualPath = `"$user", public`
+// defaultSearchPath is the search path of a server that does not report its own.
+const defaultSearchPath = `"$user", public`
 
-// askMapped is the query for mapped columns alone, which have a CHECK, used if Sluice itself maps none.
-const askMapped = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL FROM pg_catalog.pg_attribute a` +
+// mappedColumnsQuery is the query for mapped columns alone, which have a CHECK, used if Sluice itself maps none.
+const mappedColumnsQuery = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL FROM pg_catalog.pg_attribute a` +
 	` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` WHERE a.atttypid = 25 AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.right(a.attname, 10) = '` + schema.MappedSuffix + `'` +
 	` AND EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
 	` AND pg_catalog.right(w.conname, 10) = '` + schema.MappedSuffix + `') ORDER BY n.nspname, c.relname, a.attnum`
 
-// reading is the result of one load of the schema. at is when the load began.
-type reading struct {
+// schemaLoad is the result of one load of the schema. at is when the load began.
+type schemaLoad struct {
 	relations []schema.Relation
 	at        time.Time
 }
 
-// refusedError is the server's error for a query of Sluice's own. The backend can be used further.
-type refusedError struct{ code, message string }
+// serverRefusal is the server's error for a query of Sluice's own. The backend can be used further.
+type serverRefusal struct{ code, message string }
 
 // Error returns the text for the log.
-func (e *refusedError) Error() string { return serverSaid + e.code + ": " + e.message }
+func (e *serverRefusal) Error() string { return serverSaid + e.code + ": " + e.message }
 
-// serverSaid is the start of a refusedError's text.
+// serverSaid is the start of a serverRefusal's text.
 const serverSaid = "the server said "
 
-// asker sends a query to one backend and calls row for each row.
-type asker func(query string, row func(payload []byte)) (refusal []byte, err error)
+// queryFunc sends a query to one backend and calls row for each row.
+type queryFunc func(query string, row func(payload []byte)) (refusal []byte, err error)
 
-// schemaBy loads the schema by one backend. It repeats the load if the server reports a changed schema. After a
-// *refusedError the backend can be used, after any other error not. Without an error the load still counts in
+// loadSchemaWith loads the schema by one backend. It repeats the load if the server reports a changed schema. After a
+// *serverRefusal the backend can be used, after any other error not. Without an error the load still counts in
 // keeper.asked until told, which wakes the waiting sessions, subtracts it.
-func (srv *Server) schemaBy(ask asker) (read reading, err error) {
-	srv.keeper.asked.Add(1)
+func (srv *Server) loadSchemaWith(ask queryFunc) (read schemaLoad, err error) {
+	srv.keeper.pendingLoads.Add(1)
 	defer func() {
 		if err != nil {
-			srv.keeper.asked.Add(-1)
+			srv.keeper.pendingLoads.Add(-1)
 		}
 	}()
 	for range mostCatalogTries {
 		read.at = time.Now()
-		read.relations, err = srv.allRelations(ask)
-		var refused *refusedError
+		read.relations, err = srv.queryAllRelations(ask)
+		var refused *serverRefusal
 		if !errors.As(err, &refused) || refused.code != retry.StateConflict {
 			break
 		}
@@ -89,24 +89,24 @@ func (srv *Server) schemaBy(ask asker) (read reading, err error) {
 	return read, err
 }
 
-// allRelations queries the relations. The server's own relations are queried once per process.
-func (srv *Server) allRelations(ask asker) ([]schema.Relation, error) {
+// queryAllRelations queries the relations. The server's own relations are queried once per process.
+func (srv *Server) queryAllRelations(ask queryFunc) ([]schema.Relation, error) {
 	k := &srv.keeper
-	if k.watch {
-		return srv.relationsBy(ask, askMapped)
+	if k.refusesMapped {
+		return srv.queryRelations(ask, mappedColumnsQuery)
 	}
 	base := k.base.Load()
 	if base == nil {
 		var err error
-		if base, err = srv.baseBy(ask); err != nil {
+		if base, err = srv.querySchemaBase(ask); err != nil {
 			return nil, err
 		}
 		k.base.Store(base)
 	}
 	began := time.Now()
-	made, err := srv.columnsBy(ask, "NOT IN "+systemSchemas)
+	made, err := srv.querySchemaColumns(ask, "NOT IN "+systemSchemas)
 	if err == nil {
-		err = srv.fill(ask, made, time.Since(began))
+		err = srv.readColumnDefaults(ask, made, time.Since(began))
 	}
 	if err != nil {
 		return nil, err
@@ -114,58 +114,58 @@ func (srv *Server) allRelations(ask asker) ([]schema.Relation, error) {
 	return slices.Concat(base.relations, made), nil
 }
 
-// baseBy queries what never changes: the server's own relations, the role and the default search path.
-func (srv *Server) baseBy(ask asker) (*schemaBase, error) {
+// querySchemaBase queries what never changes: the server's own relations, the role and the default search path.
+func (srv *Server) querySchemaBase(ask queryFunc) (*schemaBase, error) {
 	base := &schemaBase{}
 	var err error
-	if base.relations, err = srv.columnsBy(ask, "IN "+systemSchemas); err != nil {
+	if base.relations, err = srv.querySchemaColumns(ask, "IN "+systemSchemas); err != nil {
 		return nil, err
 	}
 	for i := range base.relations {
 		base.relations[i].View = true // some are views, which can read the clock
 	}
-	if base.role, err = srv.valueBy(ask, askRole); err != nil {
+	if base.role, err = srv.queryValue(ask, roleQuery); err != nil {
 		return nil, err
 	}
-	own, err := srv.valueBy(ask, askPath)
-	var refused *refusedError
+	own, err := srv.queryValue(ask, searchPathQuery)
+	var refused *serverRefusal
 	if err != nil && !errors.As(err, &refused) {
 		return nil, err
 	}
 	if own == "" {
-		own = usualPath
+		own = defaultSearchPath
 	}
-	base.path, _ = rawPath(own)
+	base.path, _ = parseShownPath(own)
 	return base, nil
 }
 
-// valueBy queries one value, "" if there is no row.
-func (srv *Server) valueBy(ask asker, query string) (value string, err error) {
-	err = srv.rowsBy(ask, query, func(columns []string) error {
+// queryValue queries one value, "" if there is no row.
+func (srv *Server) queryValue(ask queryFunc, query string) (value string, err error) {
+	err = srv.queryRows(ask, query, func(columns []string) error {
 		value = columns[0]
 		return nil
 	})
 	return value, err
 }
 
-// columnsBy queries the relations of the schemas in the condition of.
-func (srv *Server) columnsBy(ask asker, of string) ([]schema.Relation, error) {
-	return srv.relationsBy(ask, askColumns(of))
+// querySchemaColumns queries the relations of the schemas in the condition of.
+func (srv *Server) querySchemaColumns(ask queryFunc, of string) ([]schema.Relation, error) {
+	return srv.queryRelations(ask, columnsQuery(of))
 }
 
-// relationsBy queries relations with a query whose rows have askColumns' form.
-func (srv *Server) relationsBy(ask asker, query string) ([]schema.Relation, error) {
-	g := relationGatherer{checked: srv.keeper.checked}
-	err := srv.rowsBy(ask, query, g.add)
+// queryRelations queries relations with a query whose rows have columnsQuery' form.
+func (srv *Server) queryRelations(ask queryFunc, query string) ([]schema.Relation, error) {
+	g := relationBuilder{checked: srv.keeper.checked}
+	err := srv.queryRows(ask, query, g.addRow)
 	return g.relations, err
 }
 
-// rowsBy calls row with the values of each row of a query, NULL as "". After an error of row the other rows are
-// skipped. That error becomes a *refusedError, because the backend can be used further.
-func (srv *Server) rowsBy(ask asker, query string, row func(columns []string) error) error {
+// queryRows calls row with the values of each row of a query, NULL as "". After an error of row the other rows are
+// skipped. That error becomes a *serverRefusal, because the backend can be used further.
+func (srv *Server) queryRows(ask queryFunc, query string, row func(columns []string) error) error {
 	var bad error
 	refusal, err := ask(query, func(payload []byte) {
-		if columns := columnsOf(payload); bad == nil && len(columns) > 0 {
+		if columns := textColumns(payload); bad == nil && len(columns) > 0 {
 			bad = row(columns)
 		}
 	})
@@ -173,23 +173,23 @@ func (srv *Server) rowsBy(ask asker, query string, row func(columns []string) er
 	case err != nil:
 		return err
 	case refusal != nil:
-		return &refusedError{string(retry.Field(refusal, 'C')), string(retry.Field(refusal, 'M'))}
+		return &serverRefusal{string(retry.Field(refusal, 'C')), string(retry.Field(refusal, 'M'))}
 	case bad != nil:
-		return &refusedError{"54000", bad.Error()}
+		return &serverRefusal{"54000", bad.Error()}
 	}
 	return nil
 }
 
-// relationGatherer builds relations from rows, one row per column, ordered by relation.
-type relationGatherer struct {
+// relationBuilder builds relations from rows, one row per column, ordered by relation.
+type relationBuilder struct {
 	checked   bool
 	relations []schema.Relation
 	key       []string // the numbers of the primary key's columns
 	columns   int
 }
 
-// add adds one row of askColumns.
-func (g *relationGatherer) add(row []string) error {
+// addRow adds one row of columnsQuery.
+func (g *relationBuilder) addRow(row []string) error {
 	if len(row) != 6 {
 		return fmt.Errorf("a row of %d columns, want 6", len(row))
 	}

@@ -14,81 +14,81 @@ import (
 // The same holds for a single statement whose table or column the server does not know, as after another process has
 // replaced the table. The statement is planned and sent again once, if its client has no answer yet.
 
-// replan loads the schema if the backend may know a newer one, and plans the frames of the log again. done means that
-// the attempt is over or was given up. An error is a lost backend.
-func (s *session) replan() (done bool, err error) {
-	if !s.srv.keeper.on {
+// replanLog loads the schema if the backend may know a newer one, and plans the frames of the log again. done means
+// that the attempt is over or was given up. An error is a lost backend.
+func (s *session) replanLog() (done bool, err error) {
+	if !s.srv.keeper.enabled {
 		return false, nil
 	}
 	t := s.t
 	unknown := s.tx.unknown
 	s.tx.unknown = false
-	if err = s.meetSchema(unknown); err == nil {
-		err = s.meetPurity()
+	if err = s.refreshSchema(unknown); err == nil {
+		err = s.refreshPurity()
 	}
-	s.alarmRead()
-	t.stand = atReady // until something is sent
+	s.armReadDeadline()
+	t.serverAt = atReady // until something is sent
 	switch {
-	case stops(err):
-		s.heeded(err)
-		t.fail(reasonOf(err))
+	case isInterruption(err):
+		s.consumeCancel(err)
+		t.abandonAttempt(noReplayReason(err))
 		return true, nil
-	case err != nil && soundAfter(err):
-		t.fail(retry.NoBackend)
+	case err != nil && isBackendUsableAfter(err):
+		t.abandonAttempt(retry.NoBackend)
 		return true, nil
 	case err != nil:
 		return true, err
 	}
-	r := replanned{s: s, now: s.srv.keeper.now.Load()}
+	r := logReplanner{s: s, now: s.srv.keeper.current.Load()}
 	l := s.tx.log
 	for turn := range l.Turns() + 1 {
 		frames := l.Frames(turn)
 		for i := range frames {
-			r.frame(&frames[i])
+			r.replanFrame(&frames[i])
 		}
 	}
 	switch {
 	case r.lost:
-		t.fail(retry.Renamed)
+		t.abandonAttempt(retry.Renamed)
 	case unknown && r.plans == nil:
-		t.fail(retry.Unchanged)
+		t.abandonAttempt(retry.Unchanged)
 	default:
-		if t.ahead != nil { // the client made no mistake, or the backend is lost
-			t.original, t.ahead = errSchemaChanged.Append(nil), nil
+		if t.answersBefore != nil { // the client made no mistake, or the backend is lost
+			t.originalError, t.answersBefore = errSchemaChanged.Append(nil), nil
 		}
-		t.stand = inTurn
+		t.serverAt = midTurn
 		return false, nil
 	}
 	return true, nil
 }
 
-// meetPurity queries whether reads only read, if that is unknown after a schema change and values that the client was
-// sent depend on it (surveyLog). The error stops the turn (stops), or is a *lostError.
-func (s *session) meetPurity() error {
-	if s.srv.purityKnown() || !s.srv.purityDue(time.Now()) || !s.told() {
+// refreshPurity queries whether reads only read, if that is unknown after a schema change and values that the client
+// was sent depend on it (surveyRepeatable). The error stops the turn (stops), or is a *lostError.
+func (s *session) refreshPurity() error {
+	if s.srv.isPurityKnown() || !s.srv.isPurityDue(time.Now()) || !s.hasRepeatableValues() {
 		return nil
 	}
-	_, err := s.askReads(false)
-	if err == nil || stops(err) {
+	_, err := s.askReadPurity(false)
+	if err == nil || isInterruption(err) {
 		return err
 	}
 	return &lostError{err: err}
 }
 
-// mayPlanAnew reports whether the statement of o, whose table or column the server does not know, may be planned
+// canReplanAndResend reports whether the statement of o, whose table or column the server does not know, may be planned
 // again and resent. The client must have no answer of the transaction, and this must be the first try. If the schema
 // was just loaded for such a name, the name is taken for the client's mistake.
-func (s *session) mayPlanAnew(o *owed) bool {
-	plan, _ := o.sent()
-	return s.srv.keeper.on && plan != nil && !s.tx.renamed && s.t.phase == live && s.t.original == nil &&
-		s.runsAnywhere() && s.tx.log.Untold() && len(s.tx.marks) == 0 && s.srv.keeper.mayLook()
+func (s *session) canReplanAndResend(o *pendingReply) bool {
+	plan, _ := o.sentPlan()
+	return s.srv.keeper.enabled && plan != nil && !s.tx.renamed && s.t.phase == phaseLive && s.t.originalError == nil &&
+		s.canReplayAnywhere() && s.tx.log.Untold() && len(s.tx.marks) == 0 && s.srv.keeper.mayLoadForNames()
 }
 
-// replanned plans the texts of a log by a snapshot of the schema. frame must be called for each frame in order,
+// logReplanner plans the texts of a log by a snapshot of the schema. frame must be called for each frame in order,
 // because an Execute needs the new plan of its Parse or Bind. It sends nothing.
-type replanned struct {
+type logReplanner struct {
 	s   *session
-	now *snapshot
+	now *schemaSnapshot
 	// plans maps each plan that has changed to its new plan.
 	plans map[*rewrite.Plan]*rewrite.Plan
 	// lost means that a text cannot be sent by its new plan: it is refused now, has another kind, or Sluice has
@@ -96,14 +96,14 @@ type replanned struct {
 	lost bool
 }
 
-// frame plans one frame: the template of a Parse or Bind, the text of a Query.
-func (r *replanned) frame(f *retry.Frame[logEntry]) {
+// replanFrame plans one frame: the template of a Parse or Bind, the text of a Query.
+func (r *logReplanner) replanFrame(f *retry.Frame[logEntry]) {
 	n := &f.Note
 	switch {
 	case n.tmpl != nil:
-		r.template(n)
+		r.replanTemplate(n)
 	case n.asked != nil:
-		r.query(f)
+		r.replanQuery(f)
 	case n.plan != nil: // an Execute, or a Describe of a portal
 		if now := r.plans[n.plan]; now != nil {
 			r.lost = r.lost || n.bound != nil
@@ -112,19 +112,19 @@ func (r *replanned) frame(f *retry.Frame[logEntry]) {
 	}
 }
 
-// plan returns the plan of a text by the snapshot, or nil if nothing has changed. was is the plan by names.
+// replanText returns the plan of a text by the snapshot, or nil if nothing has changed. was is the plan by names.
 //
 // The search path stays that of the time when the text was sent. Only the schemas' contents are newer.
-func (r *replanned) plan(sql []byte, names *schema.Names, was *rewrite.Plan) (*rewrite.Plan, *schema.Names) {
-	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || needsNoNames(was) {
+func (r *logReplanner) replanText(sql []byte, names *schema.Names, was *rewrite.Plan) (*rewrite.Plan, *schema.Names) {
+	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || isSchemaIndependent(was) {
 		return nil, nil
 	}
 	names = names.Renewed(r.now.Schema)
 	plan := r.s.chosen.planner.PlanIn(sql, names)
-	if plan.Text == was.Text && refusal(plan) == nil {
+	if plan.Text == was.Text && planRefusal(plan) == nil {
 		return nil, nil
 	}
-	r.lost = r.lost || refusal(plan) != nil || plan.Kind != was.Kind || plan.InSplit() != nil || was.InSplit() != nil
+	r.lost = r.lost || planRefusal(plan) != nil || plan.Kind != was.Kind || plan.InSplit() != nil || was.InSplit() != nil
 	if r.plans == nil {
 		r.plans = map[*rewrite.Plan]*rewrite.Plan{}
 	}
@@ -132,34 +132,34 @@ func (r *replanned) plan(sql []byte, names *schema.Names, was *rewrite.Plan) (*r
 	return plan, names
 }
 
-// template plans the text of a prepared statement. Its result columns must stay those that the client was sent
+// replanTemplate plans the text of a prepared statement. Its result columns must stay those that the client was sent
 // (rebind), unless the client gets a new description (Describe).
-func (r *replanned) template(n *logEntry) {
+func (r *logReplanner) replanTemplate(n *logEntry) {
 	t := n.tmpl
-	plan, names := r.plan([]byte(t.sql), n.names, t.plan)
+	plan, names := r.replanText([]byte(t.sql), n.names, t.plan)
 	if plan == nil {
 		return
 	}
-	r.lost = r.lost || t.own
-	n.kept.again() // it was for other columns
-	n.tmpl = r.s.srv.template(&r.s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), t.by, plan)
+	r.lost = r.lost || t.unshared
+	n.kept.resetAnswer() // it was for other columns
+	n.tmpl = r.s.srv.cachedTemplate(&r.s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), t.plannerNumber, plan)
 	n.names = names
 	if cs := n.stmt; cs != nil && cs.tmpl == t {
 		cs.tmpl, cs.names = n.tmpl, names.ID()
 	}
 }
 
-// query plans the text of a simple Query.
-func (r *replanned) query(f *retry.Frame[logEntry]) {
+// replanQuery plans the text of a simple Query.
+func (r *logReplanner) replanQuery(f *retry.Frame[logEntry]) {
 	n := &f.Note
 	sql := []byte(n.asked.Source())
 	if n.asked.Text == "" {
 		if sql = []byte(n.text); n.text == "" {
-			payload := r.s.payload(f)
+			payload := r.s.loggedPayload(f)
 			sql = payload[:len(payload)-1]
 		}
 	}
-	plan, names := r.plan(sql, n.names, n.asked)
+	plan, names := r.replanText(sql, n.names, n.asked)
 	if plan == nil {
 		return
 	}
@@ -169,7 +169,7 @@ func (r *replanned) query(f *retry.Frame[logEntry]) {
 	} else {
 		n.plan = plan.AsWrite()
 	}
-	n.kept.again()
+	n.kept.resetAnswer()
 	if n.asked, n.names, n.text = plan, names, plan.Text; n.text == "" {
 		n.text = string(sql)
 	}

@@ -18,83 +18,86 @@ import (
 // replayAfterLoss). resolve loops over the attempts; refuseReplay sends the error. abort.go, reacquire.go and
 // resend.go have the steps of an attempt, replaylog.go the log. docs/replay.md states the guarantees.
 
-// keepUnder bounds the pause in which a replay keeps its backend. In a longer pause another session may use the
+// keepBackendUnder bounds the pause in which a replay keeps its backend. In a longer pause another session may use the
 // backend.
-const keepUnder = 200 * time.Millisecond
+const keepBackendUnder = 200 * time.Millisecond
 
-// phase says who gets the backend's answers.
-type phase uint8
-
-const (
-	live      phase = iota // the client
-	repeating              // the log, which compares the answers of settled turns with the first ones
-	aborting               // nobody: the attempt has failed, until the next one begins or the client gets an error
-)
-
-// stand is how far the server is in a turn whose answers are not for the client.
-type stand uint8
+// attemptPhase says who gets the backend's answers.
+type attemptPhase uint8
 
 const (
-	inTurn  stand = iota
-	skips         // the server skips frames up to a Sync
-	atReady       // a ReadyForQuery came that is not the client's
+	phaseLive      attemptPhase = iota // the client
+	phaseRepeating                     // the log, which compares the answers of settled turns with the first ones
+	phaseAborting                      // nobody: the attempt has failed, until the next one begins or the client gets an error
 )
 
-// attempt is the part of a turn that concerns a replay of its transaction. The zero value is a turn without a
+// serverPosition is how far the server is in a turn whose answers are not for the client.
+type serverPosition uint8
+
+const (
+	midTurn        serverPosition = iota
+	skippingToSync                // the server skips frames up to a Sync
+	atReady                       // a ReadyForQuery came that is not the client's
+)
+
+// replayAttempt is the part of a turn that concerns a replay of its transaction. The zero value is a turn without a
 // conflict. original is set from the first conflict until the client needs no error for it any more.
-type attempt struct {
-	phase phase
-	stand stand
-	// torn means that the client has a part of a row, and the rest was lost with the backend.
-	torn bool
-	// original is the error for the client if the replay fails. after is the transaction status behind that error.
-	original []byte
-	after    byte
-	// ahead are the answers that the client gets before original, if original is about a name that the server does
-	// not know. Such an error may be the client's own mistake. ahead is nil for any other error. aheadAcks counts the
+type replayAttempt struct {
+	phase    attemptPhase
+	serverAt serverPosition
+	// halfRowLost means that the client has a part of a row, and the rest was lost with the backend.
+	halfRowLost bool
+	// originalError is the error for the client if the replay fails. after is the transaction status behind that error.
+	originalError []byte
+	statusAfter   byte
+	// answersBefore are the answers that the client gets before original, if original is about a name that the server does
+	// not know. Such an error may be the client's own mistake. ahead is nil for any other error. acksBefore counts the
 	// answers in ahead, as acknowledgements does.
-	ahead     []byte
-	aheadAcks int
-	refusal   retry.Reason // why no further attempt is made
+	answersBefore []byte
+	acksBefore    int
+	refusal       retry.Reason // why no further attempt is made
 	// renewed means that the last attempt failed because of a schema change that its backend now knows.
 	renewed bool
 	pause   time.Duration
-	// back means that a ROLLBACK TO caused the replay, so that it need not wait at the gate. returns is the
+	// forRollbackTo means that a ROLLBACK TO caused the replay, so that it need not wait at the gate. returns is the
 	// savepoint's name until the replay has reached it.
-	back    bool
-	returns string
-	undos   []undo
+	forRollbackTo   bool
+	returnSavepoint string
+	undos           []nameUndo
 	// keeping says which values that the client was sent the attempt reuses. keepsLast means that this includes the
 	// turn in progress.
-	keeping   keeping
+	keeping   repeatableValues
 	keepsLast bool
 	// keepingWhole is keeping for the whole transaction, also while a discarded part is replayed.
-	keepingWhole keeping
-	// reads means that a lost answer was of a statement that only reads according to the schema.
-	reads bool
-	// apart says how the answers of a discarded part differ, or is nil.
-	apart *apart
+	keepingWhole repeatableValues
+	// lostRead means that a lost answer was of a statement that only reads according to the schema.
+	lostRead bool
+	// discardedDiff says how the answers of a discarded part differ, or is nil.
+	discardedDiff *discardedDiff
 }
 
-// fail ends the attempt. A reason other than retry.Replayable forbids further attempts. resolve does what follows.
-func (a *attempt) fail(reason retry.Reason) { a.phase, a.refusal = aborting, reason }
+// abandonAttempt ends the attempt. A reason other than retry.Replayable forbids further attempts. resolve does what
+// follows.
+func (a *replayAttempt) abandonAttempt(reason retry.Reason) {
+	a.phase, a.refusal = phaseAborting, reason
+}
 
-// judge decides whether the transaction may be replayed, and charges the attempt to its policy and to the process's
-// budget. It sets t.pause. For any result but retry.Replayable there is no replay; the caller counts that. crowd is
-// how many transactions of this process wait for the same rows.
-func (s *session) judge(cause retry.Cause, crowd int) retry.Reason {
+// decideReplay decides whether the transaction may be replayed, and charges the attempt to its policy and to the
+// process's budget. It sets t.sleepUnlessStopped. For any result but retry.Replayable there is no replay; the caller
+// counts that. crowd is how many transactions of this process wait for the same rows.
+func (s *session) decideReplay(cause retry.Cause, crowd int) retry.Reason {
 	r, l := s.srv.replays, s.tx.log
 	switch {
 	case !l.Replayable():
 		return l.Refused()
-	case s.onlyForSchema() && cause != retry.SchemaConflict:
+	case s.replaysOnlyForSchema() && cause != retry.SchemaConflict:
 		return retry.Pinned
-	case s.cancelAsked():
+	case s.isCancelRequested():
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
 	// The log's digest lacks masked parts of answers, so that the turn cannot be compared.
-	case s.t.masks && !l.Untold():
+	case s.t.hidesAnswers && !l.Untold():
 		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
@@ -109,14 +112,14 @@ func (s *session) judge(cause retry.Cause, crowd int) retry.Reason {
 	return reason
 }
 
-// conflicted handles an error that reports a conflict, or that the server wants a statement in another form. frame is
-// the error; whole means that frame is complete. again reports that the attempt has failed and that resolve goes on.
+// handleConflict handles an error that reports a conflict, or that the server wants a statement in another form. frame
+// is the error; whole means that frame is complete. again reports that the attempt has failed and that resolve goes on.
 // Otherwise the client has been sent the error, with the reason for no replay.
-func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
+func (s *session) handleConflict(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
 	crowd := 0
 	if cause.Contended() {
-		s.tx.fought, s.tx.gated = true, s.tx.pass.Held()
+		s.tx.hadRowConflict, s.tx.gated = true, s.tx.pass.Held()
 		crowd = s.tx.pass.Conflicted()
 	}
 	if cause.Conflicts() && cause != retry.BackendLost {
@@ -125,102 +128,102 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 			s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", s.srv.cfg.AlertConflictsPerMinute)
 		}
 	}
-	reason := s.judge(cause, crowd)
+	reason := s.decideReplay(cause, crowd)
 	// The client gets the first error, not that of a later attempt.
-	if t.original == nil {
+	if t.originalError == nil {
 		// After a cancel, resolve first waits until the server is idle; refuseReplay then sends the error.
 		if reason != retry.Replayable && reason != retry.Cancelled {
-			s.noteRefusal(reason)
-			if err := s.tellTag(); err != nil {
+			s.countReplayRefusal(reason)
+			if err := s.sendDelayedTag(); err != nil {
 				return false, err
 			}
 			if whole {
 				frame = retry.AppendRefusal(nil, frame, reason.Detail(retry.Difference{}), s.retryHint())
 			}
-			return false, s.passSpan(frame)
+			return false, s.sendOrWithhold(frame)
 		}
-		t.original = bytes.Clone(frame)
+		t.originalError = bytes.Clone(frame)
 		if cause == retry.UnknownName {
-			t.ahead, t.aheadAcks = s.withheld.Bytes(), s.tx.log.Acknowledging()
+			t.answersBefore, t.acksBefore = s.withheld.Bytes(), s.tx.log.Acknowledging()
 		}
 	}
-	s.noteAttempt(cause, reason)
+	s.countReplay(cause, reason)
 	s.unpinForReplay()
-	t.fail(reason)
+	t.abandonAttempt(reason)
 	s.tx.job.Failed()
-	t.stand, t.renewed = skips, cause == retry.SchemaConflict
+	t.serverAt, t.renewed = skippingToSync, cause == retry.SchemaConflict
 	return true, nil
 }
 
-// differs ends the attempts because an answer differs from the one that the client has. A cancel, or a reason that
-// made the log unusable, replaces retry.Differs.
-func (s *session) differs() {
+// failOnDifference ends the attempts because an answer differs from the one that the client has. A cancel, or a reason
+// that made the log unusable, replaces retry.Differs.
+func (s *session) failOnDifference() {
 	t := s.t
-	t.fail(retry.Differs)
-	if t.stand == skips {
-		t.stand = inTurn
+	t.abandonAttempt(retry.Differs)
+	if t.serverAt == skippingToSync {
+		t.serverAt = midTurn
 	}
 	if why := s.tx.log.Refused(); why != retry.Replayable {
 		t.refusal = why
 	}
-	if s.cancelAsked() { // the cancel's error is the answer that differs
+	if s.isCancelRequested() { // the cancel's error is the answer that differs
 		t.refusal = retry.Cancelled
 	}
 }
 
-// noteAttempt counts a replay in the metrics.
-func (s *session) noteAttempt(cause retry.Cause, reason retry.Reason) {
+// countReplay counts a replay in the metrics.
+func (s *session) countReplay(cause retry.Cause, reason retry.Reason) {
 	if reason == retry.Replayable {
 		s.srv.metrics.TxRetried(s.tx.operation, cause.String(), s.tx.attempts.Count())
 	}
 }
 
-// noteRefusal counts a refused replay in the metrics.
-func (s *session) noteRefusal(reason retry.Reason) {
+// countReplayRefusal counts a refused replay in the metrics.
+func (s *session) countReplayRefusal(reason retry.Reason) {
 	s.srv.metrics.TxReplayRefused(reason.String())
 	if reason == retry.Exhausted {
 		s.srv.metrics.TxExhausted(s.tx.operation)
 	}
 }
 
-// survives reports whether the transaction can be replayed if its backend is lost now: it cannot have committed, and
-// the log is complete.
-func (s *session) survives() bool {
+// canReplayAfterLoss reports whether the transaction can be replayed if its backend is lost now: it cannot have
+// committed, and the log is complete.
+func (s *session) canReplayAfterLoss() bool {
 	t := s.t
-	return t.logs && !t.outcome.MayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.onlyForSchema()
+	return t.logs && !t.outcome.MayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.replaysOnlyForSchema()
 }
 
 // replayAfterLoss drops the lost backend and replays the transaction. If reason is not retry.Replayable, or no
 // attempt succeeds, the client gets clientErr with the reason.
 func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) error {
 	t := s.t
-	if t.original == nil {
-		t.original, t.after = clientErr.Append(nil), 'I'
+	if t.originalError == nil {
+		t.originalError, t.statusAfter = clientErr.Append(nil), 'I'
 		if s.inBlock() {
-			t.after = 'E'
+			t.statusAfter = 'E'
 		}
 	}
-	t.torn = t.torn || t.rest > 0 && !t.restSwallow && t.streams
-	t.reads = clientErr.Message == errReadLost.Message && t.believed
+	t.halfRowLost = t.halfRowLost || t.rest > 0 && !t.restSwallow && t.streams
+	t.lostRead = clientErr.Message == errReadLost.Message && t.readBySchema
 	s.dropBackend(reservoir.Broken)
-	s.noteAttempt(retry.BackendLost, reason)
-	t.fail(reason)
-	t.stand = inTurn
-	return s.resolve()
+	s.countReplay(retry.BackendLost, reason)
+	t.abandonAttempt(reason)
+	t.serverAt = midTurn
+	return s.runAttempts()
 }
 
-// resolve makes attempts until one has come as far as the client has, or sends the client why there are no more.
-// t.phase must be aborting. With nil there are three results: the turn goes on with a backend in the state that the
-// client expects, the turn has settled, or its frames are skipped. t.original holds the first error for later
+// runAttempts makes attempts until one has come as far as the client has, or sends the client why there are no more.
+// t.attemptPhase must be aborting. With nil there are three results: the turn goes on with a backend in the state that
+// the client expects, the turn has settled, or its frames are skipped. t.originalError holds the first error for later
 // attempts.
-func (s *session) resolve() error {
+func (s *session) runAttempts() error {
 	t := s.t
-	defer s.returnWitness()
-	for t.phase == aborting {
-		s.returnWitness()
+	defer s.returnVerifyBackend()
+	for t.phase == phaseAborting {
+		s.returnVerifyBackend()
 		// Output that is no longer withheld is delivered; the next attempt must give the same answers.
 		if t.streams {
-			if err := s.flushDown(); err != nil {
+			if err := s.flushBuffered(); err != nil {
 				return err
 			}
 			s.tx.log.Delivered()
@@ -229,17 +232,17 @@ func (s *session) resolve() error {
 		if err := s.abortAttempt(); err != nil {
 			return err
 		}
-		if t.abandoned() {
+		if t.isAbandoned() {
 			return nil
 		}
-		if !s.holdsOn() {
+		if !s.hasPinnedBackend() {
 			t.refusal = retry.Pinned
 		}
-		if t.refusal == retry.Replayable && !s.mayRunAgain() {
+		if t.refusal == retry.Replayable && !s.locksAllowReplay() {
 			t.refusal = retry.Pinned
 		}
 		if t.refusal == retry.Replayable {
-			if err := s.reacquire(); err != nil {
+			if err := s.reacquireBackend(); err != nil {
 				return err
 			}
 		}
@@ -249,18 +252,18 @@ func (s *session) resolve() error {
 		if t.refusal != retry.Replayable {
 			return s.refuseReplay()
 		}
-		if err := s.move(resumed); err != nil {
+		if err := s.applyEvent(resumed); err != nil {
 			return err
 		}
-		t.phase, t.stand = live, inTurn
-		err := s.rerun()
+		t.phase, t.serverAt = phaseLive, midTurn
+		err := s.rerunTransaction()
 		var gone *lostError
-		if errors.As(err, &gone) && !gone.silent && s.survives() {
-			s.noteLost(gone, lostWhenReplaying)
-			reason := s.judge(retry.BackendLost, 0)
-			s.noteAttempt(retry.BackendLost, reason)
+		if errors.As(err, &gone) && !gone.silent && s.canReplayAfterLoss() {
+			s.recordLoss(gone, lossDuringReplay)
+			reason := s.decideReplay(retry.BackendLost, 0)
+			s.countReplay(retry.BackendLost, reason)
 			s.dropBackend(reservoir.Broken)
-			t.fail(reason)
+			t.abandonAttempt(reason)
 			continue
 		}
 		if err != nil {
@@ -274,42 +277,42 @@ func (s *session) resolve() error {
 // The backend is rolled back and returned, unless functions have left state there. The session is then in a failed
 // block or in none, as after the original error. With nil the turn is over, or its frames are skipped.
 func (s *session) refuseReplay() error {
-	t, untold := s.t, s.untoldNames(s.t.undos)
-	s.noteRefusal(t.refusal)
-	if t.torn && t.halved() {
+	t, untold := s.t, s.unansweredNameUndos(s.t.undos)
+	s.countReplayRefusal(t.refusal)
+	if t.halfRowLost && t.hasHalfFrame() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
-	diff, drew := s.difference()
+	diff, drew := s.replayDifference()
 	var told []byte
 	switch {
 	case t.refusal == retry.Cancelled:
-		told = s.stoppedBy(errCanceled)
+		told = s.encodeStopError(errCanceled)
 	case t.refusal == retry.TimedOut:
-		told = s.stoppedBy(errTimedOut)
-	case s.locksLost():
-		told = s.partlyRefused(errLockLost).Append(nil)
-	case drew && t.returns != "":
-		told = errGenerated(t.returns, diff).Append(nil)
+		told = s.encodeStopError(errTimedOut)
+	case s.hasLostLock():
+		told = s.replacePartialConflict(errLockLost).Append(nil)
+	case drew && t.returnSavepoint != "":
+		told = errValuesRegenerated(t.returnSavepoint, diff).Append(nil)
 	case t.refusal == retry.Unchanged:
-		told = t.original
+		told = t.originalError
 	default:
-		told = retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), s.retryHint())
+		told = retry.AppendRefusal(nil, t.originalError, t.refusal.Detail(diff), s.retryHint())
 	}
-	told = append(t.ahead, told...)
+	told = append(t.answersBefore, told...)
 	s.unpinForReplay()
-	after := t.after
-	held := s.staysHeld(after)
+	after := t.statusAfter
+	held := s.keepPinAfterRefusal(after)
 	if s.b != nil && !held {
-		s.stopWaiting()
-		s.rollBack(s.b.exchange)
-		held = s.foundStays(after)
+		s.endCancellable()
+		s.rollBackOrDrop(s.b.exchange)
+		held = s.pinForLeftState(after)
 	}
 	if s.b != nil && !held {
-		s.giveBack()
+		s.releaseOrDropBackend()
 	}
-	s.takeBack(append(t.undos, untold...))
-	s.nothingRuns()
-	s.forgetTurn()
+	s.undoStatementNames(append(t.undos, untold...))
+	s.clearWaitAndCancel()
+	s.dropFailedTurn()
 	e := lost
 	switch {
 	case held:
@@ -317,48 +320,48 @@ func (s *session) refuseReplay() error {
 	case after != 'I':
 		e = lostInBlock
 	}
-	if err := s.move(e); err != nil {
+	if err := s.applyEvent(e); err != nil {
 		return err
 	}
 	t.errorTold = true
-	if err := s.passSpan(told); err != nil {
+	if err := s.sendOrWithhold(told); err != nil {
 		return err
 	}
 	if !t.ended {
 		t.skip = true
-		return s.flushDown() // the client may wait for the error
+		return s.flushBuffered() // the client may wait for the error
 	}
-	return s.ready()
+	return s.endTurnLocally()
 }
 
-// difference returns where a refused replay answered differently, in the transaction or in a discarded part. drew is
-// the result of drewAgain for a ROLLBACK TO.
-func (s *session) difference() (diff retry.Difference, drew bool) {
+// replayDifference returns where a refused replay answered differently, in the transaction or in a discarded part. drew
+// is the result of mayRegenerateValues for a ROLLBACK TO.
+func (s *session) replayDifference() (diff retry.Difference, drew bool) {
 	t := s.t
 	switch {
 	case t.refusal != retry.Differs:
-	case t.apart != nil:
-		diff, drew = t.apart.diff, t.apart.drew
+	case t.discardedDiff != nil:
+		diff, drew = t.discardedDiff.diff, t.discardedDiff.drew
 	default:
 		diff = s.tx.log.Difference()
-		drew = t.returns != "" && s.drewAgain(diff)
+		drew = t.returnSavepoint != "" && s.mayRegenerateValues(diff)
 	}
 	return diff, drew
 }
 
-// forgetTurn drops the pending replies of the turn, and its transaction. The session must have no backend. The caller
-// sends the client the error and sets the session's state.
-func (s *session) forgetTurn() {
+// dropFailedTurn drops the pending replies of the turn, and its transaction. The session must have no backend. The
+// caller sends the client the error and sets the session's state.
+func (s *session) dropFailedTurn() {
 	t := s.t
 	s.endTransaction(false)
-	s.schemaCommitted() // unknown, so assume that it was
-	s.schemaSettled(false)
+	s.invalidateSchemaCache() // unknown, so assume that it was
+	s.endSchemaChange(false)
 	s.settings.Staged.Rollback()
 	s.txParsing = settings.Parsing{}
 	s.closePortals()
 	t.owed.reset()
 	t.up.Reset()
-	t.partial, t.stop, t.copying, t.touched = partial{}, nil, false, false
-	t.logs, t.outcome, t.ownTx = false, outcome.Outcome{}, ownBlock{}
-	t.attempt = attempt{}
+	t.partialFrames, t.stop, t.copying, t.touched = partialFrames{}, nil, false, false
+	t.logs, t.outcome, t.internalTx = false, outcome.Outcome{}, internalBlock{}
+	t.replayAttempt = replayAttempt{}
 }

@@ -15,11 +15,11 @@ import (
 )
 
 // The log of a transaction, and withheld output. A session records frames before it sends them (logFrame), and
-// answers as they arrive (noteRows, noteReply, synthesize), so that the transaction can be replayed. Package retry
+// answers as they arrive (recordRows, recordReply, synthesize), so that the transaction can be replayed. Package retry
 // holds the log and counts how much of each answer the client has.
 
-// replays holds what the replays of all sessions share. A Server without replay has none.
-type replays struct {
+// replayShared holds what the replays of all sessions share. A Server without replay has none.
+type replayShared struct {
 	cfg    retry.Config
 	logs   *retry.Logs[logEntry]
 	held   *retry.Quota
@@ -28,16 +28,16 @@ type replays struct {
 	alert  *retry.Alert
 }
 
-// newReplays returns the replays of a Server, or nil if replay is off or has no use.
-func newReplays(cfg Config) (*replays, error) {
-	if !cfg.Replay || cfg.dedicated() {
+// newReplayShared returns the replays of a Server, or nil if replay is off or has no use.
+func newReplayShared(cfg Config) (*replayShared, error) {
+	if !cfg.Replay || cfg.hasDedicatedBackends() {
 		return nil, nil
 	}
 	logs, err := retry.NewLogs[logEntry](cfg.Retry)
 	if err != nil {
 		return nil, err
 	}
-	return &replays{cfg: cfg.Retry, logs: logs, held: retry.NewQuota(cfg.Retry.HeldTotalBytes),
+	return &replayShared{cfg: cfg.Retry, logs: logs, held: retry.NewQuota(cfg.Retry.HeldTotalBytes),
 		budget: retry.NewBudget(cfg.Retry, time.Now), gate: retry.NewGate(cfg.Retry),
 		alert: retry.NewAlert(cfg.AlertConflictsPerMinute)}, nil
 }
@@ -49,24 +49,24 @@ type transaction struct {
 	// whole is the transaction's log while log is that of a discarded part, else nil.
 	whole *retry.Log[logEntry]
 	// begin is the deferred BEGIN that preceded the first frame, or nil.
-	begin     *template
-	attempts  retry.Attempts
-	pass      *retry.Pass
-	key       retry.Key // of its first statement that locks or changes existing rows
-	keyed     bool
-	fought    bool   // it lost a conflict over rows
-	gated     bool   // it had a pass at its last conflict
-	operation string // see nameOperation
-	running   metrics.Running
-	writes    bool // operation names a statement that locks or writes
-	optedOut  bool // by a comment in the SQL
-	pins      bool // its current statement pins the session
-	held      bool // the session was pinned before, so that it is replayed on that backend, for OC001 only
-	began     time.Time
+	begin          *statementTemplate
+	attempts       retry.Attempts
+	pass           *retry.Pass
+	key            retry.Key // of its first statement that locks or changes existing rows
+	keyed          bool
+	hadRowConflict bool   // it lost a conflict over rows
+	gated          bool   // it had a pass at its last conflict
+	operation      string // see trackOperationName
+	running        metrics.Running
+	writes         bool // operation names a statement that locks or writes
+	optedOut       bool // by a comment in the SQL
+	pins           bool // its current statement pins the session
+	held           bool // the session was pinned before, so that it is replayed on that backend, for OC001 only
+	began          time.Time
 	// unknown means a replay because the server did not know a name. renamed means that such a replay was made
 	// already.
 	unknown, renamed bool
-	savepoints
+	savepointState
 	// at is the state of the block after the last turn. It is valid while the session is in a block that is not lost.
 	at block.Block
 	// changes counts the texts sent that may have changed something.
@@ -78,33 +78,33 @@ type transaction struct {
 	putBack []string // settings that were restored since
 	// job is the index job that a CREATE INDEX of the transaction started.
 	job   constraint.Pending
-	names names // given by functions: named.go
+	names appNames // given by functions: named.go
 	// watched means that observers see the end of the transaction (observer.settled).
 	watched bool
-	// stood are the backend's settings when the transaction began.
-	stood *settings.Values
+	// settingsAtBegin are the backend's settings when the transaction began.
+	settingsAtBegin *settings.Values
 }
 
 // logEntry is what a replay needs of a logged frame besides its payload. Q (Query), E, S, and D and C of portals have
 // their payload as sent. B has the payload after its two names. P, and D of statements, have none. Type 0 is an
 // answer that Sluice wrote itself. Each field names its frames.
 type logEntry struct {
-	plan      *rewrite.Plan    // Q, E: the statement
-	asked     *rewrite.Plan    // Q: the client's text, if Sluice answers part of it
-	text      string           // Q: sent instead of the payload; "" sends the payload
-	tmpl      *template        // P, B, D of a statement
-	names     *schema.Names    // Q, P, B, D of a statement: the names that it was planned with
-	described *description     // B: the description that the client was sent
-	bound     *batch.Params    // E: runs as batches
-	stmt      *clientStatement // D: the client's statement that the answer describes
-	answered  *answeredHere    // Q: the parts that Sluice answers, or nil
-	kept      *keptAnswer      // Q, B: the recorded answer of the client, or nil
-	cursor    *cursorRun       // E: reads a cursor, or nil
-	told      *told            // E: replaces the server's answer, or nil
-	parsed    bool             // D: a ParseComplete precedes its answer
-	silent    bool             // B, E, C: of a cursor or fence, whose answer no client gets
-	fence     bool             // B: of a fence
-	own       reply            // E: the reply to a statement of Sluice's own
+	plan      *rewrite.Plan         // Q, E: the statement
+	asked     *rewrite.Plan         // Q: the client's text, if Sluice answers part of it
+	text      string                // Q: sent instead of the payload; "" sends the payload
+	tmpl      *statementTemplate    // P, B, D of a statement
+	names     *schema.Names         // Q, P, B, D of a statement: the names that it was planned with
+	described *statementDescription // B: the description that the client was sent
+	bound     *batch.Params         // E: runs as batches
+	stmt      *clientStatement      // D: the client's statement that the answer describes
+	answered  *localAnswers         // Q: the parts that Sluice answers, or nil
+	kept      *recordedAnswer       // Q, B: the recorded answer of the client, or nil
+	cursor    *cursorFetch          // E: reads a cursor, or nil
+	told      *setConfigReply       // E: replaces the server's answer, or nil
+	parsed    bool                  // D: a ParseComplete precedes its answer
+	silent    bool                  // B, E, C: of a cursor or fence, whose answer no client gets
+	fence     bool                  // B: of a fence
+	own       replyHandler          // E: the reply to a statement of Sluice's own
 	// commits means that the turn may have committed once this frame is sent.
 	commits bool
 	// first counts the statements of a Query that belong to the log's transaction. Later ones follow its COMMIT. For
@@ -116,10 +116,10 @@ type logEntry struct {
 	prev   *clientStatement
 }
 
-// answeredHere says which part of a Query's answer is Sluice's.
-type answeredHere struct {
-	tag    []byte  // of a RESET that was sent as a SET
-	strung *strung // of a multi-statement query
+// localAnswers says which part of a Query's answer is Sluice's.
+type localAnswers struct {
+	tag    []byte      // of a RESET that was sent as a SET
+	strung *scriptPlan // of a multi-statement query
 }
 
 // startLogging attaches the turn to its transaction's log, when the turn first needs a backend. Earlier local answers
@@ -152,9 +152,9 @@ func (s *session) openLog() {
 	}
 }
 
-// optOut turns replay off for the current transaction, or for the one that the current statement begins, even if
-// Sluice answers that statement.
-func (s *session) optOut(asked bool) {
+// optOutOfReplay turns replay off for the current transaction, or for the one that the current statement begins, even
+// if Sluice answers that statement.
+func (s *session) optOutOfReplay(asked bool) {
 	if asked {
 		s.tx.optedOut = true
 		s.tx.log.Refuse(retry.OptedOut)
@@ -165,7 +165,7 @@ func (s *session) optOut(asked bool) {
 // that the client got the COMMIT; it adds to the budget.
 func (s *session) endTransaction(committed bool) {
 	if s.tx.watched {
-		s.srv.observers.settled(s, committed)
+		s.srv.observers.notifySettled(s, committed)
 	}
 	s.tx.pass.Release()
 	if s.tx.log == nil {
@@ -175,7 +175,7 @@ func (s *session) endTransaction(committed bool) {
 	if s.tx.whole != nil {
 		s.tx.log = s.tx.whole
 	}
-	s.tx.closeParts()
+	s.tx.closeDiscardedParts()
 	s.tx.log.Close()
 	if committed {
 		s.srv.replays.budget.Committed()
@@ -192,9 +192,9 @@ func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
 	}
 }
 
-// logLong charges the log for a long text, which the catalog does not hold.
-func (s *session) logLong(tmpl *template, cost int) {
-	if s.t.logs && tmpl.long() && !s.tx.log.Keep(cost) {
+// chargeLongText charges the log for a long text, which the catalog does not hold.
+func (s *session) chargeLongText(tmpl *statementTemplate, cost int) {
+	if s.t.logs && tmpl.isLong() && !s.tx.log.Keep(cost) {
 		s.tx.log.Refuse(retry.LogFull)
 	}
 }
@@ -211,7 +211,7 @@ func (s *session) logUndo(name string, prev *clientStatement) {
 		if !l.Keep(len(name)) {
 			l.Refuse(retry.LogFull)
 		} else if prev != nil {
-			s.logLong(prev.tmpl, int(prev.cost))
+			s.chargeLongText(prev.tmpl, int(prev.cost))
 		}
 	}
 }
@@ -224,65 +224,66 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 		return
 	}
 	switch {
-	case plan == unread: // too long: the log has no copy
+	case plan == unreadPlan: // too long: the log has no copy
 		l.Refuse(retry.Unread)
 	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
-		s.t.unreadRuns = true // see refuseUnread
-	case plan.Sequence == "" && s.pinsAlone(plan):
+		s.t.unreadRuns = true // see forbidReplayOfUnparsed
+	case plan.Sequence == "" && s.isSolePinStatement(plan):
 		s.tx.pins = true // it may be replayed after a schema change: see unpinForReplay
 		l.Wrote()
 	case plan.Pin != rewrite.NoPin, plan.Sequence != "":
 		l.Refuse(retry.Pinned)
-	case masks(plan) && !s.masksAlone(plan):
+	case hasMaskedAnswer(plan) && !s.isMaskedAutocommit(plan):
 		l.Refuse(retry.Masked)
 	case plan.Kind > rewrite.Read:
 		l.Wrote()
 		for i := range plan.Statements {
-			if st := &plan.Statements[i]; st.Does == rewrite.DeallocatesAll || discardsAll(st) {
+			if st := &plan.Statements[i]; st.Does == rewrite.DeallocatesAll || isDiscardAll(st) {
 				l.Refuse(retry.Pinned) // it drops the session's prepared statements
 			}
 		}
 	}
 }
 
-// refuseUnread forbids the replay of a transaction after the server ran unparsed text, which may have done anything.
-// A text with a syntax error (notParsed) has done nothing and may be replayed. So a typing mistake after a savepoint,
-// as with psql's ON_ERROR_ROLLBACK, does not prevent the ROLLBACK TO. In a pipeline with a savepoint the session
-// therefore waits for the answer to unparsed text (execute). Without one, later frames forbid a replay as
-// partial_group.
-func (s *session) refuseUnread() {
+// forbidReplayOfUnparsed forbids the replay of a transaction after the server ran unparsed text, which may have done
+// anything. A text with a syntax error (isSyntaxErrorInUnparsed) has done nothing and may be replayed. So a typing
+// mistake after a savepoint, as with psql's ON_ERROR_ROLLBACK, does not prevent the ROLLBACK TO. In a pipeline with a
+// savepoint the session therefore waits for the answer to unparsed text (execute). Without one, later frames forbid a
+// replay as partial_group.
+func (s *session) forbidReplayOfUnparsed() {
 	if s.t.unreadRuns {
 		s.tx.log.Refuse(retry.Unread)
 	}
 }
 
-// noting reports whether the backend's answers are recorded in the log. They are not after an attempt has failed.
-func (s *session) noting() bool { return s.t.logs && s.t.phase != aborting }
+// isRecording reports whether the backend's answers are recorded in the log. They are not after an attempt has failed.
+func (s *session) isRecording() bool { return s.t.logs && s.t.phase != phaseAborting }
 
-// holding reports whether output is withheld from the client: a replay may still replace it, and it is not too long.
-func (s *session) holding() bool {
+// isWithholding reports whether output is withheld from the client: a replay may still replace it, and it is not too
+// long.
+func (s *session) isWithholding() bool {
 	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
 }
 
-// noteRows records the rows up to the read position, and removes from the span those that the client has. It sends
+// recordRows records the rows up to the read position, and removes from the span those that the client has. It sends
 // what precedes them. A difference ends the attempt (differs).
-func (s *session) noteRows(r *stretch) error {
+func (s *session) recordRows(r *relaySpan) error {
 	src := &s.b.src
 	if r.noted == src.Pos() {
 		return nil
 	}
-	if s.noting() {
+	if s.isRecording() {
 		if q := &s.t.owed; !q.empty() && q.first().reply != nil {
-			if taker, ok := q.first().reply.(rowReply); ok {
-				taker.span(s, src.Since(r.noted))
+			if taker, ok := q.first().reply.(rowHandler); ok {
+				taker.handleRows(s, src.Since(r.noted))
 			}
 		}
 		drop, ok := s.tx.log.Rows(src.Since(r.noted))
 		if !ok {
-			s.differs()
+			s.failOnDifference()
 		}
 		if drop > 0 {
-			if err := s.passSpan(src.Between(r.span, r.noted)); err != nil {
+			if err := s.sendOrWithhold(src.Between(r.span, r.noted)); err != nil {
 				return err
 			}
 			r.span = r.noted + drop
@@ -292,31 +293,31 @@ func (s *session) noteRows(r *stretch) error {
 	return nil
 }
 
-// noteReply records a frame that is not a row. It returns how many of the frame's first bytes the client has; for an
+// recordReply records a frame that is not a row. It returns how many of the frame's first bytes the client has; for an
 // error or notice all or none. After a difference the attempt has failed, and the client gets nothing.
-func (s *session) noteReply(typ byte, frame []byte) int {
+func (s *session) recordReply(typ byte, frame []byte) int {
 	l := s.tx.log
-	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != repeating && !l.Behind() {
+	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != phaseRepeating && !l.Behind() {
 		return 0 // the transaction has ended: no replay will compare this
 	}
 	drop, ok := l.Reply(typ, frame)
 	if !ok {
-		s.differs()
+		s.failOnDifference()
 		return len(frame)
 	}
 	// After an error that the client got, only a ROLLBACK can follow.
-	if typ == wire.ErrorResponse && drop == 0 && s.t.phase != repeating {
+	if typ == wire.ErrorResponse && drop == 0 && s.t.phase != phaseRepeating {
 		l.Refuse(retry.Failed)
 	}
 	return drop
 }
 
-// synthesize sends the client an answer of Sluice's own, unless the client has that answer from an earlier attempt.
-func (s *session) synthesize(b []byte) error {
-	if s.noting() && s.tx.log.Made(len(b)) > 0 {
+// sendSynthetic sends the client an answer of Sluice's own, unless the client has that answer from an earlier attempt.
+func (s *session) sendSynthetic(b []byte) error {
+	if s.isRecording() && s.tx.log.Made(len(b)) > 0 {
 		return nil
 	}
-	return s.passSpan(b)
+	return s.sendOrWithhold(b)
 }
 
 // releaseWithheld sends the client the withheld output. After log.Delivered a replay must give the same answers.
@@ -324,31 +325,32 @@ func (s *session) releaseWithheld() error {
 	if s.withheld.Len() == 0 {
 		return nil
 	}
-	err := s.withheld.Each(s.sinkDown)
+	err := s.withheld.Each(s.bufferOutputFunc)
 	s.withheld.Drop()
 	return err
 }
 
-// flushToClient sends the client all output so far; the turn goes on. The client then knows all answers: see asNow.
+// flushToClient sends the client all output so far; the turn goes on. The client then knows all answers: see
+// revalidateStatement.
 func (s *session) flushToClient() error {
-	s.heard++
+	s.deliveries++
 	if err := s.releaseWithheld(); err != nil {
 		return err
 	}
-	if err := s.flushDown(); err != nil {
+	if err := s.flushBuffered(); err != nil {
 		return err
 	}
-	if s.noting() {
+	if s.isRecording() {
 		s.tx.log.Delivered()
 	}
 	return nil
 }
 
-// limitHold bounds how long partial output is withheld: hold_time from its first part on.
-func (s *session) limitHold() {
+// limitWithholding bounds how long partial output is withheld: hold_time from its first part on.
+func (s *session) limitWithholding() {
 	t := s.t
 	if t.holdEnd.IsZero() && s.withheld.Len() > 0 {
 		t.holdEnd = time.Now().Add(s.srv.replays.cfg.HoldTime)
-		s.alarmRead()
+		s.armReadDeadline()
 	}
 }

@@ -10,30 +10,31 @@ import (
 // reply matches each frame of the backend with the first pending reply. It updates the session and decides whether
 // the client gets the frame. relay calls reply for all frames but plain rows; replyerror.go handles errors.
 
-// reply matches one backend frame with the pending replies and returns whether the client gets the frame. frame may
-// be cut if it exceeds a buffer; total is its whole length. An error means a lost backend or the session's end.
-func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
+// handleBackendFrame matches one backend frame with the pending replies and returns whether the client gets the frame.
+// frame may be cut if it exceeds a buffer; total is its whole length. An error means a lost backend or the session's
+// end.
+func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	if !wire.Sound(frame, len(frame) == total) {
-		return swallow, s.malformed(typ, total)
+		return swallow, s.malformedFrameError(typ, total)
 	}
 	switch typ {
 	case wire.ParameterStatus, wire.NoticeResponse, wire.NotificationResponse:
-		v := s.unasked(typ, frame)
+		v := s.handleUnrequested(typ, frame)
 		if v == pass && typ == wire.NoticeResponse && len(frame) == total {
-			if own := s.noticed(frame); own != nil {
-				return swallow, s.passSpan(own)
+			if own := s.clientNoticeFor(frame); own != nil {
+				return swallow, s.sendOrWithhold(own)
 			}
 		}
 		return v, nil
 	case wire.ErrorResponse:
-		return s.replyError(frame, total)
+		return s.handleErrorResponse(frame, total)
 	}
 	if t.owed.empty() || typ >= 128 {
-		return swallow, s.desync(typ)
+		return swallow, s.unexpectedFrameError(typ)
 	}
-	if t.looks && typ != wire.ReadyForQuery { // CREATE INDEX has more statements behind it in its group or text
-		if err := s.tellTag(); err != nil {
+	if t.inspectsFrames && typ != wire.ReadyForQuery { // CREATE INDEX has more statements behind it in its group or text
+		if err := s.sendDelayedTag(); err != nil {
 			return swallow, err
 		}
 	}
@@ -44,7 +45,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	}
 	row := typ == wire.DataRow || typ == wire.CopyData
 	if o.reply != nil {
-		if v, err := o.reply.frame(s, o, answer.Frame{Type: typ, Means: a, Bytes: frame, Total: total}); v != undecided || err != nil {
+		if v, err := o.reply.handleFrame(s, o, answer.Frame{Type: typ, Means: a, Bytes: frame, Total: total}); v != undecided || err != nil {
 			if !row {
 				t.rows = 0
 			}
@@ -53,165 +54,166 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	}
 	if row { // the digest and the statement at hand do not need rows
 		t.rows++
-		return o.hidden(), nil
+		return o.defaultVerdict(), nil
 	}
-	return s.answered(a, typ, frame, total)
+	return s.handleAnswer(a, typ, frame, total)
 }
 
-// answered handles a frame that means a for the first pending reply, and removes that reply once it is complete.
-func (s *session) answered(a answer.Meaning, typ byte, frame []byte, total int) (verdict, error) {
+// handleAnswer handles a frame that means a for the first pending reply, and removes that reply once it is complete.
+func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total int) (frameVerdict, error) {
 	t := s.t
-	o, v := t.owed.first(), t.owed.first().hidden()
+	o, v := t.owed.first(), t.owed.first().defaultVerdict()
 	t.rows = 0
 	switch a {
 	case answer.Unexpected:
-		return v, s.desync(typ)
+		return v, s.unexpectedFrameError(typ)
 	case answer.Continues:
 		return v, nil
 	case answer.Prepares:
-		s.accepted(o)
+		s.recordAccepted(o)
 	case answer.Binds:
 		if o.clientStmt != nil && o.clientStmt.described != nil { // the server refuses a Bind whose result columns have changed
-			s.confirm(o, o.clientStmt.described)
+			s.confirmDescription(o, o.clientStmt.described)
 		}
 	case answer.Parameters:
 		t.capture = append(t.capture[:0], frame...)
 		o.done = len(frame) == total
 		return v, nil
 	case answer.Describes:
-		s.noteDescription(o, frame, len(frame) == total)
+		s.cacheDescription(o, frame, len(frame) == total)
 	case answer.Completes, answer.CompletesOne:
 		var stays bool
 		var err error
-		if v, stays, err = s.statementEnds(o, a, typ, frame, v); stays || err != nil {
+		if v, stays, err = s.handleStatementEnd(o, a, typ, frame, v); stays || err != nil {
 			return v, err
 		}
 	// The pending reply stays until CommandComplete ends the COPY.
 	case answer.Copies:
-		s.startCopy()
+		s.startCopyIn()
 		return v, nil
 	case answer.Settles:
-		if s.endsUntagged(o) {
-			return v, s.desync(typ)
+		if s.lacksTags(o) {
+			return v, s.unexpectedFrameError(typ)
 		}
-		if status := frame[wire.HeaderLen]; s.endsOwn(status) {
-			return swallow, s.endOwn(status)
+		if status := frame[wire.HeaderLen]; s.mustEndInternalBlock(status) {
+			return swallow, s.endInternalBlock(status)
 		}
-		return s.settles(v, frame)
+		return s.settleAtReady(v, frame)
 	}
 	t.owed.pop()
 	return v, nil
 }
 
-// settles handles the ReadyForQuery that completes the turn's pending replies.
-func (s *session) settles(v verdict, frame []byte) (verdict, error) {
-	if err := s.jobAtReady(frame[wire.HeaderLen]); err != nil {
+// settleAtReady handles the ReadyForQuery that completes the turn's pending replies.
+func (s *session) settleAtReady(v frameVerdict, frame []byte) (frameVerdict, error) {
+	if err := s.prepareIndexJobWait(frame[wire.HeaderLen]); err != nil {
 		return v, err
 	}
-	err := s.replyReady(frame)
-	return s.waitsForJob(v), err
+	err := s.handleReadyForQuery(frame)
+	return s.verdictForReady(v), err
 }
 
-// unasked handles a frame that a backend sends unrequested. ParameterStatus is recorded, and the client gets its
-// change at the end of the turn. A notice passes unless a statement of Sluice's own caused it.
-func (s *session) unasked(typ byte, frame []byte) verdict {
+// handleUnrequested handles a frame that a backend sends unrequested. ParameterStatus is recorded, and the client gets
+// its change at the end of the turn. A notice passes unless a statement of Sluice's own caused it.
+func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 	hidden := false
 	switch typ {
 	case wire.ParameterStatus:
 		if hidden = !s.dedicated; hidden {
-			s.b.noteParameter(frame)
+			s.b.recordParameter(frame)
 		}
 	case wire.NotificationResponse:
 		if !s.pinned && !s.dedicated {
 			return swallow // from a LISTEN of an earlier client
 		}
-		s.passNews() // a write error shows again at the next write
+		s.passNotifications() // a write error shows again at the next write
 		return pass
 	}
-	if hidden || !s.t.owed.empty() && (s.t.owed.first().swallow || typ == wire.NoticeResponse && s.t.owed.first().hides(s, frame)) {
+	if hidden || !s.t.owed.empty() && (s.t.owed.first().swallow || typ == wire.NoticeResponse && s.t.owed.first().hidesNotice(s, frame)) {
 		return swallow
 	}
 	return pass
 }
 
-// accepted records that the server has parsed the text of o. From then on Sluice answers a Parse of that text itself,
-// for all clients, until the schema changes. A pinned session and a session that may have changed the schema record
-// nothing.
-func (s *session) accepted(o *owed) {
-	if o.tmpl != nil && !s.pinned && !o.apart && o.stmt.epoch&private == 0 { // nil when frames pass unseen
+// recordAccepted records that the server has parsed the text of o. From then on Sluice answers a Parse of that text
+// itself, for all clients, until the schema changes. A pinned session and a session that may have changed the schema
+// record nothing.
+func (s *session) recordAccepted(o *pendingReply) {
+	if o.tmpl != nil && !s.pinned && !o.mayUseTempTables && o.stmt.epoch&txEpochBit == 0 { // nil when frames pass unseen
 		o.tmpl.accepted.Store(o.stmt.epoch + 1)
 	}
 }
 
-// passNews sends the client the notifications that arrived among answers to Sluice's own statements. An error ends
-// the session.
-func (s *session) passNews() error {
-	if len(s.b.news) == 0 || s.t.phase == aborting {
+// passNotifications sends the client the notifications that arrived among answers to Sluice's own statements. An error
+// ends the session.
+func (s *session) passNotifications() error {
+	if len(s.b.notifications) == 0 || s.t.phase == phaseAborting {
 		return nil
 	}
-	return s.passSpan(s.takeNews())
+	return s.sendOrWithhold(s.takeNotifications())
 }
 
-// takeNews takes the recorded notifications from the backend. It returns none if they are from a LISTEN of an earlier
-// client.
-func (s *session) takeNews() (news []byte) {
-	news, s.b.news = s.b.news, nil
+// takeNotifications takes the recorded notifications from the backend. It returns none if they are from a LISTEN of an
+// earlier client.
+func (s *session) takeNotifications() (news []byte) {
+	news, s.b.notifications = s.b.notifications, nil
 	if !s.pinned && !s.dedicated {
 		return nil
 	}
 	return news
 }
 
-// desync logs that the backend sent an unexpected frame, and returns a *lostError: the stream cannot be trusted any
-// more.
-func (s *session) desync(typ byte) error {
+// unexpectedFrameError logs that the backend sent an unexpected frame, and returns a *lostError: the stream cannot be
+// trusted any more.
+func (s *session) unexpectedFrameError(typ byte) error {
 	s.srv.log.Error("backend out of step", append(s.logAttrs(), "frame", string(rune(typ)))...)
 	return &lostError{err: fmt.Errorf("unexpected frame %q", typ)}
 }
 
-// malformed logs a frame that lacks a part that its type requires, and returns a *lostError.
-func (s *session) malformed(typ byte, total int) error {
+// malformedFrameError logs a frame that lacks a part that its type requires, and returns a *lostError.
+func (s *session) malformedFrameError(typ byte, total int) error {
 	s.srv.log.Error("backend sent a malformed frame", append(s.logAttrs(), "frame", string(rune(typ)), "bytes", total)...)
-	return &lostError{err: malformed(typ, total)}
+	return &lostError{err: errMalformedFrame(typ, total)}
 }
 
-// malformed returns the error for a malformed frame with the type and length of its header.
-func malformed(typ byte, total int) error {
+// errMalformedFrame returns the error for a malformed frame with the type and length of its header.
+func errMalformedFrame(typ byte, total int) error {
 	return fmt.Errorf("frame %q of %d bytes: %w", typ, total, wire.ErrMalformed)
 }
 
-// replyReady handles ReadyForQuery. The turn has settled, but relayed clears settled while a replay runs. If
+// handleReadyForQuery handles ReadyForQuery. The turn has settled, but relayed clears settled while a replay runs. If
 // parameters have changed, their ParameterStatus must precede ReadyForQuery, so that the turn's staged settings are
 // settled here too. Otherwise settle does both.
-func (s *session) replyReady(frame []byte) error {
-	if err := s.passNews(); err != nil {
+func (s *session) handleReadyForQuery(frame []byte) error {
+	if err := s.passNotifications(); err != nil {
 		return err
 	}
 	s.t.owed.pop()
-	s.b.status, s.b.group = frame[wire.HeaderLen], false
+	s.b.status, s.b.groupOpen = frame[wire.HeaderLen], false
 	s.t.outcome.Ready(s.b.status)
 	s.t.settled = true
 	s.t.copying = false
-	if s.b.status == 'T' && s.t.phase == live {
+	if s.b.status == 'T' && s.t.phase == phaseLive {
 		s.settleParsing()
 	}
-	if s.t.phase == live {
-		s.heedName()
+	if s.t.phase == phaseLive {
+		s.adoptAppName()
 	}
-	if s.t.putsBack = s.mayBeReset(); s.t.putsBack || s.tx.job.Waits() {
+	if s.t.restoresSettings = s.mayHaveResetSettings(); s.t.restoresSettings || s.tx.job.Waits() {
 		return nil
 	}
-	return s.tellAtReady()
+	return s.reportParametersAtReady()
 }
 
-// tellAtReady settles the turn's staged settings and sends ParameterStatus frames, if a parameter may have changed.
-func (s *session) tellAtReady() error {
-	if s.dedicated || s.t.phase != live || !s.mayTell() {
+// reportParametersAtReady settles the turn's staged settings and sends ParameterStatus frames, if a parameter may have
+// changed.
+func (s *session) reportParametersAtReady() error {
+	if s.dedicated || s.t.phase != phaseLive || !s.mayReportParameters() {
 		return nil
 	}
 	if s.b.status == 'I' {
 		s.settleSettings(s.t.errorTold)
-		s.endKept(s.t.errorTold)
+		s.endLocalSettings(s.t.errorTold)
 	}
-	return s.tellParameters()
+	return s.reportParameters()
 }

@@ -13,42 +13,42 @@ import (
 // As PostgreSQL does, Sluice sends changed parameters before a ReadyForQuery. A backend's reports are recorded and
 // compared with what its client was sent. So a client learns the truth even if its backend was lost or replaced.
 
-// noteParameter records a ParameterStatus on the backend. Only tellParameters sends it to a client. A Reports value
+// recordParameter records a ParameterStatus on the backend. Only reportParameters sends it to a client. A Reports value
 // is immutable: a new parameter value makes a new one.
-func (b *backend) noteParameter(frame []byte) {
+func (b *backend) recordParameter(frame []byte) {
 	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
 	value, _, ok2 := wire.CString(rest)
 	if ok && ok2 {
-		b.noteReading(string(name), string(value))
+		b.updateReadingMode(string(name), string(value))
 	}
 	if ok && ok2 && b.reported != nil {
 		b.reported = b.reported.With(string(name), string(value))
 	}
 }
 
-// mayTell reports whether a parameter may have changed for the client in this turn. It runs at every ReadyForQuery
-// and mostly compares two pointers. The session must have a backend.
-func (s *session) mayTell() bool {
+// mayReportParameters reports whether a parameter may have changed for the client in this turn. It runs at every
+// ReadyForQuery and mostly compares two pointers. The session must have a backend.
+func (s *session) mayReportParameters() bool {
 	return s.b.reported != s.settings.Reported || s.settings.InForce != s.settings.ReportedFor || s.settings.Unsettled()
 }
 
-// tellParameters sends the client a ParameterStatus for each parameter whose value the client does not know yet. Call
+// reportParameters sends the client a ParameterStatus for each parameter whose value the client does not know yet. Call
 // it before any ReadyForQuery. The first case that applies gives the values:
 //
 //   - In a failed block in which Sluice answered a RESET: the values before the RESET.
 //   - In another failed block on a cluster: those of the newest savepoint, or those before the block.
 //   - In a block, or while the session keeps a backend: the backend's own reports.
 //   - Otherwise: the session's settings, as a backend with these settings reports them.
-func (s *session) tellParameters() error {
+func (s *session) reportParameters() error {
 	now := s.settings.Reported
-	if undone := s.settings.Undone(); undone != nil && s.status() == 'E' {
-		now, s.settings.ReportedFor = s.view(undone), undone
-	} else if s.blockUndone() {
-		now, s.settings.ReportedFor = s.beforeBlock(), nil
-	} else if s.b != nil && (s.b.status != 'I' || s.keeps()) {
-		now, s.settings.ReportedFor = s.inForce(), nil
+	if undone := s.settings.Undone(); undone != nil && s.txStatus() == 'E' {
+		now, s.settings.ReportedFor = s.reportsUnder(undone), undone
+	} else if s.isBlockUndone() {
+		now, s.settings.ReportedFor = s.reportsBeforeBlock(), nil
+	} else if s.b != nil && (s.b.status != 'I' || s.keepsBackend()) {
+		now, s.settings.ReportedFor = s.effectiveReports(), nil
 	} else if s.settings.ReportedFor != s.settings.InForce || s.b != nil && s.b.reported != s.settings.Reported {
-		now, s.settings.ReportedFor = s.view(s.settings.InForce), s.settings.InForce
+		now, s.settings.ReportedFor = s.reportsUnder(s.settings.InForce), s.settings.InForce
 	}
 	if now == s.settings.Reported {
 		return nil
@@ -57,7 +57,7 @@ func (s *session) tellParameters() error {
 		if s.settings.TellsNews(p.Lower) {
 			continue // sent when the setting was set
 		}
-		if err := s.passSpan(wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)); err != nil {
+		if err := s.sendOrWithhold(wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)); err != nil {
 			return err
 		}
 	}
@@ -65,28 +65,28 @@ func (s *session) tellParameters() error {
 	return nil
 }
 
-// blockUndone reports whether a block has failed on a cluster without a savepoint of the server. All settings of the
+// isBlockUndone reports whether a block has failed on a cluster without a savepoint of the server. All settings of the
 // block are undone there by then, even if the cluster reports this only after the ROLLBACK.
-func (s *session) blockUndone() bool {
-	return s.srv.cfg.Kind == DSQL && s.b != nil && s.b.status == 'E' && s.status() == 'E' && !s.settings.Marked()
+func (s *session) isBlockUndone() bool {
+	return s.srv.cfg.Kind == DSQL && s.b != nil && s.b.status == 'E' && s.txStatus() == 'E' && !s.settings.Marked()
 }
 
-// beforeBlock returns the backend's reports from before the failed block, or from the newest savepoint that Sluice
-// emulates.
-func (s *session) beforeBlock() *settings.Reports {
+// reportsBeforeBlock returns the backend's reports from before the failed block, or from the newest savepoint that
+// Sluice emulates.
+func (s *session) reportsBeforeBlock() *settings.Reports {
 	if n := len(s.tx.marks); n > 0 && s.tx.marks[n-1].reports != nil {
 		return s.tx.marks[n-1].reports
 	}
-	if s.tx.stood == s.settings.InForce {
+	if s.tx.settingsAtBegin == s.settings.InForce {
 		return s.srv.sharedReports.Share(s.b.idle)
 	}
-	return s.made(s.settings.InForce) // a part of the request has committed
+	return s.deriveReports(s.settings.InForce) // a part of the request has committed
 }
 
-// view returns what a server reports under the client settings of. A backend with these settings gives the answer,
-// which is cached with the settings. Without one, the reports are derived from the server's defaults and the client's
-// settings.
-func (s *session) view(of *settings.Values) *settings.Reports {
+// reportsUnder returns what a server reports under the client settings of. A backend with these settings gives the
+// answer, which is cached with the settings. Without one, the reports are derived from the server's defaults and the
+// client's settings.
+func (s *session) reportsUnder(of *settings.Values) *settings.Reports {
 	if b := s.b; b != nil && b.applied != nil && b.applied.Equal(of) {
 		b.reported = s.srv.sharedReports.Share(b.reported)
 		of.Seen.Store(b.reported)
@@ -95,15 +95,15 @@ func (s *session) view(of *settings.Values) *settings.Reports {
 	if r := of.Seen.Load(); r != nil {
 		return r
 	}
-	return s.made(of)
+	return s.deriveReports(of)
 }
 
-// made derives reports from the server's defaults and the client's settings.
-func (s *session) made(of *settings.Values) *settings.Reports {
-	r := s.srv.params()
+// deriveReports derives reports from the server's defaults and the client's settings.
+func (s *session) deriveReports(of *settings.Values) *settings.Reports {
+	r := s.srv.serverParameters()
 	for name, value := range of.Shown {
 		if name == "datestyle" {
-			value = asReported(s.srv.params(), name, value)
+			value = valueAsReported(s.srv.serverParameters(), name, value)
 		}
 		if was, ok := r.Get(name); ok && was != value && of.SQL[name] != "" {
 			r = r.With(name, value)
@@ -112,21 +112,21 @@ func (s *session) made(of *settings.Values) *settings.Reports {
 	return s.srv.sharedReports.Share(r)
 }
 
-// inForce returns the backend's reports, with the client's startup values where a RESET has set the server's own: see
-// restoreStartup. Outside a transaction it adds settings that the server gets with the next statement, because the
-// client must see them as in force already.
-func (s *session) inForce() *settings.Reports {
+// effectiveReports returns the backend's reports, with the client's startup values where a RESET has set the server's
+// own: see restoreStartupSettings. Outside a transaction it adds settings that the server gets with the next statement,
+// because the client must see them as in force already.
+func (s *session) effectiveReports() *settings.Reports {
 	s.b.reported = s.srv.sharedReports.Share(s.b.reported)
 	now := s.b.reported
 	if len(s.settings.Staged.Changes) == 0 && (s.b.applied == nil || s.b.applied.Equal(s.settings.InForce)) {
 		return now
 	}
-	for _, c := range s.unrestored() {
+	for _, c := range s.startupSettingsToRestore() {
 		reset, _ := s.b.dialled.Get(c.Name)
 		if is, _ := now.Get(c.Name); is != reset {
 			continue // a failed block has undone the RESET
 		}
-		now = now.Showing(c.Name, asReported(s.srv.params(), c.Name, s.settings.Startup.Shown[c.Name]))
+		now = now.Showing(c.Name, valueAsReported(s.srv.serverParameters(), c.Name, s.settings.Startup.Shown[c.Name]))
 	}
 	if len(s.settings.Staged.Changes) == 0 && s.b.status == 'I' { // the next statement sends the session's settings
 		for name := range s.b.applied.SQL {
@@ -136,22 +136,22 @@ func (s *session) inForce() *settings.Reports {
 		}
 		for name, sql := range s.settings.InForce.SQL {
 			if value := s.settings.InForce.Shown[name]; value != "" && s.b.applied.SQL[name] != sql {
-				now = now.Showing(name, asReported(s.srv.params(), name, value))
+				now = now.Showing(name, valueAsReported(s.srv.serverParameters(), name, value))
 			}
 		}
 	}
 	return s.srv.sharedReports.Share(now)
 }
 
-// fixed are reported parameters that no client can set.
-var fixed = []string{"in_hot_standby", "integer_datetimes", "is_superuser", "server_encoding", "server_version", "session_authorization"}
+// fixedParameters are reported parameters that no client can set.
+var fixedParameters = []string{"in_hot_standby", "integer_datetimes", "is_superuser", "server_encoding", "server_version", "session_authorization"}
 
-// believe compares, after a transaction, the backend's reports with the settings that its statements made. A
-// difference, such as a set_config in a function, becomes a setting of the session and of the backend. The next
+// adoptReportedSettings compares, after a transaction, the backend's reports with the settings that its statements
+// made. A difference, such as a set_config in a function, becomes a setting of the session and of the backend. The next
 // comparison starts from these reports.
 //
 // done was set in that transaction. For such a setting the server does not report the same value a second time.
-func (s *session) believe(done []rewrite.Change) {
+func (s *session) adoptReportedSettings(done []rewrite.Change) {
 	b := s.b
 	if b.reported == b.idle && len(done) == 0 || b.applied == nil {
 		return
@@ -162,12 +162,12 @@ func (s *session) believe(done []rewrite.Change) {
 	}
 	var of, ofSession []rewrite.Change
 	for _, p := range b.reported.News(was) {
-		if p.Lower == appName && s.namesItself() {
-			of = append(of, s.believeName(p.Value)) // the next transaction resets the name
+		if p.Lower == appName && s.canAdoptAppName() {
+			of = append(of, s.recordAppName(p.Value)) // the next transaction resets the name
 			continue
 		}
 		// The report of a list is not text for a SET. The server does not decide about settings that Sluice enforces.
-		if slices.Contains(fixed, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.Of(p.Lower) != settings.Carried {
+		if slices.Contains(fixedParameters, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.Of(p.Lower) != settings.Carried {
 			continue
 		}
 		sql, given := b.applied.SQL[p.Lower]
@@ -189,32 +189,32 @@ func (s *session) believe(done []rewrite.Change) {
 		b.applied = s.srv.interned.Share(b.applied.With(of, s.srv.interned.None()))
 		s.settings.Adopt(ofSession)
 	}
-	s.noteRole()
+	s.pinForRole()
 	b.idle = b.reported
 }
 
-// noteRole pins the session if a function has changed its role: the role decides the session's rights, and no other
+// pinForRole pins the session if a function has changed its role: the role decides the session's rights, and no other
 // backend has that role. If no more pins are allowed, the session ends, and its backend is closed.
-func (s *session) noteRole() {
+func (s *session) pinForRole() {
 	b := s.b
-	if s.keeps() && !s.found {
+	if s.keepsBackend() && !s.foundState {
 		return
 	}
 	for _, name := range []string{"is_superuser", "session_authorization"} {
 		was, _ := b.idle.Get(name)
-		if is, _ := b.reported.Get(name); is == was || name == "is_superuser" && s.srv.asksBehind && b.left.Due() {
-			continue // lookBehind queries the role
+		if is, _ := b.reported.Get(name); is == was || name == "is_superuser" && s.srv.asksBehind && b.leftState.Due() {
+			continue // checkLeftState queries the role
 		}
-		s.pinFound(rewrite.PinRole)
+		s.pinForFoundState(rewrite.PinRole)
 		return
 	}
 }
 
-// pinFound pins the session for state that a query found after a transaction. It returns false if no pin is allowed:
-// the session then ends after its turn, and its backend is closed.
-func (s *session) pinFound(why rewrite.Pin) bool {
+// pinForFoundState pins the session for state that a query found after a transaction. It returns false if no pin is
+// allowed: the session then ends after its turn, and its backend is closed.
+func (s *session) pinForFoundState(why rewrite.Pin) bool {
 	// With two statements in its plan, no failure removes the pin: see pin.
-	if s.pin(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {
+	if s.pinBackend(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {
 		s.b.suspect, s.pinLost = true, true
 		s.srv.metrics.Refused(metrics.FeatureSetting)
 		return false
@@ -222,9 +222,9 @@ func (s *session) pinFound(why rewrite.Pin) bool {
 	return true
 }
 
-// params returns the parameters of the last dialled backend, plus those that clients require. It caches them by the
-// identity of the backend's map.
-func (srv *Server) params() *settings.Reports {
+// serverParameters returns the parameters of the last dialled backend, plus those that clients require. It caches them
+// by the identity of the backend's map.
+func (srv *Server) serverParameters() *settings.Reports {
 	seen := srv.backends.Params()
 	r := srv.reports.Load()
 	if r != nil && reflect.ValueOf(r.From).Pointer() == reflect.ValueOf(seen).Pointer() {

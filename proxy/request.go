@@ -7,29 +7,30 @@ import (
 )
 
 // handle passes a frame of the client to the method for its type. sync, flush and function end a turn or answer what
-// was sent. session.step calls handle for each frame outside a running COPY.
+// was sent. session.handleNextFrame calls handle for each frame outside a running COPY.
 
-// handle handles the client's next frame. The frame's header and first bytes are buffered but still unread; every
-// branch reads the whole frame. Only a Bind that fails leaves its frame unread, and skipping starts with that frame.
+// handleClientFrame handles the client's next frame. The frame's header and first bytes are buffered but still unread;
+// every branch reads the whole frame. Only a Bind that fails leaves its frame unread, and skipping starts with that
+// frame.
 //
 // The order of the cases is PostgreSQL's: after an error everything but a Sync is skipped, even a malformed frame.
-func (s *session) handle(typ byte, total int) error {
+func (s *session) handleClientFrame(typ byte, total int) error {
 	t := s.t
 	if t.copying { // an earlier frame's answer has started a COPY
-		return s.copyIn()
+		return s.relayCopyIn()
 	}
 	switch typ {
 	case wire.Terminate:
 		return errTerminated
 	case wire.CopyData, wire.CopyDone, wire.CopyFail:
-		return s.strayData(total)
+		return s.handleStrayCopyFrame(total)
 	case wire.Sync:
-		return s.sync(total)
+		return s.handleSync(total)
 	}
 	if typ == wire.Close && t.altering != nil && !t.skip {
-		return s.closeAltering(total)
+		return s.deferClose(total)
 	}
-	if err := s.closeGroup(typ); err != nil {
+	if err := s.finishEarlierFrames(typ); err != nil {
 		return err
 	}
 	switch {
@@ -38,80 +39,81 @@ func (s *session) handle(typ byte, total int) error {
 	case typ == wire.Flush && total > wire.HeaderLen:
 		return s.refuseFrame(total, errMessageFormat)
 	case s.dedicated:
-		return s.passThrough(typ, total)
+		return s.passFrameThrough(typ, total)
 	case typ == wire.Query:
-		return s.query(total)
+		return s.handleQuery(total)
 	case typ == wire.FunctionCall:
-		return s.function(total)
+		return s.handleFunctionCall(total)
 	case typ == wire.Bind:
-		return s.bind(total)
+		return s.handleBind(total)
 	case typ == wire.Parse:
-		if why := s.tooLong(total); why != nil {
+		if why := s.checkParseLength(total); why != nil {
 			return s.refuseParse(total, why)
 		}
 	}
-	return s.handleWhole(typ, total)
+	return s.handleBufferedFrame(typ, total)
 }
 
-// handleWhole handles a frame that Sluice reads into memory whole.
-func (s *session) handleWhole(typ byte, total int) error {
-	if why := s.mayHold(total); why != nil {
+// handleBufferedFrame handles a frame that Sluice reads into memory whole.
+func (s *session) handleBufferedFrame(typ byte, total int) error {
+	if why := s.reserveFrameMemory(total); why != nil {
 		if typ == wire.Parse {
 			return s.refuseParse(total, why)
 		}
 		return s.refuseFrame(total, why)
 	}
-	frame, err := s.whole(total)
+	frame, err := s.readWholeFrame(total)
 	if err != nil {
 		return err
 	}
 	switch typ {
 	case wire.Parse:
-		return s.parse(frame)
+		return s.handleParse(frame)
 	case wire.Describe:
-		return s.describe(frame)
+		return s.handleDescribe(frame)
 	case wire.Execute:
-		return s.execute(frame)
+		return s.handleExecute(frame)
 	case wire.Close:
-		return s.closeNamed(frame)
+		return s.handleClose(frame)
 	}
-	return s.flush()
+	return s.handleFlush()
 }
 
-// tooLong returns why a Parse of total bytes is refused, or nil. A Parse must fit Sluice's limit and the server's.
-func (s *session) tooLong(total int) *wire.Error {
+// checkParseLength returns why a Parse of total bytes is refused, or nil. A Parse must fit Sluice's limit and the
+// server's.
+func (s *session) checkParseLength(total int) *wire.Error {
 	switch {
 	case total > s.srv.cfg.MaxStatementBytes:
 		return errStatementTooLong(total, s.srv.cfg.MaxStatementBytes)
-	case s.exceeds(total):
+	case s.exceedsServerLimit(total):
 		return errMessageTooLong(total, s.srv.cfg.MaxMessageBytes)
 	}
 	return nil
 }
 
-// closeGroup finishes earlier frames of the Sync group before a frame of type typ is handled. It refuses an ALTER
-// TABLE that waits for its Sync, because typ is no Sync. It stores rows of cursors WITH HOLD if their group ends
-// here. It also has the server answer what it owes in these cases: a Query or FunctionCall follows without a Sync,
-// the pipeline is too long, or a pending reply decides how the next text is planned. The current frame is still
-// unread. With an error, handle gets that frame again; with nil it is handled, or skipped if t.skip is set.
-func (s *session) closeGroup(typ byte) error {
+// finishEarlierFrames finishes earlier frames of the Sync group before a frame of type typ is handled. It refuses an
+// ALTER TABLE that waits for its Sync, because typ is no Sync. It stores rows of cursors WITH HOLD if their group ends
+// here. It also has the server answer what it owes in these cases: a Query or FunctionCall follows without a Sync, the
+// pipeline is too long, or a pending reply decides how the next text is planned. The current frame is still unread.
+// With an error, handle gets that frame again; with nil it is handled, or skipped if t.skip is set.
+func (s *session) finishEarlierFrames(typ byte) error {
 	t := s.t
-	if why := t.notAlone(); why != nil {
+	if why := t.notAloneError(); why != nil {
 		return why
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group without a Sync
-	if (typ == wire.Parse || typ == wire.Bind) && s.unsettled() && !t.skip && !t.owed.empty() {
-		if err := s.makeAnswer(); err != nil {
+	if (typ == wire.Parse || typ == wire.Bind) && s.isNextTextUnsettled() && !t.skip && !t.owed.empty() {
+		if err := s.flushAndRelay(); err != nil {
 			return err
 		}
 	}
-	if !t.skip && !t.owed.empty() && (t.owed.long() || closes) {
-		if err := s.makeAnswer(); err != nil { // after an error among the answers the current frame is skipped
+	if !t.skip && !t.owed.empty() && (t.owed.isTooLong() || closes) {
+		if err := s.flushAndRelay(); err != nil { // after an error among the answers the current frame is skipped
 			return err
 		}
 	}
 	if closes && !t.skip {
-		if err := s.storeInGroup(); err != nil || t.skip {
+		if err := s.storeBeforeGroupEnd(); err != nil || t.skip {
 			return err
 		}
 		return s.flushToClient() // what fails from now on is the frame at hand
@@ -119,12 +121,14 @@ func (s *session) closeGroup(typ byte) error {
 	return nil
 }
 
-// unsettled reports whether a pending reply decides what the next text means.
-func (s *session) unsettled() bool { return s.settings.ChoiceUnsettled() || s.partsUnsettled() }
+// isNextTextUnsettled reports whether a pending reply decides what the next text means.
+func (s *session) isNextTextUnsettled() bool {
+	return s.settings.ChoiceUnsettled() || s.isPartialEndPending()
+}
 
-// notAlone returns the error for work that waits for the Sync and must be the last before it, if another frame
+// notAloneError returns the error for work that waits for the Sync and must be the last before it, if another frame
 // follows. It returns nil if nothing waits.
-func (t *turn) notAlone() *wire.Error {
+func (t *turn) notAloneError() *wire.Error {
 	switch d := t.deferred; {
 	case t.last != nil:
 		e := t.last
@@ -133,7 +137,7 @@ func (t *turn) notAlone() *wire.Error {
 	case t.altering != nil:
 		st := t.altering
 		t.altering = nil
-		return errAlteredAlone(st)
+		return errSteppedDDLNotAlone(st)
 	case d != nil:
 		t.deferred = nil
 		return d.NotAlone()
@@ -141,23 +145,23 @@ func (t *turn) notAlone() *wire.Error {
 	return nil
 }
 
-// exceeds reports whether a message of total bytes is longer than the server accepts.
-func (s *session) exceeds(total int) bool {
+// exceedsServerLimit reports whether a message of total bytes is longer than the server accepts.
+func (s *session) exceedsServerLimit(total int) bool {
 	limit := s.srv.cfg.MaxMessageBytes
 	return limit > 0 && total > limit
 }
 
-// sync handles a Sync, which ends a turn of the extended protocol. If the server has seen nothing of the turn, Sluice
-// answers locally. Otherwise the Sync is sent, and finish returns when the turn has settled. Before the Sync, cursors
-// WITH HOLD are stored and a waiting ALTER TABLE runs.
-func (s *session) sync(total int) error {
-	if err := s.discard(total); err != nil {
+// handleSync handles a Sync, which ends a turn of the extended protocol. If the server has seen nothing of the turn,
+// Sluice answers locally. Otherwise the Sync is sent, and finish returns when the turn has settled. Before the Sync,
+// cursors WITH HOLD are stored and a waiting ALTER TABLE runs.
+func (s *session) handleSync(total int) error {
+	if err := s.discardBytes(total); err != nil {
 		return err
 	}
 	t := s.t
 	if total > wire.HeaderLen { // as in PostgreSQL: an error, even after another one, and ReadyForQuery
 		if t.touched && !t.owed.empty() {
-			if err := s.makeAnswer(); err != nil {
+			if err := s.flushAndRelay(); err != nil {
 				t.ended = true
 				return err
 			}
@@ -166,11 +170,11 @@ func (s *session) sync(total int) error {
 			t.ended = true
 			return errMessageFormat
 		}
-		s.say(errMessageFormat)
+		s.sendErrorNow(errMessageFormat)
 	}
 	t.ended = true
 	if !t.skip && t.touched {
-		if err := s.storeInGroup(); err != nil {
+		if err := s.storeBeforeGroupEnd(); err != nil {
 			return err
 		}
 	}
@@ -180,9 +184,9 @@ func (s *session) sync(total int) error {
 	if st := t.altering; st != nil {
 		t.altering = nil
 		if s.inBlock() {
-			return s.syncOutside(st)
+			return s.runOutsideAtSync(st)
 		}
-		if err := s.runAltering(st, t.closing); err != nil {
+		if err := s.runDeferredAlter(st, t.closing); err != nil {
 			return err
 		}
 	}
@@ -193,10 +197,10 @@ func (s *session) sync(total int) error {
 		}
 	}
 	if !t.touched {
-		return s.ready()
+		return s.endTurnLocally()
 	}
-	if s.locksDDL() {
-		if err := s.promiseDDL(); err != nil {
+	if s.hasDDLUnderLocks() {
+		if err := s.extendLeasesForDDL(); err != nil {
 			return err
 		}
 	}
@@ -204,43 +208,43 @@ func (s *session) sync(total int) error {
 	t.owed.push(wire.Sync)
 	t.outcome.Sync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
-	s.add(wire.FrameSync)
-	return s.finish()
+	s.addToBatch(wire.FrameSync)
+	return s.finishTurn()
 }
 
-// flush handles the client's Flush, which asks for all answers so far. These answers are no longer withheld: a replay
-// has to give the same answers again.
-func (s *session) flush() error {
+// handleFlush handles the client's Flush, which asks for all answers so far. These answers are no longer withheld: a
+// replay has to give the same answers again.
+func (s *session) handleFlush() error {
 	if s.t.touched && !s.t.owed.empty() {
-		if err := s.makeAnswer(); err != nil {
+		if err := s.flushAndRelay(); err != nil {
 			return err
 		}
 	}
-	if err := s.tellTag(); err != nil {
+	if err := s.sendDelayedTag(); err != nil {
 		return err
 	}
 	return s.flushToClient()
 }
 
-// makeAnswer sends a Flush and relays the server's answers. With nil no reply is pending, unless the turn has settled
-// or the server awaits COPY data. t.skip reports an error among the answers. The transaction may have been replayed,
-// so that callers must read s.b again.
-func (s *session) makeAnswer() error {
-	s.add(wire.FrameFlush)
-	return s.flushReplies()
+// flushAndRelay sends a Flush and relays the server's answers. With nil no reply is pending, unless the turn has
+// settled or the server awaits COPY data. t.skip reports an error among the answers. The transaction may have been
+// replayed, so that callers must read s.b again.
+func (s *session) flushAndRelay() error {
+	s.addToBatch(wire.FrameFlush)
+	return s.awaitPendingReplies()
 }
 
-// unread is the plan of a text too long to read. The text may do anything, so that the session is pinned.
-var unread = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
+// unreadPlan is the plan of a text too long to read. The text may do anything, so that the session is pinned.
+var unreadPlan = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
 
-// admit gets a backend for a plan that is about to be sent, and pins it where the plan
+// admitPlan gets a backend for a plan that is about to be sent, and pins it where the plan
 // needs that. With an error the plan must not be sent; the error is for the client, or
 // ensureBackend's.
-func (s *session) admit(plan *rewrite.Plan) error {
+func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return errAborted
 	}
-	if err := s.underLock(plan); err != nil {
+	if err := s.checkLocksBefore(plan); err != nil {
 		return err
 	}
 	if err := s.ensureBackend(); err != nil {
@@ -248,11 +252,11 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	}
 	// currval and lastval run on a backend that may hold another client's numbers.
 	if plan.Sequence != "" {
-		if err := s.askSequence(plan); err != nil {
+		if err := s.checkSequenceCall(plan); err != nil {
 			return err
 		}
 	}
-	if st := plan.Single(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pinned || s.b.prepared.holds(st.Executes)) {
+	if st := plan.Single(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pinned || s.b.prepared.hasName(st.Executes)) {
 		return errNoStatement([]byte(st.Executes)) // a name of Sluice's own, which no client has prepared
 	}
 	// Recorded before the statement runs: a failed statement does not take a number back.
@@ -260,93 +264,93 @@ func (s *session) admit(plan *rewrite.Plan) error {
 		s.sequences.Use(s.id, &s.b.sequences)
 	}
 	if plan.Pin != rewrite.NoPin {
-		if err := s.pin(plan); err != nil {
+		if err := s.pinBackend(plan); err != nil {
 			return err
 		}
 	}
-	return s.fenced(plan)
+	return s.sendFenceBefore(plan)
 }
 
-// passThrough relays a frame of a dedicated session, whose backend is its own from startup to end. Nothing is
+// passFrameThrough relays a frame of a dedicated session, whose backend is its own from startup to end. Nothing is
 // rewritten or answered locally. The pending replies only show where the turn ends. Frames may have any length.
-func (s *session) passThrough(typ byte, total int) error {
+func (s *session) passFrameThrough(typ byte, total int) error {
 	t := s.t
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	switch typ {
 	case wire.Flush:
-		if err := s.forward(total); err != nil {
+		if err := s.forwardBytes(total); err != nil {
 			return err
 		}
-		return s.flushReplies()
+		return s.awaitPendingReplies()
 	case wire.Query, wire.FunctionCall:
 		t.ended = true
-		t.owed.push(typ).plan = unread
-		if err := s.forward(total); err != nil {
+		t.owed.push(typ).plan = unreadPlan
+		if err := s.forwardBytes(total); err != nil {
 			return err
 		}
-		return s.finish()
+		return s.finishTurn()
 	}
 	t.owed.push(typ)
-	return s.forward(total)
+	return s.forwardBytes(total)
 }
 
-// function handles a FunctionCall: it is relayed and counts as a write. The function may change the schema, settings,
-// and what names mean. The frame ends the turn, so that on an error it is dropped here.
-func (s *session) function(total int) error {
+// handleFunctionCall handles a FunctionCall: it is relayed and counts as a write. The function may change the schema,
+// settings, and what names mean. The frame ends the turn, so that on an error it is dropped here.
+func (s *session) handleFunctionCall(total int) error {
 	t := s.t
 	t.ended, t.plan = true, functionPlan
-	if s.exceeds(total) {
+	if s.exceedsServerLimit(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
-	err := s.judgesMode(unread)
+	err := s.checkReadOnly(unreadPlan)
 	if err == nil {
-		err = s.admit(functionPlan)
+		err = s.admitPlan(functionPlan)
 	}
-	if err == nil && s.hasToldTime() {
-		err = s.refuseTime()
+	if err == nil && s.hasFixedTxTime() {
+		err = s.refuseClockRead()
 	}
 	if err != nil {
-		if derr := s.discard(total); derr != nil {
+		if derr := s.discardBytes(total); derr != nil {
 			return derr
 		}
 		return err
 	}
-	s.logPlan(unread)
-	s.changesSchema(functionPlan)
+	s.logPlan(unreadPlan)
+	s.recordSchemaChange(functionPlan)
 	s.b.sequences.History.Moved()
 	s.tx.ran = true
-	s.noteCall()
+	s.markFunctionCall()
 	t.owed.push(wire.FunctionCall)
 	if s.srv.resetsAuto {
 		s.settings.Stage(settings.Unseen)
 	}
 	t.outcome.Call()
-	if err := s.forward(total); err != nil {
+	if err := s.forwardBytes(total); err != nil {
 		return err
 	}
-	return s.finish()
+	return s.finishTurn()
 }
 
 // functionPlan is the plan of a FunctionCall and of an unknown portal: see execute.
 var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 
-// ready ends the turn with a ReadyForQuery of Sluice's own. Outside a block the transaction ends too: settings that
-// Sluice answered are committed, or dropped after an error, and portals are closed.
-func (s *session) ready() error {
+// endTurnLocally ends the turn with a ReadyForQuery of Sluice's own. Outside a block the transaction ends too: settings
+// that Sluice answered are committed, or dropped after an error, and portals are closed.
+func (s *session) endTurnLocally() error {
 	s.t.settled = true
-	status := s.status()
+	status := s.txStatus()
 	if status == 'I' {
 		s.endTransaction(false)
 		s.closePortals()
 		s.settings.EndKept(s.t.errorTold)
-		s.locksSettled()
+		s.releaseDeferredLocks()
 	}
 	if !s.dedicated {
-		if err := s.tellParameters(); err != nil {
+		if err := s.reportParameters(); err != nil {
 			return err
 		}
 	}
-	return s.passSpan(wire.AppendReady(s.appendName(nil, status), status))
+	return s.sendOrWithhold(wire.AppendReady(s.appendParameterStatus(nil, status), status))
 }

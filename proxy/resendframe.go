@@ -16,14 +16,14 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
 	case 0:
-		return s.remakeUndoable(s.payload(f), n, last)
-	case incremented:
-		s.parseNothing()
+		return s.remakeWithUndo(s.loggedPayload(f), n, last)
+	case emptyParseType:
+		s.sendEmptyParse()
 		return nil
 	case wire.Parse:
 		return s.resendParse(n, last)
 	case wire.Bind:
-		return s.rebind(f, last)
+		return s.resendBind(f, last)
 	case wire.Describe:
 		s.resendDescribe(f, last)
 		return nil
@@ -37,34 +37,34 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	if last {
 		plan = n.plan
 	}
-	o := s.pushRun(f.Type, plan)
-	s.t.ownTx.on = s.t.ownTx.on || n.own == opensOwn{expectBegin}
-	n.replies(o)
+	o := s.pushStatementReply(f.Type, plan)
+	s.t.internalTx.on = s.t.internalTx.on || n.own == internalBeginReply{expectBegin}
+	n.restoreReply(o)
 	switch f.Type {
 	case wire.Execute:
 		s.t.fenced = s.t.fenced || n.silent
-		s.runs(o, n.cursor)
+		s.markFetchReply(o, n.cursor)
 		if last && n.kept != nil && !n.kept.whole {
 			if n.kept.first { // the new answer may differ
-				n.kept.again()
+				n.kept.resetAnswer()
 			}
-			o.keeps(n.kept)
+			o.recordAnswerInto(n.kept)
 		}
-		s.t.outcome.Execute(n.plan, s.standsAlone())
+		s.t.outcome.Execute(n.plan, s.mayAutocommit())
 	case wire.Sync:
 		s.t.outcome.Sync()
 	}
 	if plan != nil {
 		o.split, o.bound = plan.InSplit(), n.bound
 	}
-	s.resendWhole(f)
+	s.resendUnchanged(f)
 	return nil
 }
 
-// replies sets the reply that the frame's pending entry had the first time. The frame is no Query.
-func (n *logEntry) replies(o *owed) {
+// restoreReply sets the reply that the frame's pending entry had the first time. The frame is no Query.
+func (n *logEntry) restoreReply(o *pendingReply) {
 	if o.swallow = n.silent; o.plan == nil {
-		o.retags(n.plan)
+		o.setRetagReply(n.plan)
 	}
 	switch {
 	case n.told != nil:
@@ -76,19 +76,19 @@ func (n *logEntry) replies(o *owed) {
 
 // resendParse sends a Parse if the backend lacks the statement, and otherwise answers the Parse itself.
 func (s *session) resendParse(n *logEntry, last bool) error {
-	tmpl := n.tmpl.inForce()
+	tmpl := n.tmpl.currentForm()
 	st := s.b.prepared.find(tmpl)
-	if st != nil && st.epoch == s.epoch() && !s.apart() {
+	if st != nil && st.epoch == s.schemaEpoch() && !s.mayHaveTempTables() {
 		if s.t.unseen {
-			s.parseNothing()
+			s.sendEmptyParse()
 		}
-		return s.remakeUndoable(wire.FrameParseComplete, n, last)
+		return s.remakeWithUndo(wire.FrameParseComplete, n, last)
 	}
 	if st != nil {
 		s.closeOnBackend(st)
 	}
 	s.parseOnBackend(tmpl, false)
-	s.undoable(n, last)
+	s.addReplayNameUndo(n, last)
 	return nil
 }
 
@@ -101,24 +101,24 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 		plan, stmt = nil, nil
 	}
 	if n.tmpl == nil {
-		o := s.pushRun(wire.Describe, plan)
-		o.tells(n.plan)
+		o := s.pushStatementReply(wire.Describe, plan)
+		o.addSetConfigReply(n.plan)
 		o.clientStmt, o.swallow = stmt, n.silent
-		if s.runs(o, n.cursor); n.cursor != nil {
+		if s.markFetchReply(o, n.cursor); n.cursor != nil {
 			n.cursor.into.Begin()
 		}
-		s.resendWhole(f)
+		s.resendUnchanged(f)
 		return
 	}
-	tmpl := n.tmpl.inForce()
-	st := s.prepare(tmpl, false)
-	o := s.pushRun(wire.Describe, tmpl.plan)
-	o.tmpl, o.stmt, o.clientStmt, o.apart = tmpl, st, stmt, s.apart()
+	tmpl := n.tmpl.currentForm()
+	st := s.prepareOnBackend(tmpl, false)
+	o := s.pushStatementReply(wire.Describe, tmpl.plan)
+	o.tmpl, o.stmt, o.clientStmt, o.mayUseTempTables = tmpl, st, stmt, s.mayHaveTempTables()
 	if n.parsed {
-		o.reply = chained(parsedFirst{}, o.reply)
-		s.undoable(n, last)
+		o.reply = chainHandlers(parseDescribeReply{}, o.reply)
+		s.addReplayNameUndo(n, last)
 	}
-	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
 // resendQuery sends a simple Query again, in the form that the server needs now.
@@ -128,84 +128,84 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 	if last {
 		plan = n.plan
 	}
-	kept, ok := s.keptQuery(f, last)
+	kept, ok := s.replayQueryText(f, last)
 	if !ok {
-		s.t.fail(retry.Differs)
+		s.t.abandonAttempt(retry.Differs)
 		return
 	}
-	o := s.pushRun(wire.Query, plan)
+	o := s.pushStatementReply(wire.Query, plan)
 	if plan == nil {
-		o.retags(n.plan)
+		o.setRetagReply(n.plan)
 	}
 	s.t.outcome.Query(n.plan)
 	if n.answered != nil {
 		if n.answered.tag != nil {
-			o.reply = resetReply{expectSet, n.answered.tag}
+			o.reply = resetAsSetReply{expectSet, n.answered.tag}
 		}
-		s.strings(o, n.answered.strung)
+		s.setScriptReply(o, n.answered.strung)
 	}
 	if split := n.plan.InSplit(); split != nil {
-		s.add(s.askInTwo(o, split))
+		s.addToBatch(s.markSplitQuery(o, split))
 		return
 	}
-	if s.gathersAnew(n, last, kept != "") {
-		o.keeps(n.kept)
+	if s.mustRecordAgain(n, last, kept != "") {
+		o.recordAnswerInto(n.kept)
 	}
 	if kept != "" {
-		s.add(wire.AppendStrings(nil, wire.Query, kept))
+		s.addToBatch(wire.AppendStrings(nil, wire.Query, kept))
 		return
 	}
 	if n.text != "" {
-		s.add(wire.AppendStrings(nil, wire.Query, n.text))
+		s.addToBatch(wire.AppendStrings(nil, wire.Query, n.text))
 		return
 	}
-	s.resendWhole(f)
+	s.resendUnchanged(f)
 }
 
-// undoable makes an error before the newest pending reply undo the frame's change of a prepared name. It applies only
-// in the turn in progress, and only if the client does not have the frame's answer.
-func (s *session) undoable(n *logEntry, last bool) {
+// addReplayNameUndo makes an error before the newest pending reply undo the frame's change of a prepared name. It
+// applies only in the turn in progress, and only if the client does not have the frame's answer.
+func (s *session) addReplayNameUndo(n *logEntry, last bool) {
 	if last && n.undoes {
-		s.t.owed.undoable(n.name, n.prev)
+		s.t.owed.addNameUndo(n.name, n.prev)
 	}
 }
 
-// remakeUndoable does what remake does, for a frame that changes a prepared name.
-func (s *session) remakeUndoable(b []byte, n *logEntry, last bool) error {
-	if err := s.remake(b); err != nil {
+// remakeWithUndo does what remake does, for a frame that changes a prepared name.
+func (s *session) remakeWithUndo(b []byte, n *logEntry, last bool) error {
+	if err := s.remakeAnswer(b); err != nil {
 		return err
 	}
 	if !s.t.owed.empty() {
-		s.undoable(n, last)
+		s.addReplayNameUndo(n, last)
 	}
 	return nil
 }
 
-// remake gives an answer of Sluice's own again, after all pending replies.
-func (s *session) remake(b []byte) error {
+// remakeAnswer gives an answer of Sluice's own again, after all pending replies.
+func (s *session) remakeAnswer(b []byte) error {
 	if !s.t.owed.empty() {
 		s.t.owed.push(0).bytes = bytes.Clone(b)
 		return nil
 	}
-	return s.synthesize(b)
+	return s.sendSynthetic(b)
 }
 
-// resendWhole sends a frame unchanged from the log.
-func (s *session) resendWhole(f *retry.Frame[logEntry]) {
-	s.add(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
-	s.addPayload(f)
+// resendUnchanged sends a frame unchanged from the log.
+func (s *session) resendUnchanged(f *retry.Frame[logEntry]) {
+	s.addToBatch(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
+	s.addLoggedPayload(f)
 }
 
-// addPayload sends the payload of a frame whose header was added.
-func (s *session) addPayload(f *retry.Frame[logEntry]) {
+// addLoggedPayload sends the payload of a frame whose header was added.
+func (s *session) addLoggedPayload(f *retry.Frame[logEntry]) {
 	s.tx.log.Payload(f, func(piece []byte) error { // it returns no error
-		s.add(piece)
+		s.addToBatch(piece)
 		return nil
 	})
 }
 
-// payload returns a short payload. It is valid until the next use of the turn's scratch buffer.
-func (s *session) payload(f *retry.Frame[logEntry]) []byte {
+// loggedPayload returns a short payload. It is valid until the next use of the turn's scratch buffer.
+func (s *session) loggedPayload(f *retry.Frame[logEntry]) []byte {
 	b := s.t.scratch[:0]
 	s.tx.log.Payload(f, func(piece []byte) error { // it returns no error
 		b = append(b, piece...)
@@ -215,41 +215,41 @@ func (s *session) payload(f *retry.Frame[logEntry]) []byte {
 	return b
 }
 
-// rebind sends a Bind, and first prepares the statement if this backend lacks it. If the statement's result columns
+// resendBind sends a Bind, and first prepares the statement if this backend lacks it. If the statement's result columns
 // differ from those that the client was sent, the attempt fails.
-func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
+func (s *session) resendBind(f *retry.Frame[logEntry], last bool) error {
 	t, n := s.t, &f.Note
-	tmpl := n.tmpl.inForce()
-	st, ok, err := s.agreed(tmpl, s.epoch(), n.described, func() (bool, error) {
-		err := s.settleOwed()
-		return err == nil && !t.attemptOver() && !t.skip, err
+	tmpl := n.tmpl.currentForm()
+	st, ok, err := s.prepareAndCompare(tmpl, s.schemaEpoch(), n.described, func() (bool, error) {
+		err := s.flushPendingReplies()
+		return err == nil && !t.isAttemptOver() && !t.skip, err
 	})
 	switch {
 	case err != nil || st == nil:
 		return err
 	case !ok:
-		t.fail(retry.Differs)
+		t.abandonAttempt(retry.Differs)
 		return nil
 	}
 	if tmpl.split != nil {
-		s.lock(tmpl, t.desc, bytes.Clone(s.payload(f)))
+		s.sendLockStatement(tmpl, t.desc, bytes.Clone(s.loggedPayload(f)))
 	}
-	kept, payload, ok := s.keptBind(f, last)
+	kept, payload, ok := s.replayBind(f, last)
 	if !ok {
-		t.fail(retry.Differs)
+		t.abandonAttempt(retry.Differs)
 		return nil
 	}
-	s.gathersAnew(n, last, kept != nil) // for its Execute
+	s.mustRecordAgain(n, last, kept != nil) // for its Execute
 	if kept != nil {
-		st = s.prepare(kept, false)
+		st = s.prepareOnBackend(kept, false)
 		t.owed.push(wire.Bind).tmpl = kept
-		s.add(append(wire.AppendBindHead(nil, []byte(n.name), st.name, len(payload)), payload...))
+		s.addToBatch(append(wire.AppendBindHead(nil, []byte(n.name), st.name, len(payload)), payload...))
 		return nil
 	}
 	o := t.owed.push(wire.Bind)
-	o.tmpl, o.swallow, o.apart = tmpl, n.silent, s.apart()
+	o.tmpl, o.swallow, o.mayUseTempTables = tmpl, n.silent, s.mayHaveTempTables()
 	t.scratch = wire.AppendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
-	s.add(t.scratch)
-	s.addPayload(f)
+	s.addToBatch(t.scratch)
+	s.addLoggedPayload(f)
 	return nil
 }

@@ -21,7 +21,7 @@ func TestFunctionsThatSet(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", settingFunctions)
-	resets := func(r proxy.Reset) option { return configure(func(c *proxy.Config) { c.Reset = r }) }
+	resets := func(r proxy.ResetPolicy) option { return configure(func(c *proxy.Config) { c.Reset = r }) }
 	const look = "Q SELECT current_setting('TimeZone'), current_setting('DateStyle'), current_setting('work_mem'), current_setting('search_path'), current_user\n< Z\n"
 	for name, test := range map[string]struct {
 		script string

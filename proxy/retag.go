@@ -16,12 +16,12 @@ import (
 // retagReply replaces the server's tags of statements with a Retag. Settled turns need it in a replay too, which
 // compares the tags that the client was sent.
 type retagReply struct {
-	asSent
+	defaultHandler
 	plan *rewrite.Plan
 }
 
-// retags sets a retagReply on o if a statement of plan needs one. plan may be nil.
-func (o *owed) retags(plan *rewrite.Plan) {
+// setRetagReply sets a retagReply on o if a statement of plan needs one. plan may be nil.
+func (o *pendingReply) setRetagReply(plan *rewrite.Plan) {
 	if plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return
 	}
@@ -33,7 +33,7 @@ func (o *owed) retags(plan *rewrite.Plan) {
 	}
 }
 
-func (r retagReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+func (r retagReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if f.Type != wire.CommandComplete {
 		return undecided, nil
 	}
@@ -48,14 +48,14 @@ func (r retagReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) 
 	if i >= len(r.plan.Statements) || r.plan.Statements[i].Retag == "" {
 		return undecided, nil
 	}
-	if st := &r.plan.Statements[i]; standsFor(f.Verb(), st) {
-		return swallow, s.retagEnd(o, st)
+	if st := &r.plan.Statements[i]; isTagOfSent(f.Verb(), st) {
+		return swallow, s.replaceTag(o, st)
 	}
-	return swallow, s.desync(f.Type)
+	return swallow, s.unexpectedFrameError(f.Type)
 }
 
-// standsFor reports whether verb, the first word of the server's tag, fits the statement that was sent for st.
-func standsFor(verb string, st *rewrite.Statement) bool {
+// isTagOfSent reports whether verb, the first word of the server's tag, fits the statement that was sent for st.
+func isTagOfSent(verb string, st *rewrite.Statement) bool {
 	if st.Truncation != nil { // for several tables a SELECT is sent
 		return verb == "DELETE" || verb == "SELECT"
 	}
@@ -63,48 +63,48 @@ func standsFor(verb string, st *rewrite.Statement) bool {
 	return verb == own
 }
 
-// retagEnd handles the server's tag for such a statement. The client, the log and the session's records get the
+// replaceTag handles the server's tag for such a statement. The client, the log and the session's records get the
 // statement's own tag. If the client has the tag from an earlier attempt, nothing is sent, not even a warning.
-func (s *session) retagEnd(o *owed, st *rewrite.Statement) error {
+func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 	tag := wire.AppendCommand(nil, st.Retag)
-	s.completed(o, wire.CommandComplete, tag)
+	s.recordCompletion(o, wire.CommandComplete, tag)
 	if o.kind == wire.Query {
 		s.t.statement++
 	} else {
 		s.t.owed.pop()
 	}
-	withheld := o.kind == wire.Query && s.t.ownTx.withholds(o, s.t.statement, tag)
-	if !withheld && s.noting() && s.noteReply(wire.CommandComplete, tag) > 0 {
+	withheld := o.kind == wire.Query && s.t.internalTx.tryWithholdTag(o, s.t.statement, tag)
+	if !withheld && s.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}
-	for _, warning := range s.warningOf(st) {
-		if err := s.passSpan(warning); err != nil {
+	for _, warning := range s.tagWarning(st) {
+		if err := s.sendOrWithhold(warning); err != nil {
 			return err
 		}
 	}
 	if withheld {
 		return nil
 	}
-	return s.passSpan(tag)
+	return s.sendOrWithhold(tag)
 }
 
-// warningOf returns the warning before the tag of a statement that was sent as another one, or nil.
-func (s *session) warningOf(st *rewrite.Statement) [][]byte {
-	if st.Warning == nil || !s.hearsWarnings() {
+// tagWarning returns the warning before the tag of a statement that was sent as another one, or nil.
+func (s *session) tagWarning(st *rewrite.Statement) [][]byte {
+	if st.Warning == nil || !s.wantsWarnings() {
 		return nil
 	}
 	e := wire.Error{Code: "01000", Message: st.Warning.Message, Detail: st.Warning.Detail}
 	return [][]byte{e.AppendNotice(nil, "WARNING")}
 }
 
-// retagRefused returns the error that replaces the server's for a statement that was sent as another one. nil keeps
+// retaggedError returns the error that replaces the server's for a statement that was sent as another one. nil keeps
 // the server's error. st may be nil.
-func retagRefused(st *rewrite.Statement, payload []byte) *wire.Error {
+func retaggedError(st *rewrite.Statement, payload []byte) *wire.Error {
 	switch message := retry.Field(payload, 'M'); {
 	case st == nil || st.Retag == "":
 		return nil
 	case st.Truncation != nil:
-		return truncateRefused(st, payload)
+		return truncateError(st, payload)
 	case string(retry.Field(payload, 'C')) == codeReadOnly && bytes.HasPrefix(message, []byte("cannot execute ")):
 		return &wire.Error{Code: codeReadOnly, Message: "cannot execute " + st.Retag + " in a read-only transaction"}
 	}

@@ -15,8 +15,8 @@ import (
 // Examples are a query that stands in for a statement which Sluice answers, and the job of CREATE INDEX. maskedReply
 // hides such parts.
 
-// text returns the SQL that the server gets in the Parse for the client's text.
-func (t *template) text() string {
+// serverText returns the SQL that the server gets in the Parse for the client's text.
+func (t *statementTemplate) serverText() string {
 	if t.split != nil {
 		return t.split.Read
 	}
@@ -26,9 +26,9 @@ func (t *template) text() string {
 	return t.sql
 }
 
-// note counts the findings of the rewrite rules in a text, and logs them once per text. It is called at each Parse
-// and Query, even those that Sluice answers.
-func (s *session) note(plan *rewrite.Plan) {
+// countFindings counts the findings of the rewrite rules in a text, and logs them once per text. It is called at each
+// Parse and Query, even those that Sluice answers.
+func (s *session) countFindings(plan *rewrite.Plan) {
 	for i := range plan.Findings {
 		f := &plan.Findings[i]
 		s.srv.metrics.Unsupported(f.Operation, string(f.Feature))
@@ -46,73 +46,73 @@ func (s *session) note(plan *rewrite.Plan) {
 	}
 }
 
-// refusal returns the error with which Sluice refuses the only statement of a text, or nil. In a multi-statement
-// query the server gets the statement, and its error is replaced: see mappedError.
-func refusal(plan *rewrite.Plan) error {
+// planRefusal returns the error with which Sluice refuses the only statement of a text, or nil. In a multi-statement
+// query the server gets the statement, and its error is replaced: see clientErrorFor.
+func planRefusal(plan *rewrite.Plan) error {
 	if st := plan.Single(); st != nil && st.Refusal != nil {
-		return refusalOf(st)
+		return statementRefusal(st)
 	}
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
-			return refusalOf(st) // the statement cannot be left out of the text
+			return statementRefusal(st) // the statement cannot be left out of the text
 		}
 	}
 	return nil
 }
 
-// refusalOf returns the error of a statement's Refusal.
-func refusalOf(st *rewrite.Statement) *wire.Error {
+// statementRefusal returns the error of a statement's Refusal.
+func statementRefusal(st *rewrite.Statement) *wire.Error {
 	r := st.Refusal
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// masks reports whether part of the server's answer to a text is hidden from the client. plan may be nil.
-func masks(plan *rewrite.Plan) bool {
+// hasMaskedAnswer reports whether part of the server's answer to a text is hidden from the client. plan may be nil.
+func hasMaskedAnswer(plan *rewrite.Plan) bool {
 	if plan == nil || plan.Text == "" {
 		return false
 	}
 	for i := range plan.Statements {
-		if masked(&plan.Statements[i]) {
+		if hasMaskedRows(&plan.Statements[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-// masked reports whether the rows of a statement's answer are for Sluice: of the query that stands in for it, or the
-// id of an index job.
-func masked(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
+// hasMaskedRows reports whether the rows of a statement's answer are for Sluice: of the query that stands in for it, or
+// the id of an index job.
+func hasMaskedRows(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
 
-// masksAlone reports whether the masked part is one CREATE INDEX in autocommit. Until the client gets its answer, a
-// replay has nothing to compare. In other cases the log would lack the masked part.
-func (s *session) masksAlone(plan *rewrite.Plan) bool {
+// isMaskedAutocommit reports whether the masked part is one CREATE INDEX in autocommit. Until the client gets its
+// answer, a replay has nothing to compare. In other cases the log would lack the masked part.
+func (s *session) isMaskedAutocommit(plan *rewrite.Plan) bool {
 	return plan.Single() != nil && !s.inBlock()
 }
 
-// pushRun adds a pending reply for a statement. plan is nil if the reply needs no inspection. If part of the answer
-// is masked, all further frames of the turn are inspected.
-func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
+// pushStatementReply adds a pending reply for a statement. plan is nil if the reply needs no inspection. If part of the
+// answer is masked, all further frames of the turn are inspected.
+func (s *session) pushStatementReply(kind byte, plan *rewrite.Plan) *pendingReply {
 	o := s.t.owed.push(kind)
 	o.plan = plan
-	o.tells(plan)
-	o.retags(plan)
-	if masks(plan) {
-		o.reply = chained(maskedReply{}, o.reply)
-		s.t.masks, s.t.looks = true, true
+	o.addSetConfigReply(plan)
+	o.setRetagReply(plan)
+	if hasMaskedAnswer(plan) {
+		o.reply = chainHandlers(maskedReply{}, o.reply)
+		s.t.hidesAnswers, s.t.inspectsFrames = true, true
 	}
 	return o
 }
 
 // maskedReply hides rows of an answer from the client (masked).
-type maskedReply struct{ asSent }
+type maskedReply struct{ defaultHandler }
 
-// frame hides the frames of a masked statement, and replaces its last one.
-func (maskedReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+// handleFrame hides the frames of a masked statement, and replaces its last one.
+func (maskedReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if o.plan == nil { // of a settled turn in a replay
 		return undecided, nil
 	}
-	st := s.statementOf(o, o.plan)
-	if st == nil || !masked(st) {
+	st := s.answeredStatement(o, o.plan)
+	if st == nil || !hasMaskedRows(st) {
 		return undecided, nil
 	}
 	switch f.Type {
@@ -120,37 +120,37 @@ func (maskedReply) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 		if o.kind != wire.Describe {
 			return swallow, nil
 		}
-		s.noteDescription(o, wire.FrameNoData, true)
+		s.cacheDescription(o, wire.FrameNoData, true)
 		quiet := o.swallow
 		if s.t.owed.pop(); quiet {
 			return swallow, nil
 		}
-		return swallow, s.passSpan(wire.FrameNoData)
+		return swallow, s.sendOrWithhold(wire.FrameNoData)
 	case wire.DataRow:
 		if st.Job != rewrite.NoJob && !f.Cut() {
 			s.t.job = firstColumn(f.Bytes)
 		}
 		return swallow, nil
 	case wire.CommandComplete, wire.PortalSuspended:
-		return swallow, s.maskedEnd(o, st, f)
+		return swallow, s.endMaskedStatement(o, st, f)
 	}
 	return undecided, nil
 }
 
-// maskedEnd handles the end of a masked statement: the client gets the tag of its own statement, or waits for the
-// index job (indexwait.go).
-func (s *session) maskedEnd(o *owed, st *rewrite.Statement, f answer.Frame) error {
+// endMaskedStatement handles the end of a masked statement: the client gets the tag of its own statement, or waits for
+// the index job (indexwait.go).
+func (s *session) endMaskedStatement(o *pendingReply, st *rewrite.Statement, f answer.Frame) error {
 	t, tag := s.t, f.Bytes
 	var notices []byte
 	if st.Tag != "" && f.Verb() != "SELECT" {
-		return s.desync(f.Type)
+		return s.unexpectedFrameError(f.Type)
 	}
 	if st.Tag != "" {
-		tag, notices = wire.AppendCommand(nil, st.Tag), slices.Concat(s.noticesOf(st)...)
+		tag, notices = wire.AppendCommand(nil, st.Tag), slices.Concat(s.noticeFrames(st)...)
 	} else if f.Type == wire.PortalSuspended { // after the one row, which the client did not get
 		tag = wire.AppendCommand(nil, "CREATE INDEX")
 	}
-	s.completed(o, wire.CommandComplete, tag)
+	s.recordCompletion(o, wire.CommandComplete, tag)
 	alone := len(o.plan.Statements) == 1
 	if o.kind == wire.Query {
 		t.statement++
@@ -161,7 +161,7 @@ func (s *session) maskedEnd(o *owed, st *rewrite.Statement, f answer.Frame) erro
 		tag = s.tx.job.Begun(t.job, st.IfNoIndex, tag, alone && !t.outcome.InBlock())
 	}
 	t.job = ""
-	return s.passSpan(append(notices, tag...))
+	return s.sendOrWithhold(append(notices, tag...))
 }
 
 // firstColumn returns the first value of a DataRow, or "" for NULL or no column.
@@ -177,21 +177,21 @@ func firstColumn(frame []byte) string {
 	return string(row[6 : 6+n])
 }
 
-// pause sleeps for d. It returns an error of stopped, errCut, or errClientGone if the client is gone.
-func (s *session) pause(d time.Duration) error {
+// sleepUnlessStopped sleeps for d. It returns an error of stopped, errCut, or errClientGone if the client is gone.
+func (s *session) sleepUnlessStopped(d time.Duration) error {
 	select {
 	case <-time.After(d):
 	case <-s.srv.ctx.Done():
 		return errCut
 	}
-	if err := s.stopped(); err != nil {
+	if err := s.checkInterruption(); err != nil {
 		return err
 	}
-	if s.presence() != here {
+	if s.readClientState() != clientHere {
 		return errClientGone
 	}
 	return nil
 }
 
-// columnsOf returns the values of a row as text.
-func columnsOf(row []byte) []string { return silent.Values(row) }
+// textColumns returns the values of a row as text.
+func textColumns(row []byte) []string { return silent.Values(row) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -15,27 +16,27 @@ import (
 // Savepoints for a server without savepoints. A savepoint is a position in the transaction's log. ROLLBACK TO is a
 // real ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
 
-// With retry.savepoints strict, the discarded part is compared too, on a second backend: discarded.go.
+// With retry.savepointState strict, the discarded part is compared too, on a second backend: discarded.go.
 
-// savepoints is the session's state about the savepoints of its transaction, besides the log.
-type savepoints struct {
-	marks []mark // one for each savepoint of the log
-	binds uint64 // portals bound so far in the transaction
+// savepointState is the session's state about the savepoints of its transaction, besides the log.
+type savepointState struct {
+	marks []savepointMark // one for each savepoint of the log
+	binds uint64          // portals bound so far in the transaction
 	// cursors means that the transaction declared a cursor. moved is 1 + the last turn that read from a portal or
 	// cursor older than the last savepoint; 0 if none did.
 	cursors bool
 	moved   int
 	parts   []*retry.Log[logEntry] // discarded parts: discarded.go
-	// timed is the time that the client was sent before a ROLLBACK TO. It is nil if the client was sent none, or if
+	// earlierTime is the time that the client was sent before a ROLLBACK TO. It is nil if the client was sent none, or if
 	// the server's transaction still has that time.
-	timed *toldTime
-	asked askedTime
+	earlierTime *txtime.Time
+	asked       queriedTxTime
 }
 
-// mark is a copy of the session's state at a savepoint.
-type mark struct {
+// savepointMark is a copy of the session's state at a savepoint.
+type savepointMark struct {
 	staged    settings.Staged
-	parts     *parts
+	parts     *blockParts
 	stood     *settings.Snapshot
 	txParsing settings.Parsing
 	binds     uint64
@@ -43,8 +44,8 @@ type mark struct {
 	reports   *settings.Reports // parameters that the client had been sent
 }
 
-// emulates reports whether a text has savepoint commands that Sluice carries out itself.
-func (s *session) emulates(plan *rewrite.Plan) bool {
+// hasEmulatedSavepoint reports whether a text has savepoint commands that Sluice carries out itself.
+func (s *session) hasEmulatedSavepoint(plan *rewrite.Plan) bool {
 	return s.srv.emulatesSavepoints() && !s.dedicated && plan.Kind >= rewrite.Control &&
 		slices.ContainsFunc(plan.Statements, isSavepoint)
 }
@@ -61,9 +62,9 @@ func isSavepoint(st rewrite.Statement) bool { return savepointNames[st.Tx.Verb] 
 var savepointNames = map[rewrite.Verb]string{rewrite.Savepoint: "SAVEPOINT",
 	rewrite.ReleaseSavepoint: "RELEASE SAVEPOINT", rewrite.RollbackTo: "ROLLBACK TO SAVEPOINT"}
 
-// savepointQuery carries out a simple Query of savepoint commands alone. It refuses a mix with other statements: a
+// runSavepointQuery carries out a simple Query of savepoint commands alone. It refuses a mix with other statements: a
 // savepoint lies between two turns, and one Query is one turn. With nil the turn is over, or its frames are skipped.
-func (s *session) savepointQuery(plan *rewrite.Plan) error {
+func (s *session) runSavepointQuery(plan *rewrite.Plan) error {
 	t := s.t
 	for i := range plan.Statements {
 		if !isSavepoint(plan.Statements[i]) {
@@ -71,43 +72,43 @@ func (s *session) savepointQuery(plan *rewrite.Plan) error {
 		}
 	}
 	for i := range plan.Statements {
-		if err := s.savepoint(&plan.Statements[i]); err != nil || t.skip || t.settled {
+		if err := s.runSavepointCommand(&plan.Statements[i]); err != nil || t.skip || t.settled {
 			return err
 		}
 	}
-	return s.endQuery()
+	return s.endSimpleQuery()
 }
 
-// endQuery ends the turn of a simple Query that the server got as frames of the extended protocol, or not at all.
+// endSimpleQuery ends the turn of a simple Query that the server got as frames of the extended protocol, or not at all.
 // With nil the turn is over.
-func (s *session) endQuery() error {
+func (s *session) endSimpleQuery() error {
 	t := s.t
 	if !t.touched {
-		return s.ready()
+		return s.endTurnLocally()
 	}
 	t.owed.push(wire.Sync)
 	t.outcome.Sync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.MayCommit()}, nil)
-	s.add(wire.FrameSync)
-	return s.finish()
+	s.addToBatch(wire.FrameSync)
+	return s.finishTurn()
 }
 
-// savepoint carries out one command of a Query or a portal. Afterwards the turn may have settled, or its frames may
-// be skipped. An error is for the client.
-func (s *session) savepoint(st *rewrite.Statement) error {
-	if err := s.cutTurn(); err != nil || s.t.skip || s.t.settled {
+// runSavepointCommand carries out one command of a Query or a portal. Afterwards the turn may have settled, or its
+// frames may be skipped. An error is for the client.
+func (s *session) runSavepointCommand(st *rewrite.Statement) error {
+	if err := s.cutLogTurn(); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
 	verb, name, l := st.Tx.Verb, st.Tx.Name, s.tx.log
 	switch {
 	case !s.inBlock():
 		return &wire.Error{Code: "25P01", Message: savepointNames[verb] + " can only be used in transaction blocks"}
-	case s.status() == 'E' && verb != rewrite.RollbackTo:
+	case s.txStatus() == 'E' && verb != rewrite.RollbackTo:
 		return errAborted
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalSavepoint)
 	if l.Find(name) < 0 {
-		if done, err := s.releasedBefore(verb, name); done {
+		if done, err := s.handleCommittedSavepoint(verb, name); done {
 			return err
 		}
 	}
@@ -121,30 +122,30 @@ func (s *session) savepoint(st *rewrite.Statement) error {
 		}
 		l.Release(i)
 		s.tx.marks = s.tx.marks[:i]
-		return s.tell(wire.AppendCommand(nil, "RELEASE"))
+		return s.queueReply(wire.AppendCommand(nil, "RELEASE"))
 	}
-	return s.rollbackTo(name)
+	return s.rollBackToSavepoint(name)
 }
 
-// cutTurn ends the log's turn inside the client's turn, because a savepoint lies between two turns. The server
+// cutLogTurn ends the log's turn inside the client's turn, because a savepoint lies between two turns. The server
 // answers what it owes, and the client gets these answers, so that a replay can compare up to here. A turn that has
 // sent nothing is not cut.
-func (s *session) cutTurn() error {
+func (s *session) cutLogTurn() error {
 	t := s.t
 	if !t.touched {
 		return nil
 	}
 	ended := t.ended
 	t.ended = false // if an earlier frame failed, the command is skipped
-	if err := s.makeAnswer(); err != nil || t.skip {
+	if err := s.flushAndRelay(); err != nil || t.skip {
 		return err
 	}
 	t.ended = ended
 	if err := s.flushToClient(); err != nil || s.tx.log.Cut() {
 		return err
 	}
-	s.differs()
-	return s.resolve()
+	s.failOnDifference()
+	return s.runAttempts()
 }
 
 // setSavepoint carries out SAVEPOINT. It fails, and changes nothing, if a ROLLBACK TO would not be possible.
@@ -159,37 +160,37 @@ func (s *session) setSavepoint(name string) error {
 		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
 			Detail: l.Refused().Detail(retry.Difference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
-	s.tx.marks = append(s.tx.marks, mark{staged: s.settings.Staged.Snapshot(), parts: s.parts.mark(), stood: s.settings.Snapshot(), txParsing: s.txParsing,
+	s.tx.marks = append(s.tx.marks, savepointMark{staged: s.settings.Staged.Snapshot(), parts: s.parts.snapshot(), stood: s.settings.Snapshot(), txParsing: s.txParsing,
 		binds: s.tx.binds, cursors: s.tx.cursors, reports: s.settings.Reported})
-	return s.tell(wire.AppendCommand(nil, "SAVEPOINT"))
+	return s.queueReply(wire.AppendCommand(nil, "SAVEPOINT"))
 }
 
-// rollbackTo carries out ROLLBACK TO SAVEPOINT. It undoes in the session what the client has set and opened since. A
-// replay up to the savepoint undoes the changes at the server, unless the server has seen nothing of the transaction.
-// An error is for the client: the transaction is unchanged, or has failed.
-func (s *session) rollbackTo(name string) error {
+// rollBackToSavepoint carries out ROLLBACK TO SAVEPOINT. It undoes in the session what the client has set and opened
+// since. A replay up to the savepoint undoes the changes at the server, unless the server has seen nothing of the
+// transaction. An error is for the client: the transaction is unchanged, or has failed.
+func (s *session) rollBackToSavepoint(name string) error {
 	l := s.tx.log
 	i := l.Find(name)
 	switch {
 	case i < 0: // or the log is gone with a lost backend
 		return errNoSavepoint(name)
 	case !l.Recoverable():
-		return errNoReturn(name, l.Refused().Detail(retry.Difference{}))
+		return errCannotReturn(name, l.Refused().Detail(retry.Difference{}))
 	case s.pinned:
-		return errNoReturn(name, retry.Pinned.Detail(retry.Difference{}))
+		return errCannotReturn(name, retry.Pinned.Detail(retry.Difference{}))
 	case s.tx.moved > 0 && l.Discards(i, s.tx.moved-1):
-		return errNoReturn(name, "A cursor or portal that was open at the savepoint was run since.")
-	case s.srv.replays.cfg.Savepoints == retry.Strict && !s.keepPart(i):
-		return errNoReturn(name, retry.LogFull.Detail(retry.Difference{}))
+		return errCannotReturn(name, "A cursor or portal that was open at the savepoint was run since.")
+	case s.srv.replays.cfg.Savepoints == retry.Strict && !s.saveDiscardedPart(i):
+		return errCannotReturn(name, retry.LogFull.Detail(retry.Difference{}))
 	}
 	m := &s.tx.marks[i]
 	// Staged has the settings that the server was sent since. Settings that Sluice itself enforces never reach the
 	// server.
-	onlyRead := l.Kept(i) == l.Turns() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.readSince(l.Since(i))
+	onlyRead := l.Kept(i) == l.Turns() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.hasOnlyReadSince(l.Since(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
 	s.settings.Staged, s.txParsing = m.staged.Snapshot(), m.txParsing
-	s.parts.returnTo(m.parts)
+	s.parts.restore(m.parts)
 	if s.portal.seq > m.binds {
 		s.portal = portal{}
 	}
@@ -198,27 +199,27 @@ func (s *session) rollbackTo(name string) error {
 			s.drop(name)
 		}
 	}
-	s.schemaReturned()
-	if done, err := s.returnThere(name, onlyRead); done || err != nil {
+	s.renewTxEpoch()
+	if done, err := s.returnToSavepoint(name, onlyRead); done || err != nil {
 		return err
 	}
 	s.settings.Restore(m.stood)
-	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
+	return s.queueReply(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
-// returnThere makes the backend, if there is one, return to the savepoint. onlyRead means that nothing has to be
+// returnToSavepoint makes the backend, if there is one, return to the savepoint. onlyRead means that nothing has to be
 // undone there: a replay would only take a newer snapshot. done means that the turn has its answer.
-func (s *session) returnThere(name string, onlyRead bool) (done bool, err error) {
+func (s *session) returnToSavepoint(name string, onlyRead bool) (done bool, err error) {
 	if s.b != nil {
 		s.b.sequences.History.Ended(rewrite.RollbackTo)
 		if onlyRead {
 			return false, nil
 		}
-		err = s.runBack(name)
+		err = s.replayToSavepoint(name)
 		return s.t.skip || s.t.settled, err
 	}
 	if s.state == failed {
-		if err := s.move(rolledBackTo); err != nil {
+		if err := s.applyEvent(rolledBackTo); err != nil {
 			return false, err
 		}
 	}
@@ -226,18 +227,18 @@ func (s *session) returnThere(name string, onlyRead bool) (done bool, err error)
 	return false, nil
 }
 
-// readSince reports whether the server has only read since the given turn of the log, so that a ROLLBACK TO has
+// hasOnlyReadSince reports whether the server has only read since the given turn of the log, so that a ROLLBACK TO has
 // nothing to undo there. Portals do not count, because a replay would open them again. The caller checks changed
-// settings. Unparsed text and cursors count as writes; logPlan and noteTag record a DECLARE as a write.
-func (s *session) readSince(turn int) bool {
+// settings. Unparsed text and cursors count as writes; logPlan and trackSavepointTag record a DECLARE as a write.
+func (s *session) hasOnlyReadSince(turn int) bool {
 	l := s.tx.log
-	if !l.Replayable() || s.status() != 'T' {
+	if !l.Replayable() || s.txStatus() != 'T' {
 		return false
 	}
 	for ; turn < l.Turns(); turn++ {
 		frames := l.Frames(turn)
 		for i := range frames {
-			if !onlyReads(&frames[i]) {
+			if !isReadFrame(&frames[i]) {
 				return false
 			}
 		}
@@ -245,8 +246,8 @@ func (s *session) readSince(turn int) bool {
 	return true
 }
 
-// onlyReads reports whether a logged frame runs at most a read.
-func onlyReads(f *retry.Frame[logEntry]) bool {
+// isReadFrame reports whether a logged frame runs at most a read.
+func isReadFrame(f *retry.Frame[logEntry]) bool {
 	plan := f.Note.plan
 	switch f.Type {
 	case wire.Query:
@@ -260,34 +261,34 @@ func onlyReads(f *retry.Frame[logEntry]) bool {
 	return plan != nil && plan.Kind == rewrite.Read
 }
 
-// runBack ends the transaction on the backend and replays the rest of its log. This replay makes no pause, does not
-// wait at the gate, and fails with an error that names the savepoint.
-func (s *session) runBack(name string) error {
+// replayToSavepoint ends the transaction on the backend and replays the rest of its log. This replay makes no pause,
+// does not wait at the gate, and fails with an error that names the savepoint.
+func (s *session) replayToSavepoint(name string) error {
 	t := s.t
 	fresh := !t.touched
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	t.progress = s.settings.Progress()
-	t.fail(retry.Replayable)
-	if t.stand = inTurn; fresh {
-		t.stand = atReady
+	t.abandonAttempt(retry.Replayable)
+	if t.serverAt = midTurn; fresh {
+		t.serverAt = atReady
 	}
-	t.pause, t.back = 0, true
-	t.original, t.after, t.returns = s.partlyRefused(errReturnDiffers(name)).Append(nil), 'E', name
-	if err := s.resolve(); err != nil || t.abandoned() {
+	t.pause, t.forRollbackTo = 0, true
+	t.originalError, t.statusAfter, t.returnSavepoint = s.replacePartialConflict(errRollbackToDiffers(name)).Append(nil), 'E', name
+	if err := s.runAttempts(); err != nil || t.isAbandoned() {
 		return err
 	}
-	t.original, t.after, t.returns = nil, 0, "" // a later conflict gets its own error
+	t.originalError, t.statusAfter, t.returnSavepoint = nil, 0, "" // a later conflict gets its own error
 	if t.keepingWhole.clock && t.keepingWhole.tells {
-		s.tx.timed = t.keepingWhole.time
+		s.tx.earlierTime = t.keepingWhole.time
 	}
 	return nil
 }
 
-// drewAgain reports whether the replay may differ because of values that the server generates, such as sequence
-// numbers. Such a replay differs each time. The SQL of the turn that differs decides.
-func (s *session) drewAgain(diff retry.Difference) bool {
+// mayRegenerateValues reports whether the replay may differ because of values that the server generates, such as
+// sequence numbers. Such a replay differs each time. The SQL of the turn that differs decides.
+func (s *session) mayRegenerateValues(diff retry.Difference) bool {
 	if diff.What == retry.Outcome {
 		return false
 	}
@@ -295,7 +296,7 @@ func (s *session) drewAgain(diff retry.Difference) bool {
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query:
-			if rewrite.Generates(s.payload(f)) {
+			if rewrite.Generates(s.loggedPayload(f)) {
 				return true
 			}
 		case wire.Bind:
@@ -307,26 +308,26 @@ func (s *session) drewAgain(diff retry.Difference) bool {
 	return false
 }
 
-// againCut sends a turn that was cut again. No ReadyForQuery ends such a turn: a Flush makes the server answer, and
-// the log compares then.
-func (s *session) againCut() error {
+// resendCutTurn sends a turn that was cut again. No ReadyForQuery ends such a turn: a Flush makes the server answer,
+// and the log compares then.
+func (s *session) resendCutTurn() error {
 	t := s.t
-	if err := s.resend(false); err != nil || t.attemptOver() {
+	if err := s.resendTurn(false); err != nil || t.isAttemptOver() {
 		return err
 	}
-	if err := s.settleOwed(); err != nil || t.attemptOver() {
+	if err := s.flushPendingReplies(); err != nil || t.isAttemptOver() {
 		return err
 	}
 	if !s.tx.log.Cut() {
-		s.differs()
+		s.failOnDifference()
 	}
 	t.outcome.CaughtUp()
 	return nil
 }
 
-// noteTag records the tag of a statement for savepoints. ROLLBACK TO does not move a cursor back, so that a cursor
-// older than the savepoint which has moved since makes the return impossible.
-func (s *session) noteTag(tag []byte) {
+// trackSavepointTag records the tag of a statement for savepoints. ROLLBACK TO does not move a cursor back, so that a
+// cursor older than the savepoint which has moved since makes the return impossible.
+func (s *session) trackSavepointTag(tag []byte) {
 	t := s.t
 	if !t.logs || !s.srv.emulatesSavepoints() {
 		return
@@ -337,8 +338,8 @@ func (s *session) noteTag(tag []byte) {
 		if s.tx.log != nil {
 			s.tx.log.Release(0)
 		}
-		s.tx.closeParts()
-		s.tx.savepoints = savepoints{binds: s.tx.binds}
+		s.tx.closeDiscardedParts()
+		s.tx.savepointState = savepointState{binds: s.tx.binds}
 	case "DECLARE":
 		s.tx.cursors = true
 		s.tx.log.Wrote() // ROLLBACK TO closes the cursor
@@ -349,8 +350,8 @@ func (s *session) noteTag(tag []byte) {
 	}
 }
 
-// notePortal records that a portal runs. A portal older than the last savepoint counts as moved, as a cursor does.
-func (s *session) notePortal(p portal) {
+// trackPortalRun records that a portal runs. A portal older than the last savepoint counts as moved, as a cursor does.
+func (s *session) trackPortalRun(p portal) {
 	if n := len(s.tx.marks); n > 0 && p.seq <= s.tx.marks[n-1].binds && s.t.logs {
 		s.tx.moved = s.tx.log.Turns() + 1
 	}
@@ -366,19 +367,19 @@ func errNoSavepoint(name string) *wire.Error {
 	return &wire.Error{Code: "3B001", Message: fmt.Sprintf("savepoint \"%s\" does not exist", name)}
 }
 
-// errNoReturn refuses a ROLLBACK TO because the transaction cannot be replayed any more.
-func errNoReturn(name, detail string) *wire.Error {
+// errCannotReturn refuses a ROLLBACK TO because the transaction cannot be replayed any more.
+func errCannotReturn(name, detail string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
 		Detail: detail, Hint: "Roll the whole transaction back."}
 }
 
-// errReturnDiffers is the error for a ROLLBACK TO whose replay was refused.
-func errReturnDiffers(name string) *wire.Error {
+// errRollbackToDiffers is the error for a ROLLBACK TO whose replay was refused.
+func errRollbackToDiffers(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateConflict, Message: fmt.Sprintf("could not return to savepoint \"%s\" due to concurrent update", name)}
 }
 
-// errGenerated is the error for a ROLLBACK TO whose replay cannot generate the same values again.
-func errGenerated(name string, diff retry.Difference) *wire.Error {
+// errValuesRegenerated is the error for a ROLLBACK TO whose replay cannot generate the same values again.
+func errValuesRegenerated(name string, diff retry.Difference) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
 		Detail: "The client has the result of " + diff.Statement() + ", which may hold what the server generates anew each time: a number of a sequence, a time, a random value.",
 		Hint:   "Roll the whole transaction back. Make such values in the application, or do not have them returned."}

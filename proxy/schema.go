@@ -13,39 +13,39 @@ import (
 // changed the schema has epochs of its own, so that other sessions see nothing of it. extended.go and describe.go
 // read the cache, reply.go fills it, and settle ends the transaction's epochs.
 
-// private is the bit of an epoch that belongs to one transaction.
-const private = 1 << 63
+// txEpochBit is the bit of an epoch that belongs to one transaction.
+const txEpochBit = 1 << 63
 
-// maxLearned bounds the descriptions that wait for a COMMIT.
-const maxLearned = 64
+// maxPendingDescriptions bounds the descriptions that wait for a COMMIT.
+const maxPendingDescriptions = 64
 
 // schemaChange records what a transaction has done to the schema. The zero value means nothing.
 type schemaChange struct {
-	own     uint64 // epoch of the transaction once it may have changed the schema; else 0
-	ddl     bool   // it ran DDL, not only unparsed text
-	wrote   bool   // a function that it called may have changed the schema
-	first   uint64 // number of the backend's prepared statements before wrote
-	learned []learned
+	txEpoch      uint64 // epoch of the transaction once it may have changed the schema; else 0
+	ddl          bool   // it ran DDL, not only unparsed text
+	wrote        bool   // a function that it called may have changed the schema
+	first        uint64 // number of the backend's prepared statements before wrote
+	pendingDescs []pendingDescription
 }
 
-// learned is a description that other sessions may use after the COMMIT.
-type learned struct {
-	tmpl *template
-	desc *description
+// pendingDescription is a description that other sessions may use after the COMMIT.
+type pendingDescription struct {
+	tmpl *statementTemplate
+	desc *statementDescription
 }
 
-// epoch returns the session's current epoch of the schema: its transaction's own, or the server's.
-func (s *session) epoch() uint64 {
-	if s.schema.own != 0 {
-		return s.schema.own
+// schemaEpoch returns the session's current epoch of the schema: its transaction's own, or the server's.
+func (s *session) schemaEpoch() uint64 {
+	if s.schema.txEpoch != 0 {
+		return s.schema.txEpoch
 	}
 	return s.srv.catalog.epoch.Load()
 }
 
-// changesSchema records a plan that is about to be sent. After DDL a ROLLBACK TO changes the schema too. A write may
-// change it by a function: from the first write on, statements that the backend prepares become doubtful in a
+// recordSchemaChange records a plan that is about to be sent. After DDL a ROLLBACK TO changes the schema too. A write
+// may change it by a function: from the first write on, statements that the backend prepares become doubtful in a
 // rollback.
-func (s *session) changesSchema(plan *rewrite.Plan) {
+func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	c := &s.schema
 	if plan.Kind >= rewrite.Control {
 		s.tx.changes++
@@ -53,90 +53,90 @@ func (s *session) changesSchema(plan *rewrite.Plan) {
 	switch {
 	case plan.Kind >= rewrite.DDL:
 		c.ddl = c.ddl || plan.Kind == rewrite.DDL
-		c.own = s.srv.catalog.privates.Add(1) | private
+		c.txEpoch = s.srv.catalog.txEpochs.Add(1) | txEpochBit
 	case plan.Kind >= rewrite.Control:
-		s.schemaReturned()
+		s.renewTxEpoch()
 		if plan.Kind == rewrite.Write && !c.wrote {
 			c.wrote, c.first = true, s.b.prepared.seq
 		}
 	}
 }
 
-// schemaReturned starts another epoch after a possible ROLLBACK TO, so that nothing cached since is used.
-func (s *session) schemaReturned() {
-	if s.schema.own != 0 {
-		s.schema.own = s.srv.catalog.privates.Add(1) | private
+// renewTxEpoch starts another epoch after a possible ROLLBACK TO, so that nothing cached since is used.
+func (s *session) renewTxEpoch() {
+	if s.schema.txEpoch != 0 {
+		s.schema.txEpoch = s.srv.catalog.txEpochs.Add(1) | txEpochBit
 	}
 }
 
-// schemaCommitted drops the cache if a transaction that has ended may have changed the schema. Call it also if the
-// outcome is unknown.
-func (s *session) schemaCommitted() {
-	if s.schema.own != 0 {
-		s.srv.catalog.flush()
+// invalidateSchemaCache drops the cache if a transaction that has ended may have changed the schema. Call it also if
+// the outcome is unknown.
+func (s *session) invalidateSchemaCache() {
+	if s.schema.txEpoch != 0 {
+		s.srv.catalog.beginEpoch()
 	}
 }
 
-// schemaEnded makes the schema changes of a committed transaction visible to all sessions.
-func schemaEnded(s *session, committed bool) {
+// publishSchemaChange makes the schema changes of a committed transaction visible to all sessions.
+func publishSchemaChange(s *session, committed bool) {
 	if committed {
-		s.schemaCommitted()
+		s.invalidateSchemaCache()
 	}
 }
 
-// schemaRan drops the cache after DDL.
-func schemaRan(s *session, _ *owed, st *rewrite.Statement, tag []byte) {
+// invalidateAfterDDL drops the cache after DDL.
+func invalidateAfterDDL(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && st.Kind == rewrite.DDL {
-		s.srv.catalog.flush()
+		s.srv.catalog.beginEpoch()
 	}
 }
 
-// schemaSettled ends the record of the session's last transaction; committed says how it ended, if known. Without a
+// endSchemaChange ends the record of the session's last transaction; committed says how it ended, if known. Without a
 // backend no prepared statement can be doubtful.
-func (s *session) schemaSettled(committed bool) {
+func (s *session) endSchemaChange(committed bool) {
 	c := &s.schema
 	if committed || c.ddl { // CALL may have committed before it failed
-		s.schemaCommitted()
+		s.invalidateSchemaCache()
 	}
 	if !committed && c.wrote && s.b != nil {
-		s.b.prepared.distrust(c.first)
+		s.b.prepared.markOutdated(c.first)
 	}
 	if committed {
-		for _, l := range c.learned {
-			s.srv.catalog.publish(l.tmpl, l.desc)
+		for _, l := range c.pendingDescs {
+			s.srv.catalog.publishDescription(l.tmpl, l.desc)
 		}
 	}
-	clear(c.learned)
-	c.own, c.ddl, c.wrote, c.learned = 0, false, false, c.learned[:0]
+	clear(c.pendingDescs)
+	c.txEpoch, c.ddl, c.wrote, c.pendingDescs = 0, false, false, c.pendingDescs[:0]
 }
 
-// apart reports whether names may mean something else to this session than to others: it is pinned, or a function may
-// have made a temporary table on its backend. Such a session does not use the catalog of templates.
-func (s *session) apart() bool {
-	return s.pinned || s.b != nil && s.b.left.Due()
+// mayHaveTempTables reports whether names may mean something else to this session than to others: it is pinned, or a
+// function may have made a temporary table on its backend. Such a session does not use the catalog of templates.
+func (s *session) mayHaveTempTables() bool {
+	return s.pinned || s.b != nil && s.b.leftState.Due()
 }
 
-// known reports whether the server certainly accepts a Parse of tmpl.
-func (s *session) known(tmpl *template) bool {
-	return !s.apart() && tmpl.accepted.Load() == s.epoch()+1
+// isParseAccepted reports whether the server certainly accepts a Parse of tmpl.
+func (s *session) isParseAccepted(tmpl *statementTemplate) bool {
+	return !s.mayHaveTempTables() && tmpl.accepted.Load() == s.schemaEpoch()+1
 }
 
-// described returns the cached description of tmpl, or nil. It is of the current epoch; a session that is apart has
-// none.
-func (s *session) described(tmpl *template) *description {
-	if d := tmpl.desc.Load(); d != nil && d.epoch == s.epoch() && !s.apart() {
+// cachedDescription returns the cached description of tmpl, or nil. It is of the current epoch; a session that is apart
+// has none.
+func (s *session) cachedDescription(tmpl *statementTemplate) *statementDescription {
+	if d := tmpl.desc.Load(); d != nil && d.epoch == s.schemaEpoch() && !s.mayHaveTempTables() {
 		return d
 	}
 	return nil
 }
 
-// noteDescription caches a description, the answer to o, for this client and others. frame is its second half,
+// cacheDescription caches a description, the answer to o, for this client and others. frame is its second half,
 // t.capture the first; whole means that frame is complete. Other sessions get it at once, unless the transaction may
 // have changed what it saw. Then they get it after the COMMIT.
-func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
+func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	if o.tmpl == nil { // of a portal: its client now relies on these columns
 		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
-			s.describes(o.clientStmt, o.clientStmt.tmpl.ofPortal(frame, s.srv.texts))
+			s.recordDescription(o.clientStmt, o.clientStmt.tmpl.portalDescription(frame, s.srv.texts))
 		}
 		return
 	}
@@ -145,72 +145,74 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	if !whole || !o.done {
 		return // too long to cache
 	}
-	d := &description{epoch: o.stmt.epoch, frames: append(bytes.Clone(t.capture), frame...)}
+	d := &statementDescription{epoch: o.stmt.epoch, frames: append(bytes.Clone(t.capture), frame...)}
 	if have := o.tmpl.desc.Load(); have != nil && have.epoch == d.epoch && bytes.Equal(have.frames, d.frames) {
 		d = have
 	} else {
-		s.srv.texts.describe(d)
+		s.srv.texts.countDescription(d)
 	}
-	s.confirm(o, d)
+	s.confirmDescription(o, d)
 	t.desc = d
-	s.b.prepared.describe(o.stmt, d)
-	if o.clientStmt != nil && o.clientStmt.tmpl.inForce() == o.tmpl.inForce() {
-		s.describes(o.clientStmt, d)
+	s.b.prepared.setDescription(o.stmt, d)
+	if o.clientStmt != nil && o.clientStmt.tmpl.currentForm() == o.tmpl.currentForm() {
+		s.recordDescription(o.clientStmt, d)
 	}
 	switch {
-	case s.pinned || o.apart || d.epoch&private != 0:
+	case s.pinned || o.mayUseTempTables || d.epoch&txEpochBit != 0:
 	case !s.schema.wrote:
-		s.srv.catalog.publish(o.tmpl, d)
-	case len(s.schema.learned) < maxLearned:
-		s.schema.learned = append(s.schema.learned, learned{o.tmpl, d})
+		s.srv.catalog.publishDescription(o.tmpl, d)
+	case len(s.schema.pendingDescs) < maxPendingDescriptions:
+		s.schema.pendingDescs = append(s.schema.pendingDescs, pendingDescription{o.tmpl, d})
 	}
 }
 
-// ofPortal returns the description of a portal, the same one while its frame stays the same. x counts its memory.
-func (t *template) ofPortal(frame []byte, x *texts) *description {
+// portalDescription returns the description of a portal, the same one while its frame stays the same. x counts its
+// memory.
+func (t *statementTemplate) portalDescription(frame []byte, x *textBudget) *statementDescription {
 	if d := t.portal.Load(); d != nil && bytes.Equal(d.frames, frame) {
 		return d
 	}
-	d := &description{frames: bytes.Clone(frame)}
-	x.describe(d)
+	d := &statementDescription{frames: bytes.Clone(frame)}
+	x.countDescription(d)
 	t.portal.Store(d)
 	return d
 }
 
-// publish caches d for all sessions. If d differs from the cached one in the same epoch, the schema was changed
-// elsewhere, and the whole cache is dropped. A description older than the cached one is ignored.
-func (c *catalog) publish(t *template, d *description) {
+// publishDescription caches d for all sessions. If d differs from the cached one in the same epoch, the schema was
+// changed elsewhere, and the whole cache is dropped. A description older than the cached one is ignored.
+func (c *templateCache) publishDescription(t *statementTemplate, d *statementDescription) {
 	switch have := t.desc.Load(); {
 	case have == d, have != nil && have.epoch > d.epoch:
 		return
-	case have != nil && have.epoch == d.epoch && !d.promises(have):
-		c.flush()
+	case have != nil && have.epoch == d.epoch && !d.isCompatible(have):
+		c.beginEpoch()
 	}
 	t.desc.Store(d)
 }
 
-// planChanged reports whether the server refused a prepared statement because its result columns have changed.
+// isPlanChanged reports whether the server refused a prepared statement because its result columns have changed.
 // Servers that send no routine are recognized by the message.
-func planChanged(payload []byte) bool {
+func isPlanChanged(payload []byte) bool {
 	return string(retry.Field(payload, 'C')) == errPlanChanged.Code &&
 		(string(retry.Field(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.Field(payload, 'M')) == errPlanChanged.Message)
 }
 
-// trusts reports whether anything cached about t is of the current epoch. If not, an error about t is no news.
-func (c *catalog) trusts(t *template) bool {
+// hasCurrent reports whether anything cached about t is of the current epoch. If not, an error about t is no news.
+func (c *templateCache) hasCurrent(t *statementTemplate) bool {
 	epoch, d := c.epoch.Load(), t.desc.Load()
 	return t.accepted.Load() == epoch+1 || d != nil && d.epoch == epoch
 }
 
-// stale reports whether an error is about a statement that the backend had prepared before its client did. A replay
-// then prepares the statement again. If DDL ran since, or the client has a description, the error is the client's.
-func (s *session) stale(o *owed, payload []byte) bool {
-	return (o.kind == wire.Bind || o.kind == wire.Describe) && planChanged(payload) &&
-		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.epoch()
+// isStaleStatement reports whether an error is about a statement that the backend had prepared before its client did. A
+// replay then prepares the statement again. If DDL ran since, or the client has a description, the error is the
+// client's.
+func (s *session) isStaleStatement(o *pendingReply, payload []byte) bool {
+	return (o.kind == wire.Bind || o.kind == wire.Describe) && isPlanChanged(payload) &&
+		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.schemaEpoch()
 }
 
-// deallocated reports whether the backend has lost a statement that Sluice prepared, because a client deallocated it.
+// isDeallocated reports whether the backend has lost a statement that Sluice prepared, because a client deallocated it.
 // A dedicated backend has none of these.
-func (s *session) deallocated(o *owed, made *answer.Error, payload []byte) bool {
+func (s *session) isDeallocated(o *pendingReply, made *answer.Error, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && !made.Forced && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
 }

@@ -14,18 +14,18 @@ import (
 )
 
 // A client whose database name maps to a schema (package database) gets a session with that schema as its only
-// search_path. Every RESET returns to it. openSession calls inSchema and schemaThere. This separates applications
-// that do not name each other's schemas. It is no security boundary, because a client may name any schema.
+// search_path. Every RESET returns to it. openSession calls startupParamsInSchema and schemaExists. This separates
+// applications that do not name each other's schemas. It is no security boundary, because a client may name any schema.
 
-// inSchema returns the startup parameters for a client whose database name maps to schema. It refuses a search_path
-// of the client's own that is another one: tables would be found elsewhere, and several databases would share them.
-// The error is for the client.
-func inSchema(params map[string]string, schema string) (map[string]string, error) {
+// startupParamsInSchema returns the startup parameters for a client whose database name maps to schema. It refuses a
+// search_path of the client's own that is another one: tables would be found elsewhere, and several databases would
+// share them. The error is for the client.
+func startupParamsInSchema(params map[string]string, schema string) (map[string]string, error) {
 	name := settings.QuoteIdentifier(schema)
 	if own, given := params["search_path"]; given {
 		own = strings.TrimSpace(own)
 		if own != parse.Identifier(schema) && (name != schema || strings.ToLower(own) != schema) {
-			return nil, errPathOfStartup(schema)
+			return nil, errStartupSearchPath(schema)
 		}
 	}
 	made := map[string]string{"search_path": name}
@@ -37,20 +37,20 @@ func inSchema(params map[string]string, schema string) (map[string]string, error
 	return made, nil
 }
 
-// ofOwnSchema returns the text for a session whose database is a schema: a query of information_schema for 'public'
-// means that schema. Schema tools send such queries to find the tables of their database.
-func (s *session) ofOwnSchema(sql []byte) (own []byte, changed bool) {
+// replacePublicSchema returns the text for a session whose database is a schema: a query of information_schema for
+// 'public' means that schema. Schema tools send such queries to find the tables of their database.
+func (s *session) replacePublicSchema(sql []byte) (own []byte, changed bool) {
 	if s.inSchema == "" {
 		return sql, false
 	}
-	if r := s.reading(); r != 0 && r.Misleads(sql) {
+	if r := s.textReadingMode(); r != 0 && r.Misleads(sql) {
 		return sql, false
 	}
 	return s.srv.planner.InSchema(sql, s.inSchema)
 }
 
-// errPathOfStartup refuses a startup whose search_path is not the schema of its database.
-func errPathOfStartup(schema string) *wire.Error {
+// errStartupSearchPath refuses a startup whose search_path is not the schema of its database.
+func errStartupSearchPath(schema string) *wire.Error {
 	return &wire.Error{Fatal: true, Code: retry.StateUnsupported, Message: "search_path of the startup is not that of the database",
 		Detail: "The database name stands for the schema \"" + schema + "\" (listen.databases), and the session begins with that search_path.",
 		Hint:   "Leave search_path out of the connection string. The session may SET it."}
@@ -60,9 +60,9 @@ func errPathOfStartup(schema string) *wire.Error {
 // backend has not seen the last catalog change.
 const mostCatalogTries = 10
 
-// schemaThere queries a backend whether a schema exists. The query runs for each client, because another process may
+// schemaExists queries a backend whether a schema exists. The query runs for each client, because another process may
 // have dropped the schema. An error is for the client.
-func (srv *Server) schemaThere(schema string) (there bool, err error) {
+func (srv *Server) schemaExists(schema string) (there bool, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()
 	err = errors.New("the catalog could not be read")
@@ -71,14 +71,14 @@ func (srv *Server) schemaThere(schema string) (there bool, err error) {
 		if conn, err = srv.backends.Acquire(ctx); err != nil {
 			break
 		}
-		b := srv.forQuestion(conn)
+		b := srv.usableBackend(conn)
 		if b == nil {
 			err = errClosed
 			continue
 		}
 		there = false
 		var refusal []byte
-		refusal, err = srv.askPlain(ctx, b, "SELECT 1"+fromSchema(schema), func([]byte) { there = true })
+		refusal, err = srv.queryUnheldBackend(ctx, b, "SELECT 1"+schemaCondition(schema), func([]byte) { there = true })
 		if err != nil {
 			b.src.Drop()
 			conn.Discard(reservoir.Broken)
@@ -88,7 +88,7 @@ func (srv *Server) schemaThere(schema string) (there bool, err error) {
 		if refusal == nil {
 			return there, nil
 		}
-		told := toldBy(refusal)
+		told := decodeErrorResponse(refusal)
 		if err = told; told.Code != retry.StateConflict {
 			return false, err
 		}
@@ -96,33 +96,35 @@ func (srv *Server) schemaThere(schema string) (there bool, err error) {
 	return false, errNoBackend(err)
 }
 
-// fromSchema returns the FROM and WHERE of a query about a schema, with alias n. It does not depend on search_path.
-func fromSchema(schema string) string {
+// schemaCondition returns the FROM and WHERE of a query about a schema, with alias n. It does not depend on
+// search_path.
+func schemaCondition(schema string) string {
 	return " FROM pg_catalog.pg_namespace n WHERE n.nspname = " + settings.QuoteLiteral(schema)
 }
 
-// askPlain runs a catalog query on a backend that no session holds. On PostgreSQL it first resets the last client's
-// settings, such as statement_timeout. DSQL's settings do not affect the answer. The query ends with ctx.
-func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
-	resets := srv.cfg.Kind == Postgres && (b.unsure || b.applied != srv.interned.None())
+// queryUnheldBackend runs a catalog query on a backend that no session holds. On PostgreSQL it first resets the last
+// client's settings, such as statement_timeout. DSQL's settings do not affect the answer. The query ends with ctx.
+func (srv *Server) queryUnheldBackend(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
+	resets := srv.cfg.Kind == Postgres && (b.mayHaveUnseenSettings || b.applied != srv.interned.None())
 	if resets {
 		query = srv.resetSQL() + query
 	}
 	wake := context.AfterFunc(ctx, func() { b.conn.Net.SetReadDeadline(time.Unix(1, 0)) })
-	refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, query), row, b.patience, time.Time{}, ctx.Err)
+	refusal, err = b.doExchange(wire.AppendStrings(nil, wire.Query, query), row, b.answerTimeout, time.Time{}, ctx.Err)
 	if !wake() && err == nil {
 		err = ctx.Err()
 	}
 	if resets && err == nil && refusal == nil {
-		b.applied, b.unsure = srv.interned.None(), false
+		b.applied, b.mayHaveUnseenSettings = srv.interned.None(), false
 		b.reported = srv.sharedReports.Share(b.reported)
 		b.idle = b.reported
 	}
 	return refusal, err
 }
 
-// toldBy returns the error of an ErrorResponse's payload, for a client whose statement Sluice has replaced.
-func toldBy(refusal []byte) *wire.Error {
+// decodeErrorResponse returns the error of an ErrorResponse's payload, for a client whose statement Sluice has
+// replaced.
+func decodeErrorResponse(refusal []byte) *wire.Error {
 	field := func(f byte) string { return string(retry.Field(refusal, f)) }
 	return &wire.Error{Code: field('C'), Message: field('M'), Detail: field('D'), Hint: field('H'),
 		Schema: field('s'), Table: field('t'), Column: field('c'), Constraint: field('n')}

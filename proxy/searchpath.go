@@ -17,19 +17,19 @@ import (
 // ownSchema in a search path means the schema with the user's name.
 const ownSchema = "$user"
 
-// rawPath parses a search path as a server shows it: `"$user", public`. ok is false if it is no list of names.
-func rawPath(value string) (path []string, ok bool) {
-	return constantPath(settings.StartupSQL("search_path", value))
+// parseShownPath parses a search path as a server shows it: `"$user", public`. ok is false if it is no list of names.
+func parseShownPath(value string) (path []string, ok bool) {
+	return parsePathConstants(settings.StartupSQL("search_path", value))
 }
 
-// constantPath parses a search path as in a SET: a list of string constants. ok is false for anything else. The
+// parsePathConstants parses a search path as in a SET: a list of string constants. ok is false for anything else. The
 // planner writes each SET in this form, with folded names; 'a, b' in one constant is one schema.
-func constantPath(sql string) (path []string, ok bool) {
+func parsePathConstants(sql string) (path []string, ok bool) {
 	path = []string{}
 	for rest := sql; ; {
 		rest = strings.TrimLeft(rest, " ")
 		var name string
-		if name, rest, ok = leadingConstant(rest); !ok {
+		if name, rest, ok = cutStringConstant(rest); !ok {
 			return nil, false
 		}
 		if name != "" { // "" is no schema
@@ -46,10 +46,10 @@ func constantPath(sql string) (path []string, ok bool) {
 	}
 }
 
-// leadingConstant parses the string constant at the start of a text, in the form of settings.QuoteLiteral and the
+// cutStringConstant parses the string constant at the start of a text, in the form of settings.QuoteLiteral and the
 // planner. rest is the text after it. ok is false for any other start, or for an escape other than a doubled
 // backslash.
-func leadingConstant(text string) (value, rest string, ok bool) {
+func cutStringConstant(text string) (value, rest string, ok bool) {
 	escapes := strings.HasPrefix(text, "E'")
 	if escapes {
 		text = text[1:]
@@ -75,9 +75,9 @@ func leadingConstant(text string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// movesNames reports whether changes of settings may make names refer to other relations. A change without a name may
-// be of any setting.
-func movesNames(changes []rewrite.Change) bool {
+// mayChangeResolution reports whether changes of settings may make names refer to other relations. A change without a
+// name may be of any setting.
+func mayChangeResolution(changes []rewrite.Change) bool {
 	return slices.ContainsFunc(changes, func(c rewrite.Change) bool {
 		switch c.Name {
 		case "", "search_path", "role", "session_authorization", settings.Unseen.Name:
@@ -87,16 +87,16 @@ func movesNames(changes []rewrite.Change) bool {
 	})
 }
 
-// pathInForce returns the search path of a client, or usual if the client has set none. user is the backends' role,
-// which $user means until the client sets another role. Staged changes count first. ok is false if the path is
+// effectiveSearchPath returns the search path of a client, or usual if the client has set none. user is the backends'
+// role, which $user means until the client sets another role. Staged changes count first. ok is false if the path is
 // unknown.
-func pathInForce(c *settings.Client, user string, usual []string) (path []string, ok bool) {
-	sql, ok := pathSetting(c)
+func effectiveSearchPath(c *settings.Client, user string, usual []string) (path []string, ok bool) {
+	sql, ok := searchPathSQL(c)
 	if !ok {
 		return nil, false
 	}
 	if path = usual; sql != "" {
-		if path, ok = constantPath(sql); !ok {
+		if path, ok = parsePathConstants(sql); !ok {
 			return nil, false
 		}
 	}
@@ -115,9 +115,9 @@ func pathInForce(c *settings.Client, user string, usual []string) (path []string
 	return path, true
 }
 
-// pathSetting returns the value of search_path as SQL, or "" for the server's default. ok is false after a change
+// searchPathSQL returns the value of search_path as SQL, or "" for the server's default. ok is false after a change
 // with an unparsed name or value. A RESET in a transaction returns to the client's startup value.
-func pathSetting(c *settings.Client) (sql string, ok bool) {
+func searchPathSQL(c *settings.Client) (sql string, ok bool) {
 	for _, change := range slices.Backward(c.Staged.Changes) {
 		switch {
 		case change.Name == "" && change.Action <= rewrite.SetLocal, change.Name == settings.Unseen.Name:

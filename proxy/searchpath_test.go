@@ -19,7 +19,7 @@ func TestRawPath(t *testing.T) {
 		`""`:                      {},
 		"\tpg_catalog ,\n public": {"pg_catalog", "public"},
 	} {
-		if got, ok := rawPath(value); !ok || !slices.Equal(got, want) {
+		if got, ok := parseShownPath(value); !ok || !slices.Equal(got, want) {
 			t.Errorf("%q: %q (%v), want %q", value, got, ok, want)
 		}
 	}
@@ -33,12 +33,12 @@ func TestConstantPath(t *testing.T) {
 		` E'x'`:                    {"x"},
 		`''`:                       {},
 	} {
-		if got, ok := constantPath(sql); !ok || !slices.Equal(got, want) {
+		if got, ok := parsePathConstants(sql); !ok || !slices.Equal(got, want) {
 			t.Errorf("%s: %q (%v), want %q", sql, got, ok, want)
 		}
 	}
 	for _, sql := range []string{"", "public", "'a", "'a' 'b'", "'a',", "1", `E'a\n'`, `E'a\`} {
-		if got, ok := constantPath(sql); ok {
+		if got, ok := parsePathConstants(sql); ok {
 			t.Errorf("%s: read as %q", sql, got)
 		}
 	}
@@ -76,7 +76,7 @@ func TestPathInForce(t *testing.T) {
 		for _, change := range c.staged {
 			client.Staged.Stage(change)
 		}
-		got, ok := pathInForce(&client, "me", usual)
+		got, ok := effectiveSearchPath(&client, "me", usual)
 		if ok != (c.want != nil) || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q (%v), want %q", name, got, ok, c.want)
 		}

@@ -17,14 +17,14 @@ import (
 // confirms that the current transaction has drawn the number. Otherwise the call fails as in a session that has drawn
 // none. Package sequence decides; this file queries the server.
 
-// askSequence decides whether a text with currval or lastval may run on its backend; nil means yes. The error is
+// checkSequenceCall decides whether a text with currval or lastval may run on its backend; nil means yes. The error is
 // PostgreSQL's with a hint. The session's next transaction then gets a backend of its own.
-func (s *session) askSequence(plan *rewrite.Plan) error {
+func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
 	s.srv.watched.Store(true) // from now on numbers of other sessions are discarded before a transaction
 	if s.dedicated || s.sequences.Believes(s.id, &s.b.sequences) {
 		return nil
 	}
-	if s.b.status == 'E' && !revives(plan) {
+	if s.b.status == 'E' && !mayEndFailedBlock(plan) {
 		return nil // the server refuses it
 	}
 	if own, err := s.provesOwnership(); own || err != nil {
@@ -36,21 +36,22 @@ func (s *session) askSequence(plan *rewrite.Plan) error {
 		Hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
 }
 
-// revives reports whether a text may end a failed block.
-func revives(plan *rewrite.Plan) bool {
+// mayEndFailedBlock reports whether a text may end a failed block.
+func mayEndFailedBlock(plan *rewrite.Plan) bool {
 	return plan.Any(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control })
 }
 
-// sequencesAttached sends DISCARD SEQUENCES to an idle backend with numbers of other sessions, before a transaction.
-// A server that refuses gets it again after question.Age, one that fails after a pause. The error is a lost backend.
-func sequencesAttached(s *session) error {
+// discardForeignSequences sends DISCARD SEQUENCES to an idle backend with numbers of other sessions, before a
+// transaction. A server that refuses gets it again after question.Age, one that fails after a pause. The error is a
+// lost backend.
+func discardForeignSequences(s *session) error {
 	pace := &s.srv.sequences
 	if !s.sequences.Others(s.id, &s.b.sequences) || !pace.Due(time.Now()) {
 		return nil
 	}
 	for range mostCatalogTries {
 		refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "DISCARD SEQUENCES"))
-		switch fault := faultOf(refusal); {
+		switch fault := classifyFault(refusal); {
 		case err != nil:
 			return err
 		case refusal == nil:
@@ -68,8 +69,8 @@ func sequencesAttached(s *session) error {
 	return nil
 }
 
-// discardHere records a client's DISCARD that Sluice answers.
-func (s *session) discardHere() {
+// recordLocalDiscard records a client's DISCARD that Sluice answers.
+func (s *session) recordLocalDiscard() {
 	if s.b == nil {
 		s.sequences.Discard(sequence.Here, nil)
 		return
@@ -77,8 +78,8 @@ func (s *session) discardHere() {
 	s.sequences.Discard(sequence.Here, &s.b.sequences)
 }
 
-// sequencesRan records which numbers a statement has drawn, after the server ran it.
-func sequencesRan(s *session, o *owed, st *rewrite.Statement, tag []byte) {
+// recordSequenceUse records which numbers a statement has drawn, after the server ran it.
+func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag []byte) {
 	if h := &s.b.sequences.History; o.kind == wire.Query {
 		h.RanQuery(st, s.t.statement, tag)
 	} else {
@@ -95,13 +96,13 @@ func sequencesRan(s *session, o *owed, st *rewrite.Statement, tag []byte) {
 }
 
 // releasePinned drops the session's own backend if the server cannot discard the state that the session left there.
-// Unlike losePin it does not end the session, whose next transaction gets another backend. The caller moves the
+// Unlike recordPinLoss it does not end the session, whose next transaction gets another backend. The caller moves the
 // session's state.
 func (s *session) releasePinned() {
 	if s.pinned {
 		s.srv.pinned.Add(-1)
 	}
-	s.pinned, s.found = false, false
+	s.pinned, s.foundState = false, false
 	s.sequences.ClearOwn()
 	s.dropBackend(reservoir.Pinned)
 }
@@ -109,10 +110,10 @@ func (s *session) releasePinned() {
 // acquireForSequences dials a backend of its own for a session whose currval or lastval was refused. It counts as a
 // pin. nil means that none is available; the session then shares backends.
 func (s *session) acquireForSequences() *reservoir.Conn {
-	if !s.sequences.WantsOwn() || s.pinned || !s.srv.takePin() {
+	if !s.sequences.WantsOwn() || s.pinned || !s.srv.reservePin() {
 		return nil
 	}
-	ctx, stop := s.wait(time.Time{}, lookInLineEvery) // the next step handles what ended the wait
+	ctx, stop := s.waitContext(time.Time{}, lookInLineEvery) // the next step handles what ended the wait
 	defer stop()
 	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: s.srv.cfg.Database})
 	if err != nil {
@@ -126,42 +127,42 @@ func (s *session) acquireForSequences() *reservoir.Conn {
 	return conn
 }
 
-// mayProve reports whether the server can be queried about its numbers: in a block, on a backend that no writer
+// canAskOwnership reports whether the server can be queried about its numbers: in a block, on a backend that no writer
 // goroutine uses.
-func (s *session) mayProve() bool {
+func (s *session) canAskOwnership() bool {
 	return s.b != nil && s.state != failed && !s.sequences.Owns(s.id, &s.b.sequences) && s.inBlock() && s.t.uplink == nil
 }
 
-// ownName names the statement and portal of provesOwnership's query, and the portal of restoreInGroup. They are
-// closed after each use.
-const ownName = "sluice_own"
+// ownershipQueryName names the statement and portal of provesOwnership's query, and the portal of
+// restoreStartupInGroup. They are closed after each use.
+const ownershipQueryName = "sluice_own"
 
 // provesOwnership queries the server whether the block's statements have drawn all numbers that the current text
 // wants. It takes one round trip; if replies are pending the answer is false. An error is for the client if a
 // conflict or cancel has ended the block. Otherwise the backend is lost.
 func (s *session) provesOwnership() (bool, error) {
-	if s.t.asks == "" || !s.mayProve() || !s.t.owed.empty() {
+	if s.t.sequenceText == "" || !s.canAskOwnership() || !s.t.owed.empty() {
 		return false, nil
 	}
-	sql := s.srv.planner.OwnNumbers(s.t.asks, s.b.sequences.History.Runs())
+	sql := s.srv.planner.OwnNumbers(s.t.sequenceText, s.b.sequences.History.Runs())
 	if sql == "" {
 		return false, nil
 	}
-	if err := s.flushUp(); err != nil {
+	if err := s.flushToBackend(); err != nil {
 		return false, err
 	}
-	ask := wire.AppendNamed(nil, wire.Close, 'S', ownName) // an earlier query that failed may have left it
-	ask = wire.AppendParse(ask, ownName, sql, wire.NoOIDs)
-	ask = append(wire.AppendBindHead(ask, []byte(ownName), ownName, 6), 0, 0, 0, 0, 0, 0)
-	ask = append(append(wire.AppendHeader(ask, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
-	ask = wire.AppendNamed(ask, wire.Close, 'P', ownName)
-	ask = wire.AppendNamed(ask, wire.Close, 'S', ownName)
+	ask := wire.AppendNamed(nil, wire.Close, 'S', ownershipQueryName) // an earlier query that failed may have left it
+	ask = wire.AppendParse(ask, ownershipQueryName, sql, wire.NoOIDs)
+	ask = append(wire.AppendBindHead(ask, []byte(ownershipQueryName), ownershipQueryName, 6), 0, 0, 0, 0, 0, 0)
+	ask = append(append(wire.AppendHeader(ask, wire.Execute, len(ownershipQueryName)+1+4), ownershipQueryName...), 0, 0, 0, 0, 0)
+	ask = wire.AppendNamed(ask, wire.Close, 'P', ownershipQueryName)
+	ask = wire.AppendNamed(ask, wire.Close, 'S', ownershipQueryName)
 	own := false
 	refusal, err := s.b.exchangeRows(append(ask, wire.FrameSync...), func(row []byte) {
-		columns := columnsOf(row)
+		columns := textColumns(row)
 		own = len(columns) == 1 && columns[0] == "t"
 	})
-	s.alarmRead()
+	s.armReadDeadline()
 	switch {
 	case err != nil:
 		if s.tx.log != nil {

@@ -50,7 +50,7 @@ type Server struct {
 	backends *reservoir.Reservoir
 	names    database.Names
 	planner  *rewrite.Planner
-	handlers *[rewrite.DoesCount]handler
+	handlers *[rewrite.DoesCount]statementHandler
 	// observers are the functions of features that are called at fixed points of a session.
 	observers observerTable
 	// watched means that a feature observes backends before a transaction (observer.attached). It is never reset.
@@ -62,14 +62,14 @@ type Server struct {
 	log          *slog.Logger
 	treat        settings.Treatments
 	// Sessions share the values in catalog, interned and sharedReports.
-	catalog *catalog
-	texts   *texts // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
+	catalog *templateCache
+	texts   *textBudget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
 	// textsOfBackend bounds the bytes of prepared texts and descriptions that one backend holds.
 	textsOfBackend int
 	memory         admission.Memory
 	interned       settings.Interned
-	resetsAuto     bool              // see Config.resetsAuto
-	asksBehind     bool              // see Config.asksBehind
+	resetsAuto     bool              // see Config.mustResetAfterCalls
+	asksBehind     bool              // see Config.checksLeftState
 	accepted       settings.Accepted // startup options that the server has accepted
 	hidden         remains.Hidden
 	hiddenPace     question.Pace // limits how often the query behind hidden is sent
@@ -77,22 +77,22 @@ type Server struct {
 	// reports caches the result of params. greetings caches the frames that answer a startup. startup does the
 	// handshake of new connections.
 	reports   atomic.Pointer[settings.Reports]
-	greetings greetings
+	greetings greetingCache
 	startup   *startup.Handshaker
-	replays   *replays // nil: replay is off
-	groups    groups
-	purity    purity
+	replays   *replayShared // nil: replay is off
+	groups    pipelineProbe
+	purity    readPurity
 	sequences question.Pace // limits how often a server gets another DISCARD SEQUENCES after one failed
-	keeper    keeper
-	locks     *lockTable
+	keeper    schemaCache
+	locks     *advisoryLockTable
 	accounts  *account.Process // memory that all sessions have accounted for
 	suspends  atomic.Bool      // a portal was suspended while a cursor was read
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
 
-	// ids counts all sessions so far. txParsings counts transactions that changed how SQL is parsed (parsingAfter).
-	keys       cancelKeys
+	// ids counts all sessions so far. txParsings counts transactions that changed how SQL is parsed (newTxParsing).
+	keys       cancelKeyRegistry
 	keyGuesses *startup.Guesses
 	cancelling chan struct{} // one element for each cancel request on its way to a server
 	ids        atomic.Uint64
@@ -102,7 +102,7 @@ type Server struct {
 	pinned   atomic.Int64
 	clients  atomic.Int64
 	arrivals *admission.Conns
-	guests   chan *arrival // hands new connections to waiting goroutines, which spare counts
+	guests   chan *clientConn // hands new connections to waiting goroutines, which spare counts
 	spare    atomic.Int32
 	draining atomic.Bool
 	swept    admission.Heartbeat // marked after each round of the sweeper
@@ -110,7 +110,7 @@ type Server struct {
 	parking  *rawconn.Parking[*session]
 
 	mu        sync.Mutex
-	sessions  map[*session]*swept // guarded by mu; the values belong to the sweeper
+	sessions  map[*session]*sweepState // guarded by mu; the values belong to the sweeper
 	listeners map[net.Listener]struct{}
 	closed    bool
 }
@@ -122,41 +122,41 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		return nil, err
 	}
 	// A replication connection needs a dedicated backend.
-	cfg.Startup.Replication = cfg.dedicated()
+	cfg.Startup.Replication = cfg.hasDedicatedBackends()
 	handshaker, err := startup.New(cfg.Startup)
 	if err != nil {
 		return nil, err
 	}
-	names, err := cfg.databases()
+	names, err := cfg.parseDatabases()
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuesses(keyBurst, keyEvery), cancelling: make(chan struct{}, CancelsAtOnce),
-		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), asksBehind: cfg.asksBehind(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
-		users: make(map[string]*rewrite.Choices, len(cfg.Users)), guests: make(chan *arrival), sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
+	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuesses(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
+		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), asksBehind: cfg.checksLeftState(), catalog: newTemplateCache(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
+		users: make(map[string]*rewrite.Choices, len(cfg.Users)), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
 	for name, chosen := range cfg.Users {
 		srv.users[name] = &chosen
 	}
 	srv.arrivals = admission.NewConns(cfg.MaxClients + SpareConns)
-	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.dedicated() {
-		srv.keeper.on, srv.keeper.checked = true, checked
+	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.hasDedicatedBackends() {
+		srv.keeper.enabled, srv.keeper.checked = true, checked
 	} else {
-		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
+		srv.keeper.refusesMapped = cfg.WatchMapped && !cfg.hasDedicatedBackends()
 	}
 	srv.handlers, srv.observers = &handlers, observers
-	srv.locks = newLockTable(cfg.Locks, cfg.LockClock)
-	srv.accounts = newAccounts(cfg)
+	srv.locks = newAdvisoryLockTable(cfg.Locks, cfg.LockClock)
+	srv.accounts = newProcessAccount(cfg)
 	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)
-	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
+	srv.texts = &textBudget{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
-	if srv.replays, err = newReplays(cfg); err != nil {
+	if srv.replays, err = newReplayShared(cfg); err != nil {
 		return nil, err
 	}
-	if srv.parking, err = rawconn.NewParking(func(s *session) { go srv.goOn(s) }); err != nil {
+	if srv.parking, err = rawconn.NewParking(func(s *session) { go srv.resumeSession(s) }); err != nil {
 		return nil, err
 	}
 	srv.ctx, srv.stop = context.WithCancel(context.Background())
-	srv.running.Go(srv.sweep)
+	srv.running.Go(srv.sweepSessions)
 	return srv, nil
 }
 
@@ -204,7 +204,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 			continue
 		}
 		pause = 0
-		if !srv.start(conn, inherits) {
+		if !srv.startClient(conn, inherits) {
 			return ErrServerClosed
 		}
 	}
@@ -254,7 +254,7 @@ func (srv *Server) Stats() Stats {
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
-	srv.each((*session).nudge)
+	srv.eachSession((*session).wake)
 	// Wait for sessions, cancel requests and startups in any case, so that nothing of the Server is left running.
 	done := make(chan struct{})
 	go func() {
@@ -262,8 +262,8 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 		close(done)
 	}()
 	// The sweeper runs until the last session has ended.
-	if srv.sessionsEnded(ctx) {
-		srv.cut()
+	if srv.awaitSessionsEnd(ctx) {
+		srv.cutSessions()
 		<-done
 		srv.parking.Close()
 		return nil
@@ -273,9 +273,9 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// sessionsEnded waits until no session is left. It returns false if ctx ends first. It polls because the end of a
+// awaitSessionsEnd waits until no session is left. It returns false if ctx ends first. It polls because the end of a
 // session has no signal and a drain happens only once.
-func (srv *Server) sessionsEnded(ctx context.Context) bool {
+func (srv *Server) awaitSessionsEnd(ctx context.Context) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for srv.clients.Load() > 0 {
@@ -293,18 +293,18 @@ func (srv *Server) sessionsEnded(ctx context.Context) bool {
 func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)
-	srv.cut()
+	srv.cutSessions()
 	// srv.ctx ends first. It ends waits for a backend, at the gate and before a replay. interrupt then ends the reads
 	// of all other sessions.
-	srv.each((*session).interrupt)
+	srv.eachSession((*session).interrupt)
 	// A client that does not read blocks its session in a write; the write deadline ends that write. A client that
 	// reads still gets its last error (writeClient, end), even if the session first spends time on a cancel request.
 	grace := time.AfterFunc(lastWordsWait, func() {
-		srv.each(func(s *session) {
+		srv.eachSession(func(s *session) {
 			s.client.Raw.SetWriteDeadline(time.Unix(1, 0))
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if b := cmp.Or(s.cancel.backend, s.cancel.questioned); b != nil {
+			if b := cmp.Or(s.cancel.backend, s.cancel.questionedBackend); b != nil {
 				b.src.Raw.Close()
 			}
 		})
@@ -315,9 +315,9 @@ func (srv *Server) Close() error {
 	return nil
 }
 
-// cut ends the sessions' context and closes the connections of startups, which do not look at that context. The
+// cutSessions ends the sessions' context and closes the connections of startups, which do not look at that context. The
 // caller has called closeListeners, so that no more startups arrive.
-func (srv *Server) cut() {
+func (srv *Server) cutSessions() {
 	srv.stop()
 	srv.arrivals.Cut()
 }
@@ -332,8 +332,9 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// each calls f for every session, on the caller's goroutine. It holds mu meanwhile: f must neither wait nor take mu.
-func (srv *Server) each(f func(*session)) {
+// eachSession calls f for every session, on the caller's goroutine. It holds mu meanwhile: f must neither wait nor take
+// mu.
+func (srv *Server) eachSession(f func(*session)) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	for s := range srv.sessions {
@@ -345,39 +346,39 @@ func (srv *Server) each(f func(*session)) {
 // the deadlines are set: a read that a deadline ends looks for its reason.
 func (s *session) interrupt() {
 	s.cutOff.Store(true)
-	s.nudge()
-	s.wakeBackend()
+	s.wake()
+	s.wakeBackendRead()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cancel.place != nil {
-		s.cancel.place.Leave(errCut)
+	if s.cancel.queuePlace != nil {
+		s.cancel.queuePlace.Leave(errCut)
 	}
 }
 
-// wakeBackend ends a read from the backend as a timeout would. Any goroutine may call it: the session needs mu to
-// return the backend (forgetBackend). A session that finds no reason sets its deadline again (woken) and goes on.
+// wakeBackendRead ends a read from the backend as a timeout would. Any goroutine may call it: the session needs mu to
+// return the backend (detachBackend). A session that finds no reason sets its deadline again (woken) and goes on.
 // inLine reports that the session waits for a backend instead.
-func (s *session) wakeBackend() (inLine bool) {
+func (s *session) wakeBackendRead() (inLine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := cmp.Or(s.cancel.backend, s.cancel.questioned); b != nil {
+	if b := cmp.Or(s.cancel.backend, s.cancel.questionedBackend); b != nil {
 		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
 	}
-	return s.cancel.place != nil
+	return s.cancel.queuePlace != nil
 }
 
 // Alive returns nil if the sweeper has finished a round within the last two periods, or does so before ctx ends.
 func (srv *Server) Alive(ctx context.Context) error { return srv.swept.Alive(ctx, 2*sweepEvery) }
 
-// sweep wakes sessions that have waited for their backend for a whole period. They then check whether their client is
-// still connected. One goroutine for all sessions costs a query nothing; a deadline per query would cost two timer
-// operations.
+// sweepSessions wakes sessions that have waited for their backend for a whole period. They then check whether their
+// client is still connected. One goroutine for all sessions costs a query nothing; a deadline per query would cost two
+// timer operations.
 //
 // A session's tick is odd while it waits, and each wait has another value. An odd tick that is unchanged after a
-// period means that the wait has lasted all of it. For a session in line for a backend, lookFromLine checks the
+// period means that the wait has lasted all of it. For a session in line for a backend, checkClientInLine checks the
 // client. A session that reads its backend checks all its reasons when it is woken (woken). So a timeout, a cancel or
 // the end of hold_time whose deadline was overwritten is at most two periods late.
-func (srv *Server) sweep() {
+func (srv *Server) sweepSessions() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
@@ -391,24 +392,24 @@ func (srv *Server) sweep() {
 		srv.mu.Lock()
 		for s, seen := range srv.sessions {
 			now := s.tick.Load()
-			if now&1 == 1 && now == seen.tick && s.wakeBackend() {
-				srv.running.Go(s.lookFromLine)
+			if now&1 == 1 && now == seen.tick && s.wakeBackendRead() {
+				srv.running.Go(s.checkClientInLine)
 			}
-			srv.askToLinger(s, seen, now)
-			if s.endsSoon() {
+			srv.requestPark(s, seen, now)
+			if s.isIdleLimitNear() {
 				srv.parking.Wake(&s.spot)
 			}
 			seen.tick = now
-			srv.watchClient(s, seen)
+			srv.closeDeadClient(s, seen)
 		}
 		srv.mu.Unlock()
 		srv.swept.Mark()
 	}
 }
 
-// forget removes an ended session, so that no cancel, sweep or wake-up finds it any more. The count of clients goes
-// last, because Shutdown waits for that count.
-func (srv *Server) forget(s *session) {
+// removeSession removes an ended session, so that no cancel, sweep or wake-up finds it any more. The count of clients
+// goes last, because Shutdown waits for that count.
+func (srv *Server) removeSession(s *session) {
 	srv.keys.revoke(s)
 	srv.mu.Lock()
 	delete(srv.sessions, s)

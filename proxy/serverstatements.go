@@ -11,22 +11,22 @@ import (
 // The prepared statements that one backend holds under names of Sluice's own.
 
 // serverStatement is a prepared statement of a backend under a name of Sluice's own. All clients share it, except
-// those of asParsed.
+// those of reuseParsedStatement.
 type serverStatement struct {
 	name  string
 	seq   uint64 // counts the backend's prepared statements
-	tmpl  *template
+	tmpl  *statementTemplate
 	epoch uint64
 	elem  *list.Element
 	// desc is the statement's description, or nil before the server has described it. The server refuses to run the
 	// statement if its result columns change.
-	desc *description
+	desc *statementDescription
 }
 
 // serverStatements are the prepared statements of one backend. The least recently bound is evicted first. Only the
 // session with the backend uses it.
 type serverStatements struct {
-	m    map[*template]*serverStatement
+	m    map[*statementTemplate]*serverStatement
 	lru  *list.List
 	seq  uint64
 	cost int // bytes of the texts and descriptions
@@ -35,15 +35,15 @@ type serverStatements struct {
 	orphans []string
 }
 
-// holdsOf reports whether the backend has a statement of t from that epoch.
-func (s *serverStatements) holdsOf(t *template, epoch uint64) bool {
+// hasInEpoch reports whether the backend has a statement of t from that epoch.
+func (s *serverStatements) hasInEpoch(t *statementTemplate, epoch uint64) bool {
 	st := s.find(t)
 	return st != nil && st.epoch == epoch
 }
 
-// holds reports whether name is that of a statement of Sluice's own, orphans included. Clients must not use these
+// hasName reports whether name is that of a statement of Sluice's own, orphans included. Clients must not use these
 // names.
-func (s *serverStatements) holds(name string) bool {
+func (s *serverStatements) hasName(name string) bool {
 	for _, st := range s.m {
 		if st.name == name {
 			return true
@@ -57,67 +57,67 @@ func (s *serverStatements) remove(st *serverStatement) {
 	if s.m[st.tmpl] == st {
 		delete(s.m, st.tmpl)
 		s.lru.Remove(st.elem)
-		s.cost -= st.tmpl.cost + st.desc.cost()
-		if st.tmpl.long() {
+		s.cost -= st.tmpl.cost + st.desc.memoryBytes()
+		if st.tmpl.isLong() {
 			s.long--
 		}
 	}
 }
 
-// forgetLong removes statements with long texts when the backend is returned. No other client can use them, and they
+// dropLongTexts removes statements with long texts when the backend is returned. No other client can use them, and they
 // must not stay in memory. The next Parse closes their names.
-func (s *serverStatements) forgetLong() {
+func (s *serverStatements) dropLongTexts() {
 	if s.long == 0 {
 		return
 	}
 	for _, st := range s.m {
-		if st.tmpl.long() {
+		if st.tmpl.isLong() {
 			s.remove(st)
 			s.orphans = append(s.orphans, st.name)
 		}
 	}
 }
 
-// describe sets the description that the server gave for st.
-func (s *serverStatements) describe(st *serverStatement, d *description) {
+// setDescription sets the description that the server gave for st.
+func (s *serverStatements) setDescription(st *serverStatement, d *statementDescription) {
 	if s.m[st.tmpl] == st {
-		s.cost += d.cost() - st.desc.cost()
+		s.cost += d.memoryBytes() - st.desc.memoryBytes()
 	}
 	st.desc = d
 }
 
-// rename moves st to another template of the same text. Look-ups of the old template no longer find st.
-func (s *serverStatements) rename(st *serverStatement, t *template) {
+// rebindTemplate moves st to another template of the same text. Look-ups of the old template no longer find st.
+func (s *serverStatements) rebindTemplate(st *serverStatement, t *statementTemplate) {
 	if st.tmpl != t {
 		delete(s.m, st.tmpl)
 		st.tmpl, s.m[t] = t, st
 	}
 }
 
-// oldest returns the statement to evict, or nil: there are more than limit, or several with more than most bytes. The
-// caller closes it.
-func (s *serverStatements) oldest(limit, most int) *serverStatement {
+// evictionCandidate returns the statement to evict, or nil: there are more than limit, or several with more than most
+// bytes. The caller closes it.
+func (s *serverStatements) evictionCandidate(limit, most int) *serverStatement {
 	if len(s.m) <= limit && (len(s.m) < 2 || s.cost <= most) {
 		return nil
 	}
 	return s.lru.Back().Value.(*serverStatement)
 }
 
-// distrust marks statements after the first seq as outdated, so that they are prepared again before use. The schema
+// markOutdated marks statements after the first seq as outdated, so that they are prepared again before use. The schema
 // that they were parsed with was rolled back.
-func (s *serverStatements) distrust(seq uint64) {
+func (s *serverStatements) markOutdated(seq uint64) {
 	if s.seq == seq {
 		return
 	}
 	for _, st := range s.m {
 		if st.seq > seq {
-			st.epoch = private
+			st.epoch = txEpochBit
 		}
 	}
 }
 
 // find returns the backend's statement for t, or nil, and marks it as used.
-func (s *serverStatements) find(t *template) *serverStatement {
+func (s *serverStatements) find(t *statementTemplate) *serverStatement {
 	st := s.m[t]
 	if st != nil {
 		s.lru.MoveToFront(st.elem)
@@ -127,16 +127,16 @@ func (s *serverStatements) find(t *template) *serverStatement {
 
 // add registers a statement under a name that this backend has never had: the server may still skip the Close of an
 // older one. The caller sends the Parse.
-func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
+func (s *serverStatements) add(t *statementTemplate, epoch uint64) *serverStatement {
 	if s.m == nil {
-		s.m, s.lru = map[*template]*serverStatement{}, list.New()
+		s.m, s.lru = map[*statementTemplate]*serverStatement{}, list.New()
 	}
 	s.seq++
 	st := &serverStatement{name: rewrite.RelayName + strconv.FormatUint(s.seq, 10), seq: s.seq, tmpl: t, epoch: epoch}
 	st.elem = s.lru.PushFront(st)
 	s.m[t] = st
 	s.cost += t.cost
-	if t.long() {
+	if t.isLong() {
 		s.long++
 	}
 	return st

@@ -23,8 +23,8 @@ import (
 //
 // An error of a turn means the same wherever it is returned. For a *wire.Error that is not Fatal, refuse sends the
 // error to the client, and the session goes on. For a Fatal one, end sends the error and the session ends. For a
-// *lostError, backendLost replays the transaction or sends the client an error. errCut sends the client that Sluice
-// is shutting down. Any other error ends the session silently.
+// *lostError, handleBackendLoss replays the transaction or sends the client an error. errCut sends the client that
+// Sluice is shutting down. Any other error ends the session silently.
 
 // Causes that end a session without an error for the client.
 var (
@@ -38,7 +38,7 @@ var (
 )
 
 // session is one client connection. One goroutine owns it, and none while it is parked (linger.go). Fields that other
-// goroutines use are guarded by mu or atomic. While the owner waits, lookOut may check the client on another
+// goroutines use are guarded by mu or atomic. While the owner waits, watchClient may check the client on another
 // goroutine; the owner does nothing else then.
 type session struct {
 	srv  *Server
@@ -49,29 +49,29 @@ type session struct {
 	key      cancelKey
 	client   wire.Reader
 
-	*atWork // atwork.go; nil while the client lingers
-	pairing
+	*activeState // atwork.go; nil while the client lingers
+	backendPairing
 	blockState
-	settings   settings.Client
-	statements // prepared.go
-	accounts   // accounts.go
+	settings         settings.Client
+	clientStatements // prepared.go
+	memoryAccounts   // accounts.go
 	storedCursors
 	sequences sequence.Client // sequences.go
 	schema    schemaChange
-	mapped    mapped // mapnames.go
+	mapped    nameCache // mapnames.go
 	// advisory are the session's advisory locks (lockkeeper.go); nil until the client asks for a lock.
-	advisory *sessionLocks
+	advisory *heldAdvisoryLocks
 
 	// withheld is output of the turn that the client has not been sent yet.
-	withheld retry.Held
-	sinkDown func([]byte) error // writeDown as a value, allocated once
+	withheld         retry.Held
+	bufferOutputFunc func([]byte) error // bufferOutput as a value, allocated once
 	// inSchema is the schema that the client's database name maps to, or "". It is constant after the startup.
 	inSchema string
 
-	// heard counts how often the client had been sent everything there was.
-	heard uint64
-	turns uint64
-	began time.Duration // after birth
+	// deliveries counts how often the client had been sent everything there was.
+	deliveries uint64
+	turns      uint64
+	began      time.Duration // after birth
 
 	optedOut bool // the client, or its user's configuration, turns replay off
 	// clientBroken means that the client's connection is broken, or that a write failed and the client may have a
@@ -85,7 +85,7 @@ type session struct {
 	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not
 	// idle. The sweeper reads it.
 	idleEnds atomic.Int64
-	arrival  *arrival     // the connection's place in the limit of connections, released at the end
+	arrival  *clientConn  // the connection's place in the limit of connections, released at the end
 	spot     rawconn.Spot // where the session is or was parked; see nudge
 
 	// broken means that the session met a bug, so that the state of its backend is unknown.
@@ -93,70 +93,70 @@ type session struct {
 
 	// cutOff ends the session wherever it waits.
 	cutOff atomic.Bool
-	tick   atomic.Uint64 // odd while a turn waits for the backend; see Server.sweep
+	tick   atomic.Uint64 // odd while a turn waits for the backend; see Server.sweepSessions
 
-	looks  sync.Mutex // held while another goroutine checks the client of a session in line; taken before mu
-	mu     sync.Mutex
-	cancel cancelState // guarded by mu
+	clientCheckMu sync.Mutex // held while another goroutine checks the client of a session in line; taken before mu
+	mu            sync.Mutex
+	cancel        cancelState // guarded by mu
 }
 
-// pairing is the session's backend and state. Only the session uses b while the backend is assigned. cancelState has
-// a copy of the pointer under mu, for cancels, sweeps and Server.Close.
-type pairing struct {
+// backendPairing is the session's backend and state. Only the session uses b while the backend is assigned. cancelState
+// has a copy of the pointer under mu, for cancels, sweeps and Server.Close.
+type backendPairing struct {
 	b *backend // nil unless busy, inTransaction or replaying
 	// witness is a second backend during a replay: discarded.go.
 	witness *backend
 	t       *turn // nil between turns
-	state   state
+	state   sessionState
 	// dedicated means that the client has a backend of its own from startup to end, and frames pass unread (backend
 	// kind postgres, session pairing).
 	dedicated bool
 	// pinned means that the session left state on its backend that no other backend has. pinLost means that the
 	// pinned backend is gone, and the state with it. found means that only a query to the backend has found the
 	// state.
-	pinned, pinLost, found bool
+	pinned, pinLost, foundState bool
 }
 
-// birth is when this process began. A session stores a Duration after birth, which is smaller than a Time.
-var birth = time.Now()
+// processStart is when this process began. A session stores a Duration after birth, which is smaller than a Time.
+var processStart = time.Now()
 
 // age returns how long the session has existed.
-func (s *session) age() time.Duration { return time.Since(birth) - s.began }
+func (s *session) age() time.Duration { return time.Since(processStart) - s.began }
 
 // blockState is the transaction that the session is in. deferredBegin is a BEGIN that Sluice has answered; the server
 // gets it before the first statement that needs a server.
 type blockState struct {
-	deferredBegin *template // the BEGIN to send first, in state begun
-	// unserved is the BEGIN of a block that failed before it had a backend.
-	unserved *template
-	parts    *parts // parts.go; nil where transactions are not committed in parts
-	chosen   chosen // choices.go
+	deferredBegin *statementTemplate // the BEGIN to send first, in state begun
+	// failedBegin is the BEGIN of a block that failed before it had a backend.
+	failedBegin *statementTemplate
+	parts       *blockParts    // blockParts.go; nil where transactions are not committed in parts
+	chosen      sessionOptions // choices.go
 }
 
 // newSession returns a session without a backend, ready for turns. Without replay it withholds no output. Sessions
 // are not pooled: a late cancel or timer of an ended session must not reach another client.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := new(session) // the compiler would build a literal on the stack and copy it
-	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(birth)
+	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(processStart)
 	s.client = wire.NewReader(h.Conn, h.Raw)
 	s.settings = settings.NewClient(srv.treat, &srv.interned)
-	s.takeUp()
+	s.activate()
 	s.account = srv.accounts.New()
-	if s.chosen.user = srv.users[h.User]; s.chosen.user == nil {
-		s.chosen.user = &noChoices
+	if s.chosen.userOptions = srv.users[h.User]; s.chosen.userOptions == nil {
+		s.chosen.userOptions = &noUserOptions
 	}
-	s.adopt(nil)
+	s.applyOptions(nil)
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
-		s.sinkDown = s.writeDown
-		s.optedOut = srv.cfg.withoutReplay(h.User)
+		s.bufferOutputFunc = s.bufferOutput
+		s.optedOut = srv.cfg.disablesReplayFor(h.User)
 	}
 	return s
 }
 
-// move applies an event to the state. A pair that the table forbids is a bug; errInternal then ends the session.
-func (s *session) move(e event) error {
-	to, ok := next(s.state, e)
+// applyEvent applies an event to the state. A pair that the table forbids is a bug; errInternal then ends the session.
+func (s *session) applyEvent(e sessionEvent) error {
+	to, ok := nextState(s.state, e)
 	if !ok {
 		s.srv.log.Error("no such transition", "session", s.id, "state", s.state, "event", e)
 		return errInternal
@@ -165,9 +165,9 @@ func (s *session) move(e event) error {
 	return nil
 }
 
-// status returns the transaction status that a ReadyForQuery by Sluice carries now: 'I', 'T' or 'E'. With a backend
+// txStatus returns the transaction status that a ReadyForQuery by Sluice carries now: 'I', 'T' or 'E'. With a backend
 // that is the status of its last ReadyForQuery, from before the current Sync group.
-func (s *session) status() byte {
+func (s *session) txStatus() byte {
 	switch s.state {
 	case begun:
 		return 'T'
@@ -185,57 +185,57 @@ func (s *session) status() byte {
 // backend there is no other turn: end sends the client the error that its state is gone.
 func (s *session) serve() error {
 	for {
-		if err := s.await(); err != nil {
+		if err := s.awaitClient(); err != nil {
 			return err
 		}
-		if s.locksLost() {
+		if s.hasLostLock() {
 			return errLockGone
 		}
 		s.t = turnPool.Get().(*turn)
-		err := s.turn(s.step)
-		s.t.free()
+		err := s.runTurn(s.handleNextFrame)
+		s.t.returnToPool()
 		s.t = nil
-		s.freeSpare()
-		s.chargeTurn()
+		s.freeUnnamed()
+		s.updateMemoryCharges()
 		if err != nil {
 			return err
 		}
-		s.forgetParts()
+		s.resetBlockParts()
 		s.turns++
-		// The client has been sent everything that there was: see asNow.
-		s.heard++
+		// The client has been sent everything that there was: see revalidateStatement.
+		s.deliveries++
 		s.srv.metrics.Turn()
 		if s.pinLost {
-			return s.pinGone()
+			return s.pinLostError()
 		}
-		if s.locksLost() {
+		if s.hasLostLock() {
 			return errLockGone
 		}
 	}
 }
 
-// await returns when the client has sent something. An error ends the session: a drain, a timeout, or a pinned
+// awaitClient returns when the client has sent something. An error ends the session: a drain, a timeout, or a pinned
 // backend that broke.
 //
 // A read deadline serves five purposes: the idle limit, the limit for a guest, a drain, a cut, and the sweeper's
 // request to park. After the read ends, the clock and the flags tell which one it was. If none was, the read goes on
 // or the session is parked. A flag is always set before the deadline, and await looks at the flags after it sets a
 // deadline. So a flag is never missed.
-func (s *session) await() error {
-	if err := s.toEnd(); err != nil || s.client.Buffered() > 0 {
+func (s *session) awaitClient() error {
+	if err := s.reasonToEnd(); err != nil || s.client.Buffered() > 0 {
 		return err
 	}
-	end, expired := s.patience()
+	end, expired := s.silenceDeadline()
 	if !end.IsZero() {
 		s.client.Conn.SetReadDeadline(end)
 	}
 	for {
-		if err := s.toEnd(); err != nil {
+		if err := s.reasonToEnd(); err != nil {
 			return err
 		}
 		var err error
 		if s.b != nil && (s.dedicated || s.pinned || s.b.status == 'I') {
-			err = s.awaitEither()
+			err = s.awaitClientOrServer()
 		} else {
 			err = s.client.Idle()
 		}
@@ -249,36 +249,36 @@ func (s *session) await() error {
 		case !isTimeout(err):
 			return err
 		case !end.IsZero() && !time.Now().Before(end):
-			return cmp.Or(s.toEnd(), expired)
+			return cmp.Or(s.reasonToEnd(), expired)
 		}
 		s.client.Conn.SetReadDeadline(end)
 		if s.mayLinger.Load() {
-			return cmp.Or(s.toEnd(), errLingers)
+			return cmp.Or(s.reasonToEnd(), errLingers)
 		}
 	}
 }
 
-// patience returns when a silent client's session ends (idle limit) or is parked (errLingers, a guest in its first
-// turns). A zero end means no limit.
-func (s *session) patience() (end time.Time, expired error) {
+// silenceDeadline returns when a silent client's session ends (idle limit) or is parked (errLingers, a guest in its
+// first turns). A zero end means no limit.
+func (s *session) silenceDeadline() (end time.Time, expired error) {
 	limit, expired := s.idleLimit()
 	if limit > 0 {
-		end = s.silentUntil(limit)
+		end = s.idleDeadline(limit)
 	}
 	if may := s.b == nil; may != s.mayLinger.Load() {
 		s.mayLinger.Store(may)
 	}
 	if s.guest && s.b == nil && s.turns < firstTurns {
-		if soon := time.Now().Add(briefly); end.IsZero() || soon.Before(end) {
+		if soon := time.Now().Add(earlyIdleLimit); end.IsZero() || soon.Before(end) {
 			return soon, errLingers
 		}
 	}
 	return end, expired
 }
 
-// toEnd returns why the session ends between two turns: errCut, or errDraining if no transaction is open. nil means
-// that it goes on.
-func (s *session) toEnd() error {
+// reasonToEnd returns why the session ends between two turns: errCut, or errDraining if no transaction is open. nil
+// means that it goes on.
+func (s *session) reasonToEnd() error {
 	switch {
 	case s.cutOff.Load():
 		return errCut
@@ -294,7 +294,7 @@ func (s *session) toEnd() error {
 func (s *session) idleLimit() (time.Duration, error) {
 	switch s.state {
 	case begun, inTransaction, failed:
-		if s.status() == 'I' {
+		if s.txStatus() == 'I' {
 			break
 		}
 		limit := s.srv.cfg.IdleTransactionTimeout
@@ -308,26 +308,26 @@ func (s *session) idleLimit() (time.Duration, error) {
 
 // run is a session's life after its startup. end releases the backend before forget removes the session, since
 // Shutdown returns after the last forget. lingers reports that the session was parked; another goroutine will call
-// run again (goOn).
+// run again (resumeSession).
 func (s *session) run() (lingers bool) {
-	s.takeUp()
-	defer s.layDown()
-	cause := s.guarded()
+	s.activate()
+	defer s.deactivate()
+	cause := s.serveRecovering()
 	if cause == errLingers {
 		s.client.Conn.SetReadDeadline(time.Time{}) // park checks for a reason after this
 		return true
 	}
-	usual := s.endsAsUsual(cause)
+	usual := s.isOrderlyEnd(cause)
 	s.end(cause)
-	s.srv.forget(s)
-	s.srv.metrics.SessionEnded(endCause(cause))
+	s.srv.removeSession(s)
+	s.srv.metrics.SessionEnded(sessionEndLabel(cause))
 	s.logEnd(cause, usual)
 	return false
 }
 
-// guarded calls serve and turns a panic into the end of this session alone. After a panic the state of the backend is
-// unknown; broken makes end discard it.
-func (s *session) guarded() (cause error) {
+// serveRecovering calls serve and turns a panic into the end of this session alone. After a panic the state of the
+// backend is unknown; broken makes end discard it.
+func (s *session) serveRecovering() (cause error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.srv.log.Error("session panicked", append(s.logAttrs(), "panic", p, "stack", string(debug.Stack()))...)
@@ -338,9 +338,9 @@ func (s *session) guarded() (cause error) {
 	return s.serve()
 }
 
-// rawOf returns the socket under conn, which may be TLS or a test's wrapper. A connection without package rawconn is
-// read by ordinary calls.
-func rawOf(conn net.Conn) rawconn.Conn {
+// unwrapRawConn returns the socket under conn, which may be TLS or a test's wrapper. A connection without package
+// rawconn is read by ordinary calls.
+func unwrapRawConn(conn net.Conn) rawconn.Conn {
 	for {
 		switch c := conn.(type) {
 		case rawconn.Conn:

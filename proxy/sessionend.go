@@ -24,7 +24,7 @@ import (
 //   - Any other backend is rolled back and serves the next client.
 func (s *session) end(cause error) {
 	defer s.account.Close()
-	defer s.leaveLocks() // after the open transaction
+	defer s.releaseLocksAtEnd() // after the open transaction
 	clientErr, _ := errors.AsType[*wire.Error](cause)
 	if errors.Is(cause, errCut) {
 		clientErr = errDraining
@@ -36,14 +36,14 @@ func (s *session) end(cause error) {
 		// A client that does not read must not keep the session from ending.
 		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
 		s.client.Conn.Write(fatal.Append(nil))
-		s.readOut(clientErr)
+		s.drainClient(clientErr)
 	}
 	s.client.Conn.Close()
 	s.client.Drop()
 	s.withheld.Drop()
-	s.dropAllStored()
+	s.dropStoredCursors()
 	s.endTransaction(false)
-	s.schemaCommitted() // unknown, so assume that it was
+	s.invalidateSchemaCache() // unknown, so assume that it was
 	if s.b == nil {
 		return
 	}
@@ -51,29 +51,29 @@ func (s *session) end(cause error) {
 		s.srv.pinned.Add(-1)
 	}
 	inTurn := s.state == busy || s.state == replaying
-	s.move(left)
+	s.applyEvent(left)
 	switch {
 	case inTurn && errors.Is(cause, errClientLeft):
 		s.srv.log.Warn("a commit outlasts its client", append(s.logAttrs(), "grace", s.srv.cfg.CommitGrace)...)
 		s.dropBackend(reservoir.ClientLeft)
-	case s.keeps():
+	case s.keepsBackend():
 		if inTurn {
-			s.stopBackend()
+			s.cancelOnBackend()
 		}
 		s.dropBackend(reservoir.Pinned)
 	case inTurn || s.broken || s.cutOff.Load():
-		s.stopBackend()
+		s.cancelOnBackend()
 		s.dropBackend(reservoir.ClientGone)
 	default:
-		s.rollback()
+		s.rollBackAndRelease()
 	}
 }
 
-// readOut reads, for a short time, what the client sends after its last error. A socket that is closed with unread
+// drainClient reads, for a short time, what the client sends after its last error. A socket that is closed with unread
 // bytes is reset, which may lose the error. A client that broke the protocol is assumed to be sending.
-func (s *session) readOut(told *wire.Error) {
+func (s *session) drainClient(told *wire.Error) {
 	c := &s.client
-	if told.Code != errNotInStep.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || s.cutOff.Load() {
+	if told.Code != errSynchronizationLost.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || s.cutOff.Load() {
 		return
 	}
 	half := c.Raw.CloseWrite
@@ -84,36 +84,37 @@ func (s *session) readOut(told *wire.Error) {
 		return
 	}
 	c.Conn.SetReadDeadline(time.Now().Add(lastWordsWait))
-	_, _ = io.CopyN(io.Discard, c.Conn, mostReadOut) // on any result the connection is closed next
+	_, _ = io.CopyN(io.Discard, c.Conn, maxDrainBytes) // on any result the connection is closed next
 }
 
-// mostReadOut is how many bytes readOut reads at most.
-const mostReadOut = 64 << 20
+// maxDrainBytes is how many bytes drainClient reads at most.
+const maxDrainBytes = 64 << 20
 
-// keeps reports whether the backend must not serve another client: it is dedicated, the session left state on it, or
-// pairing is by session.
-func (s *session) keeps() bool {
+// keepsBackend reports whether the backend must not serve another client: it is dedicated, the session left state on
+// it, or pairing is by session.
+func (s *session) keepsBackend() bool {
 	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
 }
 
-// rollback ends the transaction that a vanished client left open, so that no lock stays, and returns the backend. A
-// backend that is not idle after the ROLLBACK is discarded. The session must have a backend and be between two turns.
-func (s *session) rollback() {
+// rollBackAndRelease ends the transaction that a vanished client left open, so that no lock stays, and returns the
+// backend. A backend that is not idle after the ROLLBACK is discarded. The session must have a backend and be between
+// two turns.
+func (s *session) rollBackAndRelease() {
 	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 	if err != nil || refusal != nil || s.b.status != 'I' {
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
 	// A cancel request on its way may hit the ROLLBACK, but must not hit the next client's statement.
-	s.settleCancel()
+	s.finishCancel()
 	if s.b != nil {
 		s.releaseBackend()
 	}
 }
 
-// endsAsUsual reports whether the client ended the session in an orderly way: by Terminate, or by closing its
+// isOrderlyEnd reports whether the client ended the session in an orderly way: by Terminate, or by closing its
 // connection between two transactions.
-func (s *session) endsAsUsual(cause error) bool {
+func (s *session) isOrderlyEnd(cause error) bool {
 	closed := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) // the latter: TLS without close_notify
 	return cause == errTerminated || closed && s.state == idle && s.client.Buffered() == 0
 }
@@ -122,7 +123,7 @@ func (s *session) endsAsUsual(cause error) bool {
 // that are written: they cost more than all reads and writes of a startup.
 func (s *session) logStart() {
 	if s.srv.cfg.LogSessions == LogAll && s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
-		s.srv.log.Info("session started", s.whoItIs()...)
+		s.srv.log.Info("session started", s.clientLogAttrs()...)
 	}
 }
 
@@ -131,12 +132,12 @@ func (s *session) logEnd(cause error, usual bool) {
 	if logs == LogNone || usual && logs != LogAll || !s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
 		return
 	}
-	s.srv.log.Info("session ended", append(s.whoItIs(), "cause", cause, "turns", s.turns,
+	s.srv.log.Info("session ended", append(s.clientLogAttrs(), "cause", cause, "turns", s.turns,
 		"duration", s.age().Round(time.Millisecond))...)
 }
 
-// whoItIs returns the log attributes that identify a session's client.
-func (s *session) whoItIs() []any {
+// clientLogAttrs returns the log attributes that identify a session's client.
+func (s *session) clientLogAttrs() []any {
 	_, secured := s.client.Conn.(*tls.Conn)
 	return append(s.logAttrs(), "user", s.user, "database", s.database,
 		"application", s.settings.Startup.Shown["application_name"], "tls", secured)

@@ -28,14 +28,14 @@ func TestLinesOfSessions(t *testing.T) {
 		"what is no frame":      func(c *rawClient) { c.conn.Write([]byte("no frame at all")); c.readThrough("E") },
 	}
 	usual := []string{"a goodbye", "a closed connection"}
-	for _, sessions := range []proxy.LogSessions{proxy.LogAll, "", proxy.LogUnusual, proxy.LogNone} {
+	for _, sessions := range []proxy.SessionLogging{proxy.LogAll, "", proxy.LogUnusual, proxy.LogNone} {
 		t.Run("log.sessions "+string(sessions), func(t *testing.T) {
 			t.Parallel()
 			log := new(logged)
 			count := func(message string) int { return len(log.with(message)) }
 			s := startSluice(t, pg, configure(func(c *proxy.Config) { c.LogSessions, c.Databases = sessions, []string{"postgres"} }),
 				func(s *setup) { s.log = log })
-			greeting(t, dialTCP(t, s.addr), map[string]string{"database": "elsewhere"}).readThrough("E")
+			startupGreeting(t, dialTCP(t, s.addr), map[string]string{"database": "elsewhere"}).readThrough("E")
 			starts, ends := 0, 0
 			for how, leaves := range leave {
 				c, _ := dialWith(t, s.addr, map[string]string{"application_name": "tester"})

@@ -16,17 +16,17 @@ import (
 func TestUnreadAnswerIsNoSilence(t *testing.T) {
 	conn, server := accepted(t, "tcp", "127.0.0.1:0")
 	raw := rawconn.Wrap(conn)
-	s := &session{srv: &Server{cfg: Config{SilenceTimeout: time.Second}}, pairing: pairing{b: &backend{src: wire.NewReader(raw, raw)}, t: &turn{}}}
+	s := &session{srv: &Server{cfg: Config{SilenceTimeout: time.Second}}, backendPairing: backendPairing{b: &backend{src: wire.NewReader(raw, raw)}, t: &turn{}}}
 	s.t.owed.push(wire.Query)
-	s.t.quiet = time.Now().Add(-time.Hour)
-	if s.lookAtSilence() == nil {
+	s.t.silentSince = time.Now().Add(-time.Hour)
+	if s.checkBackendSilence() == nil {
 		t.Error("a server that has sent nothing for an hour is waited for")
 	}
 	server.Write(wire.AppendReady(nil, 'I'))
 	for end := time.Now().Add(10 * time.Second); raw.Peek() == rawconn.Quiet && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.lookAtSilence(); err != nil {
+	if err := s.checkBackendSilence(); err != nil {
 		t.Errorf("one that has answered: %v", err)
 	}
 }
@@ -44,7 +44,7 @@ func TestQuestionsEndWithThePath(t *testing.T) {
 	raw := unacked{rawconn.Plain(here)}
 	defer raw.Close()
 	go io.Copy(io.Discard, there)
-	b := &backend{conn: &reservoir.Conn{Net: raw}, src: wire.NewReader(raw, raw), path: path{limit: 50 * time.Millisecond}}
+	b := &backend{conn: &reservoir.Conn{Net: raw}, src: wire.NewReader(raw, raw), path: networkPath{limit: 50 * time.Millisecond}}
 	s := &session{srv: &Server{}}
 	s.cancel.backend = b
 	over := make(chan struct{})
@@ -53,7 +53,7 @@ func TestQuestionsEndWithThePath(t *testing.T) {
 		for tick := time.NewTicker(10 * time.Millisecond); ; {
 			select {
 			case <-tick.C:
-				s.wakeBackend()
+				s.wakeBackendRead()
 			case <-over:
 				return
 			}

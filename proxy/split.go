@@ -14,32 +14,33 @@ import (
 // its answers are hidden. The other is the query without FOR UPDATE. In a simple Query both are one text. In the
 // extended protocol the companion runs before the client's Bind, with the same parameter values.
 
-// inForce returns the template with the form that the server gets now. All users of the text share it. A template
+// currentForm returns the template with the form that the server gets now. All users of the text share it. A template
 // that is a split form already is returned unchanged.
-func (t *template) inForce() *template {
+func (t *statementTemplate) currentForm() *statementTemplate {
 	split := t.plan.InSplit()
 	if split == nil || t.split != nil {
 		return t
 	}
-	made := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, by: t.by, optsOut: t.optsOut, split: split, whole: t}
-	if !t.inTwo.CompareAndSwap(nil, made) {
-		return t.inTwo.Load()
+	made := &statementTemplate{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, plannerNumber: t.plannerNumber, optsOut: t.optsOut, split: split, unsplitForm: t}
+	if !t.splitForm.CompareAndSwap(nil, made) {
+		return t.splitForm.Load()
 	}
 	return made
 }
 
-// sent returns the plan that a reply is about, and the split form if one was sent; nil if the reply is about no text.
-func (o *owed) sent() (*rewrite.Plan, *rewrite.Split) {
+// sentPlan returns the plan that a reply is about, and the split form if one was sent; nil if the reply is about no
+// text.
+func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.Split) {
 	if o.tmpl != nil && o.split == nil {
 		return o.tmpl.plan, o.tmpl.split
 	}
 	return o.plan, o.split
 }
 
-// refusedForm checks every error for a refusal of the form that was sent. hint is for the client. again reports that
-// another form can be sent.
-func (s *session) refusedForm(o *owed, made *answer.Error, payload []byte) (hint string, again bool) {
-	plan, split := o.sent()
+// checkFormRefusal checks every error for a refusal of the form that was sent. hint is for the client. again reports
+// that another form can be sent.
+func (s *session) checkFormRefusal(o *pendingReply, made *answer.Error, payload []byte) (hint string, again bool) {
+	plan, split := o.sentPlan()
 	if plan == nil {
 		return "", false
 	}
@@ -56,49 +57,50 @@ func (s *session) refusedForm(o *owed, made *answer.Error, payload []byte) (hint
 	return hint, again
 }
 
-// askInTwo marks the reply to a simple Query that is sent as two queries, and returns the frame to send. The first
-// tag of the answer is the companion's.
-func (s *session) askInTwo(o *owed, split *rewrite.Split) []byte {
-	o.split, s.t.masks, s.t.looks = split, true, true
-	o.reply = chained(&lockPart{}, o.reply)
+// markSplitQuery marks the reply to a simple Query that is sent as two queries, and returns the frame to send. The
+// first tag of the answer is the companion's.
+func (s *session) markSplitQuery(o *pendingReply, split *rewrite.Split) []byte {
+	o.split, s.t.hidesAnswers, s.t.inspectsFrames = split, true, true
+	o.reply = chainHandlers(&lockReply{}, o.reply)
 	return wire.AppendStrings(nil, wire.Query, split.Text())
 }
 
-// lock sends the companion of a statement before its Bind. params is that Bind after its names, d the statement's
-// description. The companion's answers are hidden. Its error goes to the client and makes the server skip the Bind.
-func (s *session) lock(tmpl *template, d *description, params []byte) {
+// sendLockStatement sends the companion of a statement before its Bind. params is that Bind after its names, d the
+// statement's description. The companion's answers are hidden. Its error goes to the client and makes the server skip
+// the Bind.
+func (s *session) sendLockStatement(tmpl *statementTemplate, d *statementDescription, params []byte) {
 	values, ok := silent.PickParams(params, tmpl.split.Params)
 	if !ok {
 		return // the server will report the error
 	}
 	t := s.t
-	part := &lockPart{}
-	mark := func(o *owed) { o.swallow, o.reply, o.plan, o.split = true, part, tmpl.plan, tmpl.split }
+	part := &lockReply{}
+	mark := func(o *pendingReply) { o.swallow, o.reply, o.plan, o.split = true, part, tmpl.plan, tmpl.split }
 	seq := t.owed.seq
 	// The companion is prepared like a client's statement, perhaps already.
-	name := s.prepare(s.companion(tmpl, d), false).name
+	name := s.prepareOnBackend(s.lockTemplate(tmpl, d), false).name
 	if t.owed.seq != seq {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
 	}
 	mark(t.owed.push(wire.Bind))
-	s.add(append(wire.AppendBindHead(nil, []byte(lockPortal), name, len(values)), values...))
+	s.addToBatch(append(wire.AppendBindHead(nil, []byte(lockPortal), name, len(values)), values...))
 	mark(t.owed.push(wire.Execute))
-	s.add(append(wire.AppendHeader(nil, wire.Execute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
+	s.addToBatch(append(wire.AppendHeader(nil, wire.Execute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
 	mark(t.owed.push(wire.Close))
-	s.add(wire.AppendNamed(nil, wire.Close, 'P', lockPortal))
-	t.masks, t.looks = true, true
+	s.addToBatch(wire.AppendNamed(nil, wire.Close, 'P', lockPortal))
+	t.hidesAnswers, t.inspectsFrames = true, true
 }
 
 // lockPortal is the companion's portal, because the unnamed portal may be the client's. It is closed at once, so that
 // its name can be bound again.
 const lockPortal = "sluice_lock"
 
-// companion returns the template of the locking statement. Its parameters get the types that the server gave the
+// lockTemplate returns the template of the locking statement. Its parameters get the types that the server gave the
 // query's parameters; without a description, the client's types.
-func (s *session) companion(tmpl *template, d *description) *template {
+func (s *session) lockTemplate(tmpl *statementTemplate, d *statementDescription) *statementTemplate {
 	oids := []byte(tmpl.oids)
 	if d != nil {
-		if params, _ := d.parts(); params != nil {
+		if params, _ := d.splitFrames(); params != nil {
 			oids = params[wire.HeaderLen:]
 		}
 	}
@@ -110,24 +112,24 @@ func (s *session) companion(tmpl *template, d *description) *template {
 		}
 		types = binary.BigEndian.AppendUint32(types, oid)
 	}
-	return s.srv.template(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, 0, 0, nil)
+	return s.srv.cachedTemplate(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, 0, 0, nil)
 }
 
-// lockPart hides the answer to a companion. In a simple Query the query's answer follows.
-type lockPart struct {
-	asSent
+// lockReply hides the answer to a companion. In a simple Query the query's answer follows.
+type lockReply struct {
+	defaultHandler
 	over, described bool // described: the query's rows follow
 }
 
-// ofCompanion reports whether o is a companion's pending reply.
-func (o *owed) ofCompanion() bool {
-	_, is := o.reply.(*lockPart)
+// isLockReply reports whether o is a companion's pending reply.
+func (o *pendingReply) isLockReply() bool {
+	_, is := o.reply.(*lockReply)
 	return is
 }
 
-// frame hides the companion's frames up to its tag. A tag other than SELECT, or a second tag before the query's rows,
-// means that the stream is out of step.
-func (l *lockPart) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+// handleFrame hides the companion's frames up to its tag. A tag other than SELECT, or a second tag before the query's
+// rows, means that the stream is out of step.
+func (l *lockReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	switch {
 	case l.over && (l.described || f.Type != wire.CommandComplete):
 		l.described = l.described || f.Type == wire.RowDescription
@@ -137,7 +139,7 @@ func (l *lockPart) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
 	case f.Type != wire.CommandComplete:
 		return undecided, nil
 	case l.over, f.Verb() != "SELECT":
-		return swallow, s.desync(f.Type)
+		return swallow, s.unexpectedFrameError(f.Type)
 	}
 	if l.over = true; o.kind != wire.Query {
 		s.t.owed.pop()

@@ -32,7 +32,7 @@ func TestStartupsPanicAlone(t *testing.T) {
 	log := faultyLog{new(logged), "startup refused"}
 	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MaxClients = 2 }), func(s *setup) { s.log = log })
 	for range 3 {
-		c := greeting(t, dialTCP(t, s.addr), map[string]string{"user": "postgres", "database": "postgres", "sluice.nothing": "x"})
+		c := startupGreeting(t, dialTCP(t, s.addr), map[string]string{"user": "postgres", "database": "postgres", "sluice.nothing": "x"})
 		c.flush()
 		c.conn.SetReadDeadline(time.Now().Add(5 * time.Second))
 		for {

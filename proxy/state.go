@@ -1,9 +1,9 @@
 package proxy
 
-// The states of a session and the events that change them. Only session.move applies an event. All other code of a
-// session only reads the state.
+// The states of a session and the events that change them. Only session.applyEvent applies an event. All other code of
+// a session only reads the state.
 
-// state is where a session is between two frames.
+// sessionState is where a session is between two frames.
 //
 //	starting       the startup is not answered yet
 //	idle           no transaction, no backend
@@ -16,10 +16,10 @@ package proxy
 //	closing        the session ends
 //
 // A pinned session outside a transaction is inTransaction too; its backend's status is then 'I'.
-type state uint8
+type sessionState uint8
 
 const (
-	starting state = iota
+	starting sessionState = iota
 	idle
 	begun
 	acquiring
@@ -32,43 +32,43 @@ const (
 )
 
 // String returns the state's name for the log.
-func (s state) String() string {
+func (s sessionState) String() string {
 	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "inTransaction", "replaying", "failed", "closing"}[s]
 }
 
-// event is what changes a session's state. lost and lostInBlock also stand for a backend that Sluice gave up on
+// sessionEvent is what changes a session's state. lost and lostInBlock also stand for a backend that Sluice gave up on
 // purpose, after a cancel or a timeout.
-type event uint8
+type sessionEvent uint8
 
 const (
-	started        event = iota // Sluice answered the client's startup
-	beginAnswered               // Sluice answered a BEGIN locally
-	endAnswered                 // Sluice answered COMMIT or ROLLBACK locally
-	wanted                      // the next frame needs the server
-	lent                        // the session got a backend
-	unlent                      // no backend is available; outside a block
-	unlentInBlock               // no backend is available; after a BEGIN that Sluice answered locally
-	settledIdle                 // ReadyForQuery 'I'; the backend was returned
-	settledHeld                 // ReadyForQuery 'T' or 'E', or the session is pinned
-	lost                        // backend lost outside a block
-	lostInBlock                 // backend lost inside a block
-	refusedInBlock              // Sluice refused a statement inside a begun block
-	conflictMet                 // the transaction will be replayed
-	resumed                     // the replay sends the transaction's first frame
-	rolledBackTo                // Sluice answered ROLLBACK TO locally
-	left                        // the client has left, or Sluice ends the session
+	started        sessionEvent = iota // Sluice answered the client's startup
+	beginAnswered                      // Sluice answered a BEGIN locally
+	endAnswered                        // Sluice answered COMMIT or ROLLBACK locally
+	wanted                             // the next frame needs the server
+	lent                               // the session got a backend
+	unlent                             // no backend is available; outside a block
+	unlentInBlock                      // no backend is available; after a BEGIN that Sluice answered locally
+	settledIdle                        // ReadyForQuery 'I'; the backend was returned
+	settledHeld                        // ReadyForQuery 'T' or 'E', or the session is pinned
+	lost                               // backend lost outside a block
+	lostInBlock                        // backend lost inside a block
+	refusedInBlock                     // Sluice refused a statement inside a begun block
+	conflictMet                        // the transaction will be replayed
+	resumed                            // the replay sends the transaction's first frame
+	rolledBackTo                       // Sluice answered ROLLBACK TO locally
+	left                               // the client has left, or Sluice ends the session
 	eventCount
 )
 
 // String returns the event's name for the log.
-func (e event) String() string {
+func (e sessionEvent) String() string {
 	return [...]string{"started", "beginAnswered", "endAnswered", "wanted", "lent", "unlent", "unlentInBlock",
 		"settledIdle", "settledHeld", "lost", "lostInBlock", "refusedInBlock", "conflictMet", "resumed", "rolledBackTo", "left"}[e]
 }
 
 // transitions maps every pair (state, event) that may occur to the next state. The zero value, starting, marks a
 // forbidden pair, because no event leads back to starting.
-var transitions = [stateCount][eventCount]state{
+var transitions = [stateCount][eventCount]sessionState{
 	starting: {started: idle, left: closing, settledHeld: inTransaction},
 	idle:     {beginAnswered: begun, endAnswered: idle, wanted: acquiring, left: closing},
 	begun: {beginAnswered: begun, endAnswered: idle, wanted: acquiring, refusedInBlock: failed,
@@ -81,9 +81,9 @@ var transitions = [stateCount][eventCount]state{
 	closing:       {left: closing},
 }
 
-// next returns the state after event e. ok is false for a forbidden pair, which is a bug: the session logs the pair
-// and closes. TestTransitions checks a second copy of the table.
-func next(s state, e event) (to state, ok bool) {
+// nextState returns the state after event e. ok is false for a forbidden pair, which is a bug: the session logs the
+// pair and closes. TestTransitions checks a second copy of the table.
+func nextState(s sessionState, e sessionEvent) (to sessionState, ok bool) {
 	to = transitions[s][e]
 	return to, to != starting
 }

@@ -7,9 +7,9 @@ import "testing"
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
-		from state
-		e    event
-		to   state
+		from sessionState
+		e    sessionEvent
+		to   sessionState
 	}{
 		{starting, started, idle}, {starting, settledHeld, inTransaction}, {starting, left, closing},
 		{idle, beginAnswered, begun}, {idle, endAnswered, idle}, {idle, wanted, acquiring}, {idle, left, closing},
@@ -25,14 +25,14 @@ func TestTransitions(t *testing.T) {
 		{failed, endAnswered, idle}, {failed, rolledBackTo, begun}, {failed, left, closing},
 		{closing, left, closing},
 	}
-	allowed := map[[2]uint8]state{}
+	allowed := map[[2]uint8]sessionState{}
 	for _, r := range rows {
 		allowed[[2]uint8{uint8(r.from), uint8(r.e)}] = r.to
 	}
 	for from := range stateCount {
 		for e := range eventCount {
 			want, ok := allowed[[2]uint8{uint8(from), uint8(e)}]
-			got, gotOK := next(from, e)
+			got, gotOK := nextState(from, e)
 			if gotOK != ok || ok && got != want {
 				t.Errorf("next(%s, %s) = %s, %v; want %s, %v", from, e, got, gotOK, want, ok)
 			}

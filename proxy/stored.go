@@ -25,44 +25,44 @@ type storedCursors struct {
 	stored map[string]*stored.Cursor
 }
 
-// dropStored removes the cursor of that name, if there is one.
-func (s *session) dropStored(name string) {
+// dropStoredCursor removes the cursor of that name, if there is one.
+func (s *session) dropStoredCursor(name string) {
 	if x := s.stored[name]; x != nil {
 		x.Drop()
 		delete(s.stored, name)
 	}
 }
 
-// dropAllStored removes all cursors: for CLOSE ALL, DISCARD ALL and the end of the session. It frees their share of
+// dropStoredCursors removes all cursors: for CLOSE ALL, DISCARD ALL and the end of the session. It frees their share of
 // the limits.
-func (s *session) dropAllStored() {
+func (s *session) dropStoredCursors() {
 	for name := range s.stored {
-		s.dropStored(name)
+		s.dropStoredCursor(name)
 	}
 }
 
-// storedEnded ends a transaction: the cursors that it declared stay after a COMMIT, and are removed otherwise. It is
-// called at the COMMIT's tag: a later failure in the Sync group does not remove them.
-func storedEnded(s *session, committed bool) {
+// endStoredCursors ends a transaction: the cursors that it declared stay after a COMMIT, and are removed otherwise. It
+// is called at the COMMIT's tag: a later failure in the Sync group does not remove them.
+func endStoredCursors(s *session, committed bool) {
 	for name, x := range s.stored {
 		if x.Pending && !committed {
-			s.dropStored(name)
+			s.dropStoredCursor(name)
 		}
 		x.Pending = false
 	}
 }
 
-// useStored answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; rows come in formats. An
-// error is for the client. With nil the answer was sent, or frames are skipped. As in PostgreSQL, a failed or rolled
-// back block does not move the cursor back, and a failed FETCH makes it unusable.
-func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) error {
-	x, err := s.reachStored(c.Name)
+// runStoredCursor answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; rows come in
+// formats. An error is for the client. With nil the answer was sent, or frames are skipped. As in PostgreSQL, a failed
+// or rolled back block does not move the cursor back, and a failed FETCH makes it unusable.
+func (s *session) runStoredCursor(c *rewrite.Cursor, formats []byte, describe bool) error {
+	x, err := s.findStoredCursor(c.Name)
 	if x == nil || err != nil {
 		return err
 	}
 	if c.Verb == rewrite.CloseCursor {
-		s.dropStored(c.Name)
-		return s.tellStored(wire.AppendCommand(nil, "CLOSE CURSOR"))
+		s.dropStoredCursor(c.Name)
+		return s.sendStoredFrames(wire.AppendCommand(nil, "CLOSE CURSOR"))
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 	move := c.Verb == rewrite.MoveCursor
@@ -72,7 +72,7 @@ func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) er
 	case x.Rest && c.Elsewhere && !c.Backward:
 		return errFetchElsewhere // the rows in front are on the server
 	case !move && !x.Gives(formats):
-		return formatsRefused(x)
+		return storedFormatsError(x)
 	}
 	stood := x.Rows
 	f, ok := x.Fetch(c.Direction, c.Count, move)
@@ -81,7 +81,7 @@ func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) er
 		return errForwardOnly
 	}
 	if move {
-		return s.tellStored(wire.AppendCommand(nil, "MOVE "+strconv.Itoa(f.Len())))
+		return s.sendStoredFrames(wire.AppendCommand(nil, "MOVE "+strconv.Itoa(f.Len())))
 	}
 	var frames [][]byte
 	if describe {
@@ -92,33 +92,33 @@ func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) er
 		x.Rows = stood
 		return errStoredFormats
 	}
-	return s.tellStored(append(frames, rows, wire.AppendCommand(nil, "FETCH "+strconv.Itoa(f.Len())))...)
+	return s.sendStoredFrames(append(frames, rows, wire.AppendCommand(nil, "FETCH "+strconv.Itoa(f.Len())))...)
 }
 
-// formatsRefused returns the error of a FETCH in formats that the cursor cannot give.
-func formatsRefused(x *stored.Cursor) error {
+// storedFormatsError returns the error of a FETCH in formats that the cursor cannot give.
+func storedFormatsError(x *stored.Cursor) error {
 	if x.Came != nil {
 		return errCursorFormats
 	}
 	return errStoredFormats
 }
 
-// reachStored returns a stored cursor after all earlier frames of the turn are answered. nil with a nil error means
-// that frames are skipped. An error is for the client. If the cursor's transaction is still open, that transaction is
-// no longer replayed: the cursor could get other rows.
-func (s *session) reachStored(name string) (*stored.Cursor, error) {
-	if s.status() == 'E' {
+// findStoredCursor returns a stored cursor after all earlier frames of the turn are answered. nil with a nil error
+// means that frames are skipped. An error is for the client. If the cursor's transaction is still open, that
+// transaction is no longer replayed: the cursor could get other rows.
+func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
+	if s.txStatus() == 'E' {
 		return nil, errAborted
 	}
 	if !s.t.owed.empty() {
-		if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
+		if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
 			return nil, err
 		}
 	}
 	x := s.stored[name]
 	switch {
 	case x == nil:
-		return nil, s.noCursor(name)
+		return nil, s.errUnknownCursor(name)
 	case x.Over():
 		return nil, errStoredFull(s.srv.cfg)
 	case x.Pending:
@@ -127,10 +127,10 @@ func (s *session) reachStored(name string) (*stored.Cursor, error) {
 	return x, nil
 }
 
-// tellStored sends frames of a stored cursor. If the turn has sent something to the server, the client gets them at
-// once: a replay or a conflict would drop them, but the cursor does not move back.
-func (s *session) tellStored(frames ...[]byte) error {
-	if err := s.tell(frames...); err != nil || !s.t.touched {
+// sendStoredFrames sends frames of a stored cursor. If the turn has sent something to the server, the client gets them
+// at once: a replay or a conflict would drop them, but the cursor does not move back.
+func (s *session) sendStoredFrames(frames ...[]byte) error {
+	if err := s.queueReply(frames...); err != nil || !s.t.touched {
 		return err
 	}
 	return s.flushToClient()
@@ -139,9 +139,9 @@ func (s *session) tellStored(frames ...[]byte) error {
 // In the extended protocol, statements about stored cursors take the same way as those about other cursors
 // (cursorextended.go), which calls this file for formats and descriptions.
 
-// mayBindFetch returns the error of a Bind with a wrong number of result formats for a stored cursor, as the server
-// does for other cursors (inFormats). It returns nil for any other Bind.
-func (s *session) mayBindFetch(name string, formats int) error {
+// checkFetchFormats returns the error of a Bind with a wrong number of result formats for a stored cursor, as the
+// server does for other cursors (setCursorFormats). It returns nil for any other Bind.
+func (s *session) checkFetchFormats(name string, formats int) error {
 	x := s.stored[name]
 	if x == nil || formats <= 1 {
 		return nil
@@ -155,30 +155,30 @@ func (s *session) mayBindFetch(name string, formats int) error {
 // The functions below serve clients such as psycopg that use the protocol's Describe, Execute and Close on a cursor's
 // name, since a cursor is a portal in PostgreSQL.
 
-// closeStored answers a Close of the cursor's portal, even in a failed block.
-func (s *session) closeStored(name string) error {
+// closeStoredCursor answers a Close of the cursor's portal, even in a failed block.
+func (s *session) closeStoredCursor(name string) error {
 	if !s.t.owed.empty() {
-		if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
+		if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
 			return err
 		}
 	}
-	s.dropStored(name)
-	return s.tellStored(wire.FrameCloseComplete)
+	s.dropStoredCursor(name)
+	return s.sendStoredFrames(wire.FrameCloseComplete)
 }
 
-// describeStored answers a Describe of the cursor's portal.
-func (s *session) describeStored(name string) error {
-	x, err := s.reachStored(name)
+// describeStoredCursor answers a Describe of the cursor's portal.
+func (s *session) describeStoredCursor(name string) error {
+	x, err := s.findStoredCursor(name)
 	if x == nil || err != nil {
 		return err
 	}
-	return s.tell(x.Describe(nil))
+	return s.queueReply(x.Describe(nil))
 }
 
-// executeStored answers an Execute of the cursor's portal. The last four bytes of frame are the row limit. As in
+// executeStoredCursor answers an Execute of the cursor's portal. The last four bytes of frame are the row limit. As in
 // PostgreSQL, the tag counts the rows of this Execute.
-func (s *session) executeStored(name string, frame []byte) error {
-	x, err := s.reachStored(name)
+func (s *session) executeStoredCursor(name string, frame []byte) error {
+	x, err := s.findStoredCursor(name)
 	switch {
 	case x == nil || err != nil:
 		return err
@@ -198,7 +198,7 @@ func (s *session) executeStored(name string, frame []byte) error {
 		end = wire.AppendCommand(nil, "SELECT "+strconv.Itoa(f.Len()))
 	}
 	rows, _ := x.Passed(f, nil)
-	return s.tellStored(rows, end)
+	return s.sendStoredFrames(rows, end)
 }
 
 // errStoredFormats refuses rows in binary format. The cursor has not moved: the client may use text.

@@ -14,22 +14,22 @@ const heldRows = "Q DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g FROM stumb
 
 // replayedStored are transactions with cursors WITH HOLD that meet conflicts and losses.
 var replayedStored = map[string]string{
-	"at the DECLARE":         queries("DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, stumble(1) AS s FROM stumble_rows WHERE g < 5 ORDER BY g", "FETCH 2 FROM h", "FETCH PRIOR FROM h") + gone,
-	"at a late row":          queries("DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, repeat('x', 2000) AS x, CASE WHEN g = 290 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g", "FETCH ALL FROM h") + gone,
-	"twice":                  queries("DECLARE h CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) WHEN g = 5 THEN stumble(2) END AS s FROM stumble_rows ORDER BY g", "FETCH 7 FROM h") + gone,
-	"lost at the DECLARE":    queries("DECLARE h CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN die(1) END AS s FROM stumble_rows ORDER BY g", "FETCH 4 FROM h") + gone,
-	"extended":               ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g") + "D P h\nS\n< Z\n" + ext("FETCH 4 FROM h") + "S\n< Z\n" + gone,
-	"extended, scrolls":      ext("DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g") + "S\n< Z\n" + ext("FETCH 4 FROM h") + "S\n< Z\n" + gone,
-	"read in its group":      ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g") + ext("FETCH 2 FROM h") + ext("SELECT 1 AS one") + "S\n< Z\n" + queries("FETCH 3 FROM h") + gone,
-	"beside a write":         ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g FROM stumble_rows ORDER BY g") + ext("INSERT INTO late VALUES (1)") + "S\n< Z\n" + queries("FETCH 3 FROM h") + gone,
-	"at COMMIT":              queries("BEGIN", "INSERT INTO late VALUES (1)") + heldRows + queries("FETCH 2 FROM h", "COMMIT", "FETCH 2 FROM h") + gone,
-	"at COMMIT, unread":      queries("BEGIN") + heldRows + queries("INSERT INTO late VALUES (1)", "COMMIT", "FETCH 2 FROM h") + gone,
-	"at COMMIT, extended":    queries("BEGIN") + heldRows + queries("FETCH 2 FROM h", "INSERT INTO late VALUES (1)") + ext("COMMIT") + "S\n< Z\n" + queries("FETCH 2 FROM h") + gone,
-	"in front of COMMIT":     queries("BEGIN", "DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g", "FETCH 2 FROM h", "COMMIT", "FETCH 2 FROM h") + gone,
-	"lost in front":          queries("BEGIN", "DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN die(1) END AS s FROM stumble_rows ORDER BY g", "FETCH 2 FROM h", "COMMIT", "FETCH 2 FROM h") + gone,
-	"an open one":            heldRows + queries("FETCH 2 FROM h", "BEGIN", "FETCH 2 FROM h", "INSERT INTO late VALUES (1)", "FETCH 2 FROM h", "COMMIT", "FETCH 2 FROM h", "BEGIN", "SELECT stumble(2)", "FETCH 2 FROM h", "ROLLBACK", "FETCH 2 FROM h") + gone,
-	"an open one, pipelined": heldRows + "Q BEGIN\n< Z\n" + ext("INSERT INTO stumbled VALUES (1)") + ext("FETCH 2 FROM h") + ext("SELECT stumble(1)") + ext("FETCH 2 FROM h") + "S\n< Z\nQ COMMIT\n< Z\n" + queries("FETCH 2 FROM h") + gone,
-	"two":                    queries("BEGIN") + heldRows + queries("DECLARE k NO SCROLL CURSOR WITH HOLD FOR SELECT a FROM stumbled", "INSERT INTO stumbled VALUES (1)", "INSERT INTO late VALUES (1)", "COMMIT", "FETCH ALL FROM k", "FETCH h") + gone,
+	"at the DECLARE":         queries("DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, stumble(1) AS s FROM stumble_rows WHERE g < 5 ORDER BY g", "FETCH 2 FROM h", "FETCH PRIOR FROM h") + clientGone,
+	"at a late row":          queries("DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, repeat('x', 2000) AS x, CASE WHEN g = 290 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g", "FETCH ALL FROM h") + clientGone,
+	"twice":                  queries("DECLARE h CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) WHEN g = 5 THEN stumble(2) END AS s FROM stumble_rows ORDER BY g", "FETCH 7 FROM h") + clientGone,
+	"lost at the DECLARE":    queries("DECLARE h CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN die(1) END AS s FROM stumble_rows ORDER BY g", "FETCH 4 FROM h") + clientGone,
+	"extended":               ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g") + "D P h\nS\n< Z\n" + ext("FETCH 4 FROM h") + "S\n< Z\n" + clientGone,
+	"extended, scrolls":      ext("DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g") + "S\n< Z\n" + ext("FETCH 4 FROM h") + "S\n< Z\n" + clientGone,
+	"read in its group":      ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g") + ext("FETCH 2 FROM h") + ext("SELECT 1 AS one") + "S\n< Z\n" + queries("FETCH 3 FROM h") + clientGone,
+	"beside a write":         ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g FROM stumble_rows ORDER BY g") + ext("INSERT INTO late VALUES (1)") + "S\n< Z\n" + queries("FETCH 3 FROM h") + clientGone,
+	"at COMMIT":              queries("BEGIN", "INSERT INTO late VALUES (1)") + heldRows + queries("FETCH 2 FROM h", "COMMIT", "FETCH 2 FROM h") + clientGone,
+	"at COMMIT, unread":      queries("BEGIN") + heldRows + queries("INSERT INTO late VALUES (1)", "COMMIT", "FETCH 2 FROM h") + clientGone,
+	"at COMMIT, extended":    queries("BEGIN") + heldRows + queries("FETCH 2 FROM h", "INSERT INTO late VALUES (1)") + ext("COMMIT") + "S\n< Z\n" + queries("FETCH 2 FROM h") + clientGone,
+	"in front of COMMIT":     queries("BEGIN", "DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN stumble(1) END AS s FROM stumble_rows ORDER BY g", "FETCH 2 FROM h", "COMMIT", "FETCH 2 FROM h") + clientGone,
+	"lost in front":          queries("BEGIN", "DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT g, CASE WHEN g = 3 THEN die(1) END AS s FROM stumble_rows ORDER BY g", "FETCH 2 FROM h", "COMMIT", "FETCH 2 FROM h") + clientGone,
+	"an open one":            heldRows + queries("FETCH 2 FROM h", "BEGIN", "FETCH 2 FROM h", "INSERT INTO late VALUES (1)", "FETCH 2 FROM h", "COMMIT", "FETCH 2 FROM h", "BEGIN", "SELECT stumble(2)", "FETCH 2 FROM h", "ROLLBACK", "FETCH 2 FROM h") + clientGone,
+	"an open one, pipelined": heldRows + "Q BEGIN\n< Z\n" + ext("INSERT INTO stumbled VALUES (1)") + ext("FETCH 2 FROM h") + ext("SELECT stumble(1)") + ext("FETCH 2 FROM h") + "S\n< Z\nQ COMMIT\n< Z\n" + queries("FETCH 2 FROM h") + clientGone,
+	"two":                    queries("BEGIN") + heldRows + queries("DECLARE k NO SCROLL CURSOR WITH HOLD FOR SELECT a FROM stumbled", "INSERT INTO stumbled VALUES (1)", "INSERT INTO late VALUES (1)", "COMMIT", "FETCH ALL FROM k", "FETCH h") + clientGone,
 }
 
 // A client with such a cursor cannot tell that its transaction met a conflict, or lost its backend.

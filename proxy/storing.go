@@ -21,13 +21,13 @@ import (
 // and storedReply passes the answer to the cursor instead of the client. The frames are in the log. A replay starts
 // the cursor again, and its rows may differ, because no client has seen them.
 //
-// Outside a block DECLARE stores the rows itself (declareStored). In a block, or in a group of several statements,
-// DECLARE opens a portal. The rows that were not fetched are stored before the COMMIT (storeRest) or before the end
-// of the group (storeInGroup). As in PostgreSQL, if that fails, the transaction is rolled back and the client gets
-// the query's error for its COMMIT (commitFailed). A SCROLL cursor is stored at DECLARE, because a portal does not
-// move back.
+// Outside a block DECLARE stores the rows itself (declareStoredCursor). In a block, or in a group of several
+// statements, DECLARE opens a portal. The rows that were not fetched are stored before the COMMIT (storeBeforeCommit)
+// or before the end of the group (storeBeforeGroupEnd). As in PostgreSQL, if that fails, the transaction is rolled back
+// and the client gets the query's error for its COMMIT (rollBackFailedCommit). A SCROLL cursor is stored at DECLARE,
+// because a portal does not move back.
 //
-// A stored cursor is pending until its transaction has committed. A rollback removes it (storedEnded), and so does
+// A stored cursor is pending until its transaction has committed. A rollback removes it (endStoredCursors), and so does
 // the Sync of a failed group. A FETCH from a pending cursor forbids a replay of its transaction, because the client
 // has rows that might differ.
 //
@@ -38,27 +38,28 @@ import (
 // A FETCH before the rows are in memory goes to the portal (cursor.go), as for any other cursor. ROLLBACK TO closes
 // that portal, and so removes the cursor.
 
-// declareStored stores a cursor and answers its DECLARE. As in PostgreSQL, on a failure the client of a simple Query
-// gets only the error. The client of a group gets the error after the tag.
-func (s *session) declareStored(c *rewrite.Cursor, simple bool) error {
+// declareStoredCursor stores a cursor and answers its DECLARE. As in PostgreSQL, on a failure the client of a simple
+// Query gets only the error. The client of a group gets the error after the tag.
+func (s *session) declareStoredCursor(c *rewrite.Cursor, simple bool) error {
 	if simple {
-		if err := s.storeNow(c); err != nil || s.t.skip || s.t.settled {
+		if err := s.storeDeclaredCursor(c); err != nil || s.t.skip || s.t.settled {
 			return err
 		}
-		return s.tell(frameDeclared)
+		return s.queueReply(frameDeclared)
 	}
-	if err := s.tell(frameDeclared); err != nil {
+	if err := s.queueReply(frameDeclared); err != nil {
 		return err
 	}
-	return s.storeNow(c)
+	return s.storeDeclaredCursor(c)
 }
 
-// storeNow executes a cursor that was just declared outside a block to its end, and closes its portal. Later FETCHes
-// of the group read from memory. An error is for the client. With nil the cursor is stored, or frames are skipped.
-func (s *session) storeNow(c *rewrite.Cursor) error {
+// storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal. Later
+// FETCHes of the group read from memory. An error is for the client. With nil the cursor is stored, or frames are
+// skipped.
+func (s *session) storeDeclaredCursor(c *rewrite.Cursor) error {
 	x := stored.NewCursor(account.RowsOf{Client: &s.account}, c.NoScroll)
-	s.store(c.Name, x)
-	if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
+	s.requestCursorRows(c.Name, x)
+	if err := s.flushAndRelay(); err != nil || s.t.skip || s.t.settled {
 		x.Drop()
 		return err
 	}
@@ -66,45 +67,45 @@ func (s *session) storeNow(c *rewrite.Cursor) error {
 		x.Drop()
 		return errStoredFull(s.srv.cfg)
 	}
-	x.Exact = s.writesFloats()
-	s.keepStored(c.Name, x)
+	x.Exact = s.writesExactFloats()
+	s.registerStoredCursor(c.Name, x)
 	return s.closeCursor(c.Name)
 }
 
-// keepStored registers a stored cursor under its name for useStored, in place of the portal.
-func (s *session) keepStored(name string, x *stored.Cursor) {
+// registerStoredCursor registers a stored cursor under its name for runStoredCursor, in place of the portal.
+func (s *session) registerStoredCursor(name string, x *stored.Cursor) {
 	if s.stored == nil {
 		s.stored = map[string]*stored.Cursor{}
 	}
 	s.stored[name], s.tx.watched = x, true
 }
 
-// store makes the server describe an open cursor and execute it to its end, with the rows for x. It needs the
-// backend, and leaves its replies pending. The log records a Describe and an Execute whose answers a replay does not
-// compare.
-func (s *session) store(name string, x *stored.Cursor) {
+// requestCursorRows makes the server describe an open cursor and execute it to its end, with the rows for x. It needs
+// the backend, and leaves its replies pending. The log records a Describe and an Execute whose answers a replay does
+// not compare.
+func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	p := s.portals[name]
-	run := &cursorRun{into: x}
+	run := &cursorFetch{into: x}
 	frame := wire.AppendNamed(nil, wire.Describe, 'P', name)
 	s.logFrame(wire.Describe, logEntry{plan: p.plan, silent: true, cursor: run}, frame[wire.HeaderLen:])
-	o := s.pushRun(wire.Describe, p.plan)
+	o := s.pushStatementReply(wire.Describe, p.plan)
 	o.swallow = true
-	s.runs(o, run)
-	s.add(frame)
+	s.markFetchReply(o, run)
+	s.addToBatch(frame)
 
 	frame = wire.AppendHeader(nil, wire.Execute, len(name)+5)
 	frame = append(append(frame, name...), 0)
 	frame = binary.BigEndian.AppendUint32(frame, 0)
 	p.run = run
 	s.logPlan(p.plan)
-	o = s.pushRun(wire.Execute, p.plan)
+	o = s.pushStatementReply(wire.Execute, p.plan)
 	o.text = p.text
-	s.runs(o, run)
-	s.noteExecute(&p, nil, frame)
-	s.add(frame)
+	s.markFetchReply(o, run)
+	s.recordPortalRun(&p, nil, frame)
+	s.addToBatch(frame)
 }
 
-// storeRow passes a frame to a stored cursor. For a frame longer than a buffer relayRest passes the rest.
+// storeRow passes a frame to a stored cursor. For a frame longer than a buffer relayFrameRest passes the rest.
 func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	x.Take(f.Type, f.Bytes, f.Total)
 	if s.t.restInto = nil; f.Cut() {
@@ -112,7 +113,7 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	}
 	// Nobody needs the remaining rows. A backend that must not be dropped (giveUp) is read to the end: the session
 	// has state there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
-	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
+	if x.Over() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
 	if f.Type == wire.RowDescription {
@@ -120,9 +121,9 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	}
 }
 
-// holdsCursor reports whether the transaction, or the group outside a block, has a cursor WITH HOLD whose rows are
-// not in memory yet. The portals of an ended transaction are gone.
-func (s *session) holdsCursor() bool {
+// hasUnstoredHoldCursor reports whether the transaction, or the group outside a block, has a cursor WITH HOLD whose
+// rows are not in memory yet. The portals of an ended transaction are gone.
+func (s *session) hasUnstoredHoldCursor() bool {
 	for _, p := range s.portals {
 		if p.cursor != nil && p.cursor.hold {
 			return true
@@ -131,11 +132,11 @@ func (s *session) holdsCursor() bool {
 	return false
 }
 
-// storeRest stores the remaining rows of cursors WITH HOLD before a COMMIT. That COMMIT must be the only statement of
-// its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that storing failed, the
-// transaction is over and the client has the error, or that frames are skipped. An error is for the client.
-func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
-	if len(s.portals) == 0 || s.status() == 'E' || !s.holdsCursor() {
+// storeBeforeCommit stores the remaining rows of cursors WITH HOLD before a COMMIT. That COMMIT must be the only
+// statement of its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that storing
+// failed, the transaction is over and the client has the error, or that frames are skipped. An error is for the client.
+func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
+	if len(s.portals) == 0 || s.txStatus() == 'E' || !s.hasUnstoredHoldCursor() {
 		return false, nil
 	}
 	commits := plan.Any(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Commit })
@@ -147,39 +148,39 @@ func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
 	}
 	t := s.t
 	if !t.owed.empty() { // an earlier frame of the group may fail
-		if err := s.makeAnswer(); err != nil || t.skip || t.settled {
+		if err := s.flushAndRelay(); err != nil || t.skip || t.settled {
 			return true, err
 		}
 	}
-	full, err := s.storeAll()
+	full, err := s.storeHoldCursors()
 	switch {
 	case err != nil:
 		return true, err
 	case full:
-		return true, s.commitFailed(true)
+		return true, s.rollBackFailedCommit(true)
 	case t.skip:
-		return true, s.commitFailed(false)
+		return true, s.rollBackFailedCommit(false)
 	}
 	return false, nil
 }
 
-// storeInGroup stores the cursors of a group outside a block, before the Sync, Query or FunctionCall that ends it. On
-// a failure the client has the server's error, or gets the returned one. The Sync then rolls the group back.
-func (s *session) storeInGroup() error {
-	if len(s.portals) == 0 || s.inBlock() || !s.holdsCursor() {
+// storeBeforeGroupEnd stores the cursors of a group outside a block, before the Sync, Query or FunctionCall that ends
+// it. On a failure the client has the server's error, or gets the returned one. The Sync then rolls the group back.
+func (s *session) storeBeforeGroupEnd() error {
+	if len(s.portals) == 0 || s.inBlock() || !s.hasUnstoredHoldCursor() {
 		return nil
 	}
-	full, err := s.storeAll()
+	full, err := s.storeHoldCursors()
 	if err == nil && full {
 		err = errStoredFull(s.srv.cfg)
 	}
 	return err
 }
 
-// storeAll stores the cursors WITH HOLD of the transaction in the order of their DECLAREs, or none of them. If a
-// query fails, t.skip is set and the client has the error. full means too many rows. The error is makeAnswer's. The
-// turn does not count as ended meanwhile: after an error the current frame is unread, and the caller drops it.
-func (s *session) storeAll() (full bool, err error) {
+// storeHoldCursors stores the cursors WITH HOLD of the transaction in the order of their DECLAREs, or none of them. If
+// a query fails, t.skip is set and the client has the error. full means too many rows. The error is flushAndRelay's.
+// The turn does not count as ended meanwhile: after an error the current frame is unread, and the caller drops it.
+func (s *session) storeHoldCursors() (full bool, err error) {
 	if err := s.ensureBackend(); err != nil {
 		return false, err
 	}
@@ -187,15 +188,15 @@ func (s *session) storeAll() (full bool, err error) {
 	names := slices.SortedFunc(maps.Keys(s.portals), func(a, b string) int { return cmp.Compare(s.portals[a].seq, s.portals[b].seq) })
 	for _, name := range names {
 		if c := s.portals[name].cursor; c != nil && c.hold {
-			held[name] = stored.NewCursor(account.RowsOf{Client: &s.account}, c.ran || c.noScroll)
-			held[name].Rest, held[name].Came = c.ran, c.formats
-			s.store(name, held[name])
+			held[name] = stored.NewCursor(account.RowsOf{Client: &s.account}, c.wasFetched || c.noScroll)
+			held[name].Rest, held[name].Came = c.wasFetched, c.formats
+			s.requestCursorRows(name, held[name])
 		}
 	}
 	t := s.t
 	ended := t.ended
 	t.ended, t.committing = false, true
-	err = s.makeAnswer()
+	err = s.flushAndRelay()
 	t.ended, t.committing = ended, false
 	for _, x := range held {
 		full = full || x.Over()
@@ -204,18 +205,18 @@ func (s *session) storeAll() (full bool, err error) {
 		if err != nil || t.skip || full {
 			x.Drop()
 		} else {
-			x.Exact = s.writesFloats()
-			s.keepStored(name, x)
+			x.Exact = s.writesExactFloats()
+			s.registerStoredCursor(name, x)
 		}
 	}
 	return full && err == nil && !t.skip, err
 }
 
-// writesFloats reports whether the server writes floats with all digits: the session has not set extra_float_digits
-// below 1, and no unparsed text has run. Call it when no reply is pending.
-func (s *session) writesFloats() bool {
+// writesExactFloats reports whether the server writes floats with all digits: the session has not set
+// extra_float_digits below 1, and no unparsed text has run. Call it when no reply is pending.
+func (s *session) writesExactFloats() bool {
 	const name = "extra_float_digits"
-	if s.b != nil && s.b.unsure || s.settings.Staged.MayHave(name) {
+	if s.b != nil && s.b.mayHaveUnseenSettings || s.settings.Staged.MayHave(name) {
 		return false
 	}
 	for _, of := range []*settings.Values{s.settings.InForce, s.settings.Startup} { // a RESET may be staged
@@ -227,47 +228,47 @@ func (s *session) writesFloats() bool {
 	return true
 }
 
-// commitFailed rolls back a transaction whose COMMIT could not store a cursor. It sends the Sync that the server
-// skips to, and a ROLLBACK; their answers are hidden. No client sends a ROLLBACK after a failed COMMIT, so that the
-// session is outside a block then. full means that the client still needs the error. With nil the turn is over, or
+// rollBackFailedCommit rolls back a transaction whose COMMIT could not store a cursor. It sends the Sync that the
+// server skips to, and a ROLLBACK; their answers are hidden. No client sends a ROLLBACK after a failed COMMIT, so that
+// the session is outside a block then. full means that the client still needs the error. With nil the turn is over, or
 // its frames are skipped.
-func (s *session) commitFailed(full bool) error {
+func (s *session) rollBackFailedCommit(full bool) error {
 	t := s.t
 	e := lost
 	if s.b != nil {
-		s.stopWaiting()
-		s.b.group = false // the Sync ends it
+		s.endCancellable()
+		s.b.groupOpen = false // the Sync ends it
 		if refusal, err := s.b.exchange(wire.FrameSync); err != nil || refusal != nil {
 			s.dropBackend(reservoir.Unclean)
 		}
 	}
 	if s.b != nil {
-		s.rollBack(s.b.exchange)
+		s.rollBackOrDrop(s.b.exchange)
 	}
 	switch {
 	case s.state == failed: // the backend was dropped
 		e = endAnswered
-	case s.b != nil && s.keeps():
+	case s.b != nil && s.keepsBackend():
 		e = settledHeld
 	case s.b != nil:
-		s.giveBack()
+		s.releaseOrDropBackend()
 	}
-	s.nothingRuns()
-	s.forgetTurn()
+	s.clearWaitAndCancel()
+	s.dropFailedTurn()
 	s.settings.EndKept(true)
-	if s.unserved = nil; s.state != idle {
-		if err := s.move(e); err != nil {
+	if s.failedBegin = nil; s.state != idle {
+		if err := s.applyEvent(e); err != nil {
 			return err
 		}
 	}
 	t.errorTold = true
 	if full {
-		s.say(errStoredFull(s.srv.cfg))
+		s.sendErrorNow(errStoredFull(s.srv.cfg))
 	}
 	if !t.ended {
 		t.skip = true
 		return s.flushToClient()
 	}
 	t.skip = false
-	return s.ready()
+	return s.endTurnLocally()
 }

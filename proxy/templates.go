@@ -16,64 +16,64 @@ import (
 // maxCachedText is the longest text in the catalog. Longer texts are seldom used twice.
 const maxCachedText = 64 << 10
 
-// template returns the shared template of a text under the current settings, in the form that the server gets now. A
+// templateFor returns the shared template of a text under the current settings, in the form that the server gets now. A
 // text that the server would read differently gets a template of its own. The session caches its last template,
 // because drivers prepare the same text repeatedly. An error is that of names.
-func (s *session) template(sql, oids []byte) (*template, error) {
-	if err := s.unmapped(sql); err != nil {
+func (s *session) templateFor(sql, oids []byte) (*statementTemplate, error) {
+	if err := s.refuseUnmapped(sql); err != nil {
 		return nil, err
 	}
-	if r := s.reading(); r != 0 && r.Misleads(sql) {
-		return s.unreadTemplate(sql, oids)
+	if r := s.textReadingMode(); r != 0 && r.Misleads(sql) {
+		return s.unparsedTemplate(sql, oids)
 	}
-	names, err := s.names()
+	names, err := s.namesForNextText()
 	var plan *rewrite.Plan
 	if err != nil {
-		if plan = s.nameless(sql, err); plan == nil {
+		if plan = s.planWithoutNames(sql, err); plan == nil {
 			return nil, err
 		}
 	}
-	t := s.templateBy(sql, oids, names.ID(), plan)
+	t := s.templateFromCache(sql, oids, names.ID(), plan)
 	if t == nil {
-		if plan, names, err = s.planned(sql); err != nil {
+		if plan, names, err = s.planTextByNames(sql); err != nil {
 			return nil, err
 		}
-		t = s.srv.template(&s.t.scratch, sql, oids, s.parsing(), names.ID(), plan.Choosable(s.planner()), plan)
+		t = s.srv.cachedTemplate(&s.t.scratch, sql, oids, s.parsingKey(), names.ID(), plan.Choosable(s.planner()), plan)
 	}
-	if s.recent = t; len(t.sql) > maxCachedText {
-		s.recent = nil // only its name may hold a long text
+	if s.lastTemplate = t; len(t.sql) > maxCachedText {
+		s.lastTemplate = nil // only its name may hold a long text
 	}
-	return t.inForce(), nil
+	return t.currentForm(), nil
 }
 
-// templateBy returns a template from the cache, by the names that it was planned with. It returns nil if there is
-// none, or if the schema must be loaded first.
-func (s *session) templateBy(sql, oids []byte, names uint64, plan *rewrite.Plan) *template {
-	parsing := s.parsing()
-	t := s.recent
+// templateFromCache returns a template from the cache, by the names that it was planned with. It returns nil if there
+// is none, or if the schema must be loaded first.
+func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrite.Plan) *statementTemplate {
+	parsing := s.parsingKey()
+	t := s.lastTemplate
 	if t == nil || t.parsing != parsing || t.names != names || t.sql != string(sql) || t.oids != string(oids) {
-		t = s.srv.remembered(&s.t.scratch, sql, oids, parsing, names, 0)
+		t = s.srv.findTemplate(&s.t.scratch, sql, oids, parsing, names, 0)
 	}
-	if t != nil && s.outchosen(t) {
-		t = s.srv.remembered(&s.t.scratch, sql, oids, parsing, names, s.planner().Number())
+	if t != nil && s.optionsChanged(t) {
+		t = s.srv.findTemplate(&s.t.scratch, sql, oids, parsing, names, s.planner().Number())
 	}
 	switch {
-	case t != nil && s.mustLook(t.plan):
+	case t != nil && s.mustLoadSchema(t.plan):
 		return nil
-	case t == nil && s.srv.keeper.on && plan == nil:
+	case t == nil && s.srv.keeper.enabled && plan == nil:
 		return nil
 	case t == nil:
 		if plan == nil {
 			plan = s.planner().Plan(sql)
 		}
-		return s.srv.template(&s.t.scratch, sql, oids, parsing, names, plan.Choosable(s.planner()), plan)
+		return s.srv.cachedTemplate(&s.t.scratch, sql, oids, parsing, names, plan.Choosable(s.planner()), plan)
 	}
 	return t
 }
 
-// remembered returns a template from the catalog, or nil. scratch is a buffer for the key.
-func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64) *template {
-	if !cacheable(sql, oids) {
+// findTemplate returns a template from the catalog, or nil. scratch is a buffer for the key.
+func (srv *Server) findTemplate(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64) *statementTemplate {
+	if !isCacheable(sql, oids) {
 		return nil
 	}
 	key := templateKey((*scratch)[:0], sql, oids, parsing, names, by)
@@ -81,51 +81,51 @@ func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing setting
 	return srv.catalog.find(key)
 }
 
-// template returns a template from the catalog, or makes one. plan is the text's plan by these names and by the
+// cachedTemplate returns a template from the catalog, or makes one. plan is the text's plan by these names and by the
 // planner with number by; nil if any planner gives the same. scratch is a buffer for the key. A template that is not
 // cached belongs to the caller alone.
-func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64, plan *rewrite.Plan) *template {
-	if t := srv.remembered(scratch, sql, oids, parsing, names, by); t != nil {
+func (srv *Server) cachedTemplate(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64, plan *rewrite.Plan) *statementTemplate {
+	if t := srv.findTemplate(scratch, sql, oids, parsing, names, by); t != nil {
 		return t
 	}
 	if plan == nil {
 		plan = srv.planner.Plan(sql)
 	}
 	t := srv.newTemplate(sql, oids, plan, parsing)
-	t.names, t.by = names, by
-	if !cacheable(sql, oids) || parsing.All&1 == 1 {
+	t.names, t.plannerNumber = names, by
+	if !isCacheable(sql, oids) || parsing.All&1 == 1 {
 		return t // too long, or useful to one transaction only
 	}
 	return srv.catalog.add(templateKey((*scratch)[:0], sql, oids, parsing, names, by), t)
 }
 
 // newTemplate makes a template and counts its memory.
-func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.Parsing) *template {
-	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql), inserts: rewrite.InsertsReturning(sql), tells: values.MayTellInstant(sql)}
-	return srv.texts.count(t, textCost(sql, oids))
+func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.Parsing) *statementTemplate {
+	t := &statementTemplate{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql), inserts: rewrite.InsertsReturning(sql), mayShowTxTime: values.MayTellInstant(sql)}
+	return srv.texts.countTemplate(t, textCost(sql, oids))
 }
 
 // parseOnBackend sends a Parse under a new name of Sluice's own, and returns the statement. silent hides the answer
 // from the client. The statement counts as prepared at once; an error removes it (skipped). Names whose Close was
 // skipped are closed first. The least recently bound statement is evicted if necessary.
-func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
+func (s *session) parseOnBackend(tmpl *statementTemplate, silent bool) *serverStatement {
 	s.t.unseen = false
 	p := &s.b.prepared
-	st := p.add(tmpl, s.epoch())
+	st := p.add(tmpl, s.schemaEpoch())
 	for _, name := range p.orphans {
 		s.t.owed.push(wire.Close).swallow = true
-		s.add(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', name))
+		s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', name))
 	}
 	p.orphans = nil
 	if len(s.portals) == 0 { // closing a statement may close its portals
 		limit, most := s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend
-		for old := p.oldest(limit, most); old != nil && old != st; old = p.oldest(limit, most) {
+		for old := p.evictionCandidate(limit, most); old != nil && old != st; old = p.evictionCandidate(limit, most) {
 			s.srv.metrics.Prepared(metrics.PreparedEvicted)
 			s.closeOnBackend(old)
 		}
 	}
 	o := s.t.owed.push(wire.Parse)
-	o.swallow, o.apart, o.tmpl, o.stmt = silent, s.apart(), tmpl, st
+	o.swallow, o.mayUseTempTables, o.tmpl, o.stmt = silent, s.mayHaveTempTables(), tmpl, st
 	s.addParse(st.name, tmpl)
 	return st
 }
@@ -136,15 +136,15 @@ func (s *session) closeOnBackend(st *serverStatement) {
 	s.b.prepared.remove(st)
 	o := s.t.owed.push(wire.Close)
 	o.swallow, o.stmt = true, st
-	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', st.name))
+	s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', st.name))
 }
 
-// prepare makes sure that the backend has prepared tmpl in the current epoch. A statement of an older epoch is closed
-// and prepared again. describe also requests a description of a new one; that reply is pending on return. The client
-// does not get the ParseComplete, but gets an error.
-func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
+// prepareOnBackend makes sure that the backend has prepared tmpl in the current epoch. A statement of an older epoch is
+// closed and prepared again. describe also requests a description of a new one; that reply is pending on return. The
+// client does not get the ParseComplete, but gets an error.
+func (s *session) prepareOnBackend(tmpl *statementTemplate, describe bool) *serverStatement {
 	if st := s.b.prepared.find(tmpl); st != nil {
-		if st.epoch == s.epoch() {
+		if st.epoch == s.schemaEpoch() {
 			return st
 		}
 		s.srv.metrics.Prepared(metrics.PreparedInvalidated)
@@ -158,10 +158,10 @@ func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
 	return st
 }
 
-// describeSilently requests the description of a backend's statement for noteDescription. The client does not get the
+// describeSilently requests the description of a backend's statement for cacheDescription. The client does not get the
 // answer.
 func (s *session) describeSilently(st *serverStatement) {
-	o := s.pushRun(wire.Describe, st.tmpl.plan)
-	o.swallow, o.apart, o.tmpl, o.stmt = true, s.apart(), st.tmpl, st
-	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	o := s.pushStatementReply(wire.Describe, st.tmpl.plan)
+	o.swallow, o.mayUseTempTables, o.tmpl, o.stmt = true, s.mayHaveTempTables(), st.tmpl, st
+	s.addToBatch(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }

@@ -30,8 +30,8 @@ func TestTextOfASplitForm(t *testing.T) {
 	if _, again := planner.Refused(plan, nil, "0A000", []byte("locking clause such as FOR UPDATE can be applied on a single table")); !again {
 		t.Fatal("the text has no split form")
 	}
-	srv := &Server{planner: planner, catalog: newCatalog(10, 1<<20), texts: new(texts)}
-	form := srv.newTemplate(sql, []byte{0, 0}, plan, settings.Parsing{}).inForce()
+	srv := &Server{planner: planner, catalog: newTemplateCache(10, 1<<20), texts: new(textBudget)}
+	form := srv.newTemplate(sql, []byte{0, 0}, plan, settings.Parsing{}).currentForm()
 	free := srv.newTemplate(sql, []byte{0, 0}, plan, settings.Parsing{}).cost
 	if !collected(func() bool { return srv.texts.used.Load() <= int64(free) }) {
 		t.Fatal("a text that nobody has still counts")
@@ -50,7 +50,7 @@ func TestTextOfASplitForm(t *testing.T) {
 func TestServerIsFreed(t *testing.T) {
 	freed := make(chan bool, 1)
 	func() {
-		srv := &Server{catalog: newCatalog(10, 1<<20), texts: new(texts)}
+		srv := &Server{catalog: newTemplateCache(10, 1<<20), texts: new(textBudget)}
 		runtime.AddCleanup(srv, func(freed chan bool) { freed <- true }, freed)
 		srv.catalog.add([]byte("k"), srv.newTemplate([]byte("SELECT 1"), []byte{0, 0}, nil, settings.Parsing{}))
 	}()

@@ -29,8 +29,8 @@ const (
 // textCost returns the memory of a text with its key in the catalog and its plan.
 func textCost(sql, oids []byte) int { return templateCost + 2*len(sql) + 2*len(oids) }
 
-// texts counts the bytes of all texts in memory. The zero value has no room.
-type texts struct {
+// textBudget counts the bytes of all texts in memory. The zero value has no room.
+type textBudget struct {
 	limit int64
 	used  atomic.Int64
 
@@ -38,23 +38,23 @@ type texts struct {
 	full time.Time  // when room last failed
 }
 
-// count counts a template until the garbage collector has freed it.
-func (x *texts) count(t *template, cost int) *template {
+// countTemplate counts a template until the garbage collector has freed it.
+func (x *textBudget) countTemplate(t *statementTemplate, cost int) *statementTemplate {
 	t.cost = cost
 	x.used.Add(int64(cost))
-	runtime.AddCleanup(t, x.forget, int64(cost))
+	runtime.AddCleanup(t, x.release, int64(cost))
 	return t
 }
 
-// describe counts a description in the same way.
-func (x *texts) describe(d *description) {
-	cost := int64(d.cost())
+// countDescription counts a description in the same way.
+func (x *textBudget) countDescription(d *statementDescription) {
+	cost := int64(d.memoryBytes())
 	x.used.Add(cost)
-	runtime.AddCleanup(d, x.forget, cost)
+	runtime.AddCleanup(d, x.release, cost)
 }
 
-// forget subtracts the cost of a freed text.
-func (x *texts) forget(cost int64) { x.used.Add(-cost) }
+// release subtracts the cost of a freed text.
+func (x *textBudget) release(cost int64) { x.used.Add(-cost) }
 
 // collectPause is how long room does not try again after it failed, because a try costs a garbage collection.
 // collectWait is how long it waits for the collection to reduce the count.
@@ -63,8 +63,8 @@ const (
 	collectWait  = time.Second
 )
 
-// room reports whether another text fits. If not, it first clears the catalog and runs a garbage collection.
-func (x *texts) room(c *catalog) bool {
+// ensureRoom reports whether another text fits. If not, it first clears the catalog and runs a garbage collection.
+func (x *textBudget) ensureRoom(c *templateCache) bool {
 	if x.used.Load() <= x.limit {
 		return true
 	}
@@ -87,37 +87,37 @@ func (x *texts) room(c *catalog) bool {
 	return true
 }
 
-// mayKeep returns the error of a Parse whose text does not fit: into the client's limit, if the statement has a name,
-// or into the process's. If memory is short, a transaction that has begun is not refused, because it must be able to
-// end. A text that ends a block always fits.
-func (s *session) mayKeep(name []byte, t *template) error {
-	ends := s.inBlock() && s.endsFailed(t.plan) && t.cost <= 2*templateCost
+// checkTextFits returns the error of a Parse whose text does not fit: into the client's limit, if the statement has a
+// name, or into the process's. If memory is short, a transaction that has begun is not refused, because it must be able
+// to end. A text that ends a block always fits.
+func (s *session) checkTextFits(name []byte, t *statementTemplate) error {
+	ends := s.inBlock() && s.isAllowedInFailedBlock(t.plan) && t.cost <= 2*templateCost
 	if s.state == idle && s.srv.memory.Short() {
-		return errShort
+		return errLowMemory
 	}
 	if full := s.account.Full(account.Texts, t.cost); len(name) > 0 && full != nil {
 		if full.Key == textsKey {
-			return errTextsOfClient(full.Limit)
+			return errClientTextsTooLong(full.Limit)
 		}
-		return errMemory(full)
+		return errOutOfMemory(full)
 	}
-	if !ends && !s.srv.texts.room(s.srv.catalog) {
-		return errTextsOfAll(s.srv.cfg.PreparedTotalBytes)
+	if !ends && !s.srv.texts.ensureRoom(s.srv.catalog) {
+		return errTotalTextsTooLong(s.srv.cfg.PreparedTotalBytes)
 	}
 	return nil
 }
 
-// mayDescribe returns the error of a Describe whose answer does not fit. have is the answer in the cache, or nil.
-func (s *session) mayDescribe(t *template, have *description) error {
+// checkDescribeFits returns the error of a Describe whose answer does not fit. have is the answer in the cache, or nil.
+func (s *session) checkDescribeFits(t *statementTemplate, have *statementDescription) error {
 	switch full := s.account.Full(account.Texts, 1); {
-	case have != nil, s.endsFailed(t.plan):
+	case have != nil, s.isAllowedInFailedBlock(t.plan):
 		return nil
 	case full != nil && full.Key == textsKey:
-		return errTextsOfClient(full.Limit)
+		return errClientTextsTooLong(full.Limit)
 	case full != nil:
-		return errMemory(full)
-	case !s.srv.texts.room(s.srv.catalog):
-		return errTextsOfAll(s.srv.cfg.PreparedTotalBytes)
+		return errOutOfMemory(full)
+	case !s.srv.texts.ensureRoom(s.srv.catalog):
+		return errTotalTextsTooLong(s.srv.cfg.PreparedTotalBytes)
 	}
 	return nil
 }

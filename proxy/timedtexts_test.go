@@ -1,7 +1,8 @@
 package proxy_test
 
-// timedTables are filled with the time of their transaction, in several types and by several defaults. They have no keys: a
-// discarded part is run beside the transaction, and PostgreSQL would have it wait for a key that is taken there.
+// timedTables are filled with the time of their transaction, in several types and by several defaults. They have no
+// keys: a discarded part is run beside the transaction, and PostgreSQL would have it wait for a key that is taken
+// there.
 const timedTables = stumbling + `
 CREATE TABLE timed (id bigint GENERATED ALWAYS AS IDENTITY, v text, at timestamptz DEFAULT now(), made timestamp DEFAULT CURRENT_TIMESTAMP);
 CREATE TABLE plain (v text, at timestamptz, made timestamp, day date);

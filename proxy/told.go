@@ -23,20 +23,20 @@ import (
 // error of the server. In a simple Query it is a place of a strung (strung.go), even as the only statement. In the
 // extended protocol the replies of Execute and Describe hold the answer (owed.reply).
 
-// told is the answer that the client gets instead of the server's. The log refers to it: a replay of a settled turn
-// repeats the first answer.
-type told struct {
+// setConfigReply is the answer that the client gets instead of the server's. The log refers to it: a replay of a
+// settled turn repeats the first answer.
+type setConfigReply struct {
 	// frames are the row and the tag (or PortalSuspended), in a Query after the description; of a Describe only the
 	// description. nil until they are built.
 	frames []byte
 	// one means an Execute with a limit of one row. As in PostgreSQL the portal is then suspended.
 	one bool
-	asSent
+	defaultHandler
 }
 
-// asSet returns the statement of a text that is sent as a SET and answered with a row, or nil. A set_config with
-// several columns is sent unchanged, unless Sluice enforces all its settings.
-func asSet(plan *rewrite.Plan) *rewrite.Statement {
+// setConfigStatement returns the statement of a text that is sent as a SET and answered with a row, or nil. A
+// set_config with several columns is sent unchanged, unless Sluice enforces all its settings.
+func setConfigStatement(plan *rewrite.Plan) *rewrite.Statement {
 	if plan == nil {
 		return nil
 	}
@@ -46,88 +46,88 @@ func asSet(plan *rewrite.Plan) *rewrite.Statement {
 	return nil
 }
 
-// tellsNot returns the error of such a statement whose value Sluice cannot show, or nil. It is nil for settings that
-// Sluice answers.
-func (s *session) tellsNot(st *rewrite.Statement) *wire.Error {
-	if st == nil || len(st.Told) != 1 || s.answersSetting(st) {
+// checkSetConfig returns the error of such a statement whose value Sluice cannot show, or nil. It is nil for settings
+// that Sluice answers.
+func (s *session) checkSetConfig(st *rewrite.Statement) *wire.Error {
+	if st == nil || len(st.Told) != 1 || s.answersSettingChange(st) {
 		return nil
 	}
 	_, err := settings.Told(st.Told[0].Name, st.Told[0].Value)
 	return err
 }
 
-// answersInPlace prepares the Execute of a portal whose answer is partly Sluice's: a warning before the answer, or a
-// row instead of the tag. An error is for the client; the server must not get the statement.
-func (s *session) answersInPlace(name []byte, p *portal) error {
+// prepareLocalAnswer prepares the Execute of a portal whose answer is partly Sluice's: a warning before the answer, or
+// a row instead of the tag. An error is for the client; the server must not get the statement.
+func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 	st := p.plan.Single()
 	switch {
-	case st == nil || s.status() == 'E':
+	case st == nil || s.txStatus() == 'E':
 		return nil
-	case s.locksOutside(p.plan):
+	case s.locksOutsideBlock(p.plan):
 		return errLockOutside
 	case st.Weakened:
-		return s.tell(s.warnsWeakened())
-	case asSet(p.plan) == nil:
+		return s.queueReply(s.weakenedWarning())
+	case setConfigStatement(p.plan) == nil:
 		return nil
 	}
-	if err := s.tellsNot(st); err != nil {
+	if err := s.checkSetConfig(st); err != nil {
 		return err
 	}
 	p.done = true // the portal has one row, and gives it once
-	s.keepPortal(name, *p)
+	s.updatePortal(name, *p)
 	return nil
 }
 
-// limited records the row limit of the Execute. A nil d stays nil.
-func (d *told) limited(rows uint32) *told {
+// withRowLimit records the row limit of the Execute. A nil d stays nil.
+func (d *setConfigReply) withRowLimit(rows uint32) *setConfigReply {
 	if d != nil {
 		d.one = rows == 1
 	}
 	return d
 }
 
-// tells sets a told as reply on an Execute or Describe of such a statement.
-func (o *owed) tells(plan *rewrite.Plan) {
-	st := asSet(plan)
+// addSetConfigReply sets a told as reply on an Execute or Describe of such a statement.
+func (o *pendingReply) addSetConfigReply(plan *rewrite.Plan) {
+	st := setConfigStatement(plan)
 	if st == nil || o.kind != wire.Describe && o.kind != wire.Execute {
 		return
 	}
-	d := &told{}
+	d := &setConfigReply{}
 	if o.reply = d; o.kind == wire.Describe {
 		d.frames = result.ConfigColumns(st)
 	}
 }
 
-// told returns the reply of o if it is a told, or nil.
-func (o *owed) told() *told {
-	d, _ := o.reply.(*told)
+// asSetConfigReply returns the reply of o if it is a told, or nil.
+func (o *pendingReply) asSetConfigReply() *setConfigReply {
+	d, _ := o.reply.(*setConfigReply)
 	return d
 }
 
-// frame replaces the last frame of the server's answer, and hides the warning of a SET LOCAL outside a block.
-func (d *told) frame(s *session, o *owed, f answer.Frame) (verdict, error) {
+// handleFrame replaces the last frame of the server's answer, and hides the warning of a SET LOCAL outside a block.
+func (d *setConfigReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	switch {
 	case f.Means == answer.Describes, f.Means == answer.Completes:
-		return swallow, d.answer(s, o, f)
-	case f.Type == wire.NoticeResponse && warnsOfLocal(f.Bytes):
+		return swallow, d.sendAnswer(s, o, f)
+	case f.Type == wire.NoticeResponse && isSetLocalWarning(f.Bytes):
 		return swallow, nil
 	}
 	return undecided, nil
 }
 
-// answer sends the client its frames instead of f, the last frame of the server's answer. The cached description has
-// the client's row, although the server says NoData. A tag other than SET means that the stream is out of step.
-func (d *told) answer(s *session, o *owed, f answer.Frame) error {
+// sendAnswer sends the client its frames instead of f, the last frame of the server's answer. The cached description
+// has the client's row, although the server says NoData. A tag other than SET means that the stream is out of step.
+func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame) error {
 	switch {
 	case f.Means == answer.Describes:
-		s.noteDescription(o, d.frames, true)
+		s.cacheDescription(o, d.frames, true)
 	case f.Verb() != "SET":
-		return s.desync(f.Type)
+		return s.unexpectedFrameError(f.Type)
 	default:
-		st := asSet(o.plan) // nil in a settled turn of a replay
-		s.completed(o, f.Type, f.Bytes)
+		st := setConfigStatement(o.plan) // nil in a settled turn of a replay
+		s.recordCompletion(o, f.Type, f.Bytes)
 		if st != nil {
-			d.frames = s.toldRow(st)
+			d.frames = s.setConfigRow(st)
 			if d.one {
 				d.frames = append(d.frames, wire.FramePortalSuspended...)
 			} else {
@@ -140,38 +140,38 @@ func (d *told) answer(s *session, o *owed, f answer.Frame) error {
 	if silent {
 		return nil
 	}
-	return s.synthesize(d.frames)
+	return s.sendSynthetic(d.frames)
 }
 
-// toldRow returns the row of such a statement. tellsNot has checked the value.
-func (s *session) toldRow(st *rewrite.Statement) []byte {
+// setConfigRow returns the row of such a statement. checkSetConfig has checked the value.
+func (s *session) setConfigRow(st *rewrite.Statement) []byte {
 	value, _ := settings.Told(st.Told[0].Name, st.Told[0].Value)
 	return result.Row(value)
 }
 
-// toldInString answers such a statement of a multi-statement query at the server's tag, with the description before
-// the row. The log counts it among Sluice's own answers. A replay of a settled turn repeats the first answer.
-func (s *session) toldInString(o *owed, st *rewrite.Statement, d *told) error {
-	s.completed(o, wire.CommandComplete, frameSet)
+// answerSetConfigStep answers such a statement of a multi-statement query at the server's tag, with the description
+// before the row. The log counts it among Sluice's own answers. A replay of a settled turn repeats the first answer.
+func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, d *setConfigReply) error {
+	s.recordCompletion(o, wire.CommandComplete, frameSet)
 	s.t.statement++
-	if s.t.phase != live {
-		return s.synthesize(d.frames)
+	if s.t.phase != phaseLive {
+		return s.sendSynthetic(d.frames)
 	}
-	row, tag := append(result.ConfigColumns(st), s.toldRow(st)...), wire.AppendCommand(nil, "SELECT 1")
+	row, tag := append(result.ConfigColumns(st), s.setConfigRow(st)...), wire.AppendCommand(nil, "SELECT 1")
 	d.frames = slices.Concat(row, tag)
-	return s.tellTagged(o, row, tag)
+	return s.sendLocalAnswer(o, row, tag)
 }
 
-// describeFailed sends the description of such a statement's row before its error.
-func (s *session) describeFailed(st *rewrite.Statement) error {
+// describeFailedConfig sends the description of such a statement's row before its error.
+func (s *session) describeFailedConfig(st *rewrite.Statement) error {
 	if st.Told == nil {
 		return nil
 	}
-	return s.tell(result.ConfigColumns(st))
+	return s.queueReply(result.ConfigColumns(st))
 }
 
-// warnsOfLocal reports whether a notice is the warning about SET LOCAL outside a block. The client sent a set_config,
-// which gives no warning in PostgreSQL; its value ends with the statement in both cases.
-func warnsOfLocal(frame []byte) bool {
+// isSetLocalWarning reports whether a notice is the warning about SET LOCAL outside a block. The client sent a
+// set_config, which gives no warning in PostgreSQL; its value ends with the statement in both cases.
+func isSetLocalWarning(frame []byte) bool {
 	return string(retry.Field(frame[wire.HeaderLen:], 'C')) == warnNoTransaction.Code
 }

@@ -16,8 +16,8 @@ import (
 // If a transaction cannot delete that many rows and batches are allowed, package batch deletes them table by table.
 // Tables that refer to others of the statement come first.
 
-// truncateRefused returns the error that replaces an error of the DELETE for the client; nil keeps it.
-func truncateRefused(st *rewrite.Statement, payload []byte) *wire.Error {
+// truncateError returns the error that replaces an error of the DELETE for the client; nil keeps it.
+func truncateError(st *rewrite.Statement, payload []byte) *wire.Error {
 	r := st.Truncation.TruncationRefusal(string(retry.Field(payload, 'C')), string(retry.Field(payload, 'M')))
 	if r == nil {
 		return nil
@@ -25,18 +25,18 @@ func truncateRefused(st *rewrite.Statement, payload []byte) *wire.Error {
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// limitsTruncate reports whether a TRUNCATE that is alone in its text failed because it changes too many rows for one
-// transaction.
-func limitsTruncate(plan *rewrite.Plan, payload []byte) bool {
+// isTruncateTooLarge reports whether a TRUNCATE that is alone in its text failed because it changes too many rows for
+// one transaction.
+func isTruncateTooLarge(plan *rewrite.Plan, payload []byte) bool {
 	if plan == nil || plan.Single() == nil || plan.Single().Truncation == nil {
 		return false
 	}
 	return rewrite.LimitsSize(string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
 }
 
-// hintOfTruncate returns the hint for such an error, or "". st may be nil. In a block, and next to other statements,
+// truncateHint returns the hint for such an error, or "". st may be nil. In a block, and next to other statements,
 // no batch may commit.
-func hintOfTruncate(plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
+func truncateHint(plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
 	case st == nil || st.Truncation == nil || !rewrite.LimitsSize(string(retry.Field(payload, 'C')), retry.Field(payload, 'M')):
 		return ""

@@ -16,7 +16,7 @@ import (
 )
 
 // The state of one turn. session.serve takes a turn from the pool and frees it after the ReadyForQuery was sent. Only
-// the session's goroutine uses a turn. While that goroutine waits, lookOut may use the turn too.
+// the session's goroutine uses a turn. While that goroutine waits, watchClient may use the turn too.
 
 // turn is the state of one turn, pooled. Its parts are values, so that one assignment resets all. The embedded parts
 // group fields that live and end together:
@@ -31,26 +31,26 @@ import (
 //	attempt        a replay of the transaction (replay.go)
 //	nested         how a nested turn differs
 type turn struct {
-	owed    owedQueue
-	up      wire.Batch   // to the backend
-	down    wire.Batch   // to the client
-	capture []byte       // a ParameterDescription; the RowDescription that completes it is still to come
-	desc    *description // the last description from the server
+	owed    pendingQueue
+	up      wire.Batch            // to the backend
+	down    wire.Batch            // to the client
+	capture []byte                // a ParameterDescription; the RowDescription that completes it is still to come
+	desc    *statementDescription // the last description from the server
 	scratch []byte
 
-	request
-	course
-	partial
-	writing
-	output
-	clock
+	clientRequest
+	serverProgress
+	partialFrames
+	upstream
+	clientOutput
+	statementTimer
 	parseSettings
-	attempt
-	nested // nested.go
+	replayAttempt
+	nestedTurn // nested.go
 
-	// orphan is a backend that the session dropped while a statement was running, or nil. Sluice cancels that
+	// abandonedConn is a backend that the session dropped while a statement was running, or nil. Sluice cancels that
 	// statement after the client has its error, so that the client does not wait for the cancel.
-	orphan *reservoir.Conn
+	abandonedConn *reservoir.Conn
 	// touched means that a frame of this turn was sent, or is queued, to the backend.
 	touched bool
 	// settled means that the ReadyForQuery that ends the turn was relayed.
@@ -58,23 +58,24 @@ type turn struct {
 	// logs means that this turn is in the log that a replay runs again.
 	logs bool
 	// mode is the transaction mode of a statement outside a block, such as READ ONLY: readonly.go.
-	mode txMode
+	mode accessMode
 	// denied is the error for a statement of a multi-statement query that mode forbids, or nil.
 	denied *wire.Error
-	// only means that the text's BEGIN is sent as BEGIN READ ONLY.
-	only bool
-	// resets means that a statement may have reset settings unseen. putsBack means that settlePutBack ends the turn.
-	resets, putsBack bool
-	// believed means that Sluice ran a statement as a read because of what it knew of the schema.
-	believed bool
+	// beginReadOnly means that the text's BEGIN is sent as BEGIN READ ONLY.
+	beginReadOnly bool
+	// resets means that a statement may have reset settings unseen. restoresSettings means that settleRestoringSettings
+	// ends the turn.
+	resets, restoresSettings bool
+	// readBySchema means that Sluice ran a statement as a read because of what it knew of the schema.
+	readBySchema bool
 	// unseen means that rows written by a suspended portal are not visible yet; increment makes them visible.
 	unseen bool
 	// progress is the transaction's progress with settings at the start of the turn.
 	progress settings.Progress
 }
 
-// request is what the client has sent in this turn.
-type request struct {
+// clientRequest is what the client has sent in this turn.
+type clientRequest struct {
 	// ended means that the client's last frame of the turn was read.
 	ended bool
 	// midClient means that the next unread byte from the client is in the middle of a frame.
@@ -83,8 +84,8 @@ type request struct {
 	featureReads bool
 	// plan is the plan of the turn's simple Query, set before the Query is sent.
 	plan *rewrite.Plan
-	// asks is the text of the current statement if it calls currval, lastval or nextval.
-	asks string
+	// sequenceText is the text of the current statement if it calls currval, lastval or nextval.
+	sequenceText string
 	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice answered a statement
 	// locally. executes counts the statements that were sent in autocommit.
 	executed, ranLocal bool
@@ -99,15 +100,15 @@ type request struct {
 	last *wire.Error
 	// deferred is the rest of a statement that a feature finishes at the Sync, or nil.
 	deferred feature.Deferred
-	// unheeded is a cancel or timeout that arrived while the statement could not be stopped, or nil. A DELETE that
+	// pendingCancel is a cancel or timeout that arrived while the statement could not be stopped, or nil. A DELETE that
 	// runs in batches stops for it.
-	unheeded *wire.Error
-	// strung is a multi-statement query of which Sluice answers some statements locally. atString is a copy of the
+	pendingCancel *wire.Error
+	// script is a multi-statement query of which Sluice answers some statements locally. stateBeforeScript is a copy of the
 	// session's local state before that query.
-	strung *strung
+	script *scriptPlan
 	// parsed is a Parse whose statement still has to be described by the server.
-	parsed   parsed
-	atString *localState
+	parsed            waitingParse
+	stateBeforeScript *localStateCopy
 	// pinnedByTurn means that the turn's only statement pinned the session and leaves no state if it fails.
 	pinnedByTurn bool
 	// freshPin means that exactly one text pinned the session, in this turn.
@@ -120,10 +121,10 @@ type request struct {
 	unreadRuns bool
 }
 
-// course is what the server has done in this turn. A replay resets it (rerun).
-type course struct {
-	outcome outcome.Outcome
-	ownTx   ownBlock
+// serverProgress is what the server has done in this turn. A replay resets it (rerun).
+type serverProgress struct {
+	outcome    outcome.Outcome
+	internalTx internalBlock
 	// skip means that the client got an error, and its frames up to Sync are dropped.
 	skip bool
 	// errorTold means that the client got an error in this turn.
@@ -132,15 +133,15 @@ type course struct {
 	committing bool
 	// copying means that the server waits for COPY data.
 	copying bool
-	// early counts the Syncs that the client has sent behind its last COPY data.
-	early int
+	// earlySyncs counts the Syncs that the client has sent behind its last COPY data.
+	earlySyncs int
 	// statement counts the CommandComplete frames of a simple Query. rows counts the rows of the current answer.
 	statement, rows int
 }
 
-// partial is the state of frames that the session has received from, or sent to, its backend in part. It is reset
+// partialFrames is the state of frames that the session has received from, or sent to, its backend in part. It is reset
 // when the session drops the backend.
-type partial struct {
+type partialFrames struct {
 	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must
 	// not get them. restUncounted means that the frame is an error or a notice, which the digest leaves out.
 	rest                       int
@@ -151,44 +152,44 @@ type partial struct {
 	midFrame bool
 }
 
-// writing is the state of output to the backend.
-type writing struct {
-	uplink  *uplink
+// upstream is the state of output to the backend.
+type upstream struct {
+	uplink  *backendWriter
 	flushed int    // bytes written
-	read    []byte // the buffer of a long Query; see addRead
+	read    []byte // the buffer of a long Query; see addQueryFrame
 }
 
-// output is how answers are passed to the client.
-type output struct {
+// clientOutput is how answers are passed to the client.
+type clientOutput struct {
 	// streams means that answers go to the client at once. holdEnd is when withheld answers are sent; zero means that
 	// none are withheld.
 	streams bool
 	holdEnd time.Time
-	// masks means that some answers are hidden from the client. job is the id of the index job that the current
+	// hidesAnswers means that some answers are hidden from the client. job is the id of the index job that the current
 	// statement has started.
-	masks bool
-	job   string
+	hidesAnswers bool
+	job          string
 	// batches is a DELETE that runs in batches, or nil.
 	batches *batch.Delete
-	// looks means that Sluice inspects every frame of an answer, rows too.
-	looks bool
-	// fenced means that Sluice sent a fence, or a query for the time (askTime), in this turn. The client does not get
+	// inspectsFrames means that Sluice inspects every frame of an answer, rows too.
+	inspectsFrames bool
+	// fenced means that Sluice sent a fence, or a query for the time (queryTxTime), in this turn. The client does not get
 	// their rows.
 	fenced bool
 	// refused is the error that replaces the server's, if Sluice made the server fail on purpose; nil otherwise.
-	refused *forced
+	refused *forcedErrorReply
 	// stop is the error that ends the turn once the client has the whole of the current row.
 	stop *wire.Error
 }
 
-// clock is the state of statement_timeout, if Sluice enforces that setting itself. It runs once per turn, from the
-// first wait or frame to the answer.
-type clock struct {
-	deadline time.Time // zero: none
-	clocked  bool      // the timeout runs
-	// quiet is since when the backend, which owes an answer, has sent nothing. Zero means that no check has been made
+// statementTimer is the state of statement_timeout, if Sluice enforces that setting itself. It runs once per turn, from
+// the first wait or frame to the answer.
+type statementTimer struct {
+	deadline       time.Time // zero: none
+	timeoutRunning bool      // the timeout runs
+	// silentSince is since when the backend, which owes an answer, has sent nothing. Zero means that no check has been made
 	// since the last frame from or to the backend.
-	quiet time.Time
+	silentSince time.Time
 	// midSince is when the client stopped in the middle of a frame, or was last probed there.
 	midSince time.Time
 	// leftAt is when the session saw the client's Terminate behind this turn, or zero.
@@ -212,12 +213,12 @@ type parseSettings struct {
 // turnPool saves an allocation per query.
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
-// free resets the turn and returns it to the pool. Queues and buffers stay with the turn unless they have grown above
-// a bound, so that one long pipeline does not hold memory for good.
-func (t *turn) free() {
+// returnToPool resets the turn and returns it to the pool. Queues and buffers stay with the turn unless they have grown
+// above a bound, so that one long pipeline does not hold memory for good.
+func (t *turn) returnToPool() {
 	t.up.Reset()
 	t.down.Reset()
-	t.owed.forgetUndos()
+	t.owed.clearNameUndos()
 	items, undos, capture, scratch := t.owed.items[:0], t.owed.undos, t.capture[:0], t.scratch[:0]
 	if cap(items) > 256 {
 		items = nil

@@ -12,69 +12,69 @@ import (
 // changed such a setting gets keys of its own. These are odd and never used again, so that its templates are neither
 // shared nor cached.
 
-// parsingAfter returns a new key for the transaction's next texts, after it changed settings. constants names the
+// newTxParsing returns a new key for the transaction's next texts, after it changed settings. constants names the
 // changed settings that affect constants.
-func (s *session) parsingAfter(constants parse.Readers) settings.Parsing {
-	p, n := s.parsing(), s.srv.txParsings.Add(1)<<1|1
+func (s *session) newTxParsing(constants parse.Readers) settings.Parsing {
+	p, n := s.parsingKey(), s.srv.txParsings.Add(1)<<1|1
 	p.All = n
 	p.Constants.Set(constants, n)
 	return p
 }
 
-// rereads returns which settings that affect constants may have changed. A change without a name may be of any
-// setting.
-func rereads(changes []rewrite.Change) (by parse.Readers) {
+// changedConstantSettings returns which settings that affect constants may have changed. A change without a name may be
+// of any setting.
+func changedConstantSettings(changes []rewrite.Change) (by parse.Readers) {
 	for i := range changes {
 		c := &changes[i]
 		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" {
-			return allReaders
+			return allConstantSettings
 		}
 		by |= parse.ReadersOf(c.Name)
 	}
 	return by
 }
 
-// allReaders are all settings that affect constants.
-var allReaders = parse.ReadersOf(settings.ConstantSettings...)
+// allConstantSettings are all settings that affect constants.
+var allConstantSettings = parse.ReadersOf(settings.ConstantSettings...)
 
-// parsing returns the key of the settings for the session's next Parse. A transaction that has changed one has a key
+// parsingKey returns the key of the settings for the session's next Parse. A transaction that has changed one has a key
 // of its own until its end.
-func (s *session) parsing() settings.Parsing {
+func (s *session) parsingKey() settings.Parsing {
 	if s.txParsing.All != 0 {
 		return s.txParsing
 	}
 	return s.settings.InForce.Parsing
 }
 
-// noteParsing records that a statement about to be sent changes how later ones are parsed. A function that it calls
-// may do so unseen. The transaction then has a key of its own until the server's reports decide (settleParsing).
-func (s *session) noteParsing(plan *rewrite.Plan) {
-	s.changesSchema(plan)
-	s.noteLeft(plan)
-	s.noteCallers(plan)
+// recordParsingChange records that a statement about to be sent changes how later ones are parsed. A function that it
+// calls may do so unseen. The transaction then has a key of its own until the server's reports decide (settleParsing).
+func (s *session) recordParsingChange(plan *rewrite.Plan) {
+	s.recordSchemaChange(plan)
+	s.trackLeftState(plan)
+	s.trackResettingCalls(plan)
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return
 	}
 	calls, changes, constants := false, false, parse.Readers(0)
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		s.t.movesNames = s.t.movesNames || st.Calls || movesNames(st.Changes)
+		s.t.movesNames = s.t.movesNames || st.Calls || mayChangeResolution(st.Changes)
 		if st.Calls {
-			s.mapped.called, s.tx.watched = true, true
+			s.mapped.pathMayHaveChanged, s.tx.watched = true, true
 		}
-		changes, constants = changes || len(st.Changes) > 0, constants|rereads(st.Changes)
+		changes, constants = changes || len(st.Changes) > 0, constants|changedConstantSettings(st.Changes)
 		calls = calls || st.Calls
 	}
 	switch {
 	case changes:
 		s.t.parsingChanged = true
 		if calls {
-			constants = allReaders
+			constants = allConstantSettings
 		}
-		s.txParsing = s.parsingAfter(constants)
+		s.txParsing = s.newTxParsing(constants)
 	case calls && !s.t.guessed: // unknown until the next report
 		s.t.guessed, s.t.txParsingWas = true, s.txParsing
-		s.txParsing = s.parsingAfter(allReaders)
+		s.txParsing = s.newTxParsing(allConstantSettings)
 	}
 }
 
@@ -92,7 +92,7 @@ func (s *session) settleParsing() {
 	if t.reported != nil && t.reported != s.b.reported {
 		for _, p := range s.b.reported.News(t.reported) {
 			if slices.Contains(settings.ParsingSettings, p.Lower) {
-				s.txParsing = s.parsingAfter(allReaders)
+				s.txParsing = s.newTxParsing(allConstantSettings)
 				return
 			}
 		}

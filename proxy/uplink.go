@@ -10,7 +10,7 @@ import (
 )
 
 // The way from the client to the backend. Frames are read from the client (nextFrame, whole), collected in the turn's
-// batch (add), and written at once (flushUp). A turn too long for one write gets a writer goroutine, the uplink.
+// batch (add), and written at once (flushToBackend). A turn too long for one write gets a writer goroutine, the uplink.
 
 // halfDuplexLimit is how many bytes of a turn are written before any of its answers is read. The socket buffers hold
 // more, so that a server that waits for Sluice to read still accepts these bytes. Above the limit a goroutine writes
@@ -18,7 +18,7 @@ import (
 const halfDuplexLimit = 64 << 10
 
 // Limits of the pending replies, in entries and in bytes. A longer pipeline gets a Flush, so that the server answers
-// (closeGroup).
+// (finishEarlierFrames).
 const (
 	maxOwed       = 16 << 10
 	mostOwedBytes = 2 << 20
@@ -36,7 +36,7 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 		case total > 0:
 			// PostgreSQL bounds the length by type too.
 			limit := wire.ClientFrameLimit(typ)
-			if limit == 0 && s.readsData() {
+			if limit == 0 && s.expectsCopyData() {
 				return typ, total, nil // the caller ends the session
 			}
 			if limit == 0 {
@@ -50,7 +50,7 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 			}
 			c.MakeRoom(min(total, wire.BufferSize))
 		}
-		if err := s.fillClient(); err != nil {
+		if err := s.fillClientBuffer(); err != nil {
 			return 0, 0, err
 		}
 		if s.t.settled {
@@ -62,22 +62,22 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 // errTurnOver means that the server ended the turn while the client was expected to go on: a COPY failed.
 var errTurnOver = errors.New("the server ended the turn")
 
-// fillClient reads from the client in the middle of a turn. While a reply is pending it also relays the backend's
+// fillClientBuffer reads from the client in the middle of a turn. While a reply is pending it also relays the backend's
 // frames. With nil the client has sent more, or the turn has settled.
-func (s *session) fillClient() error {
+func (s *session) fillClientBuffer() error {
 	if s.b != nil && (!s.t.owed.empty() || s.t.copying) {
-		return s.fillEither()
+		return s.fillClientWhileRelaying()
 	}
-	return s.fillClientAlone()
+	return s.fillClientOnly()
 }
 
-// whole reads the next frame of total bytes and returns it. The slice is valid until the next read from the client. A
-// frame larger than a buffer gets a buffer of its own, so that callers must bound total.
-func (s *session) whole(total int) ([]byte, error) {
+// readWholeFrame reads the next frame of total bytes and returns it. The slice is valid until the next read from the
+// client. A frame larger than a buffer gets a buffer of its own, so that callers must bound total.
+func (s *session) readWholeFrame(total int) ([]byte, error) {
 	c := &s.client
 	c.Grow(total)
 	for c.Buffered() < total {
-		if err := s.fillClient(); err != nil {
+		if err := s.fillClientBuffer(); err != nil {
 			return nil, err
 		}
 	}
@@ -86,22 +86,22 @@ func (s *session) whole(total int) ([]byte, error) {
 	return frame, nil
 }
 
-// forward passes the client's next n bytes, a frame or its rest, to the backend unchanged, and logs them. Even with
-// an error these bytes are read, unless the session ends.
-func (s *session) forward(n int) error {
+// forwardBytes passes the client's next n bytes, a frame or its rest, to the backend unchanged, and logs them. Even
+// with an error these bytes are read, unless the session ends.
+func (s *session) forwardBytes(n int) error {
 	c := &s.client
 	s.t.midClient = true
 	defer func() { s.t.midClient = false }()
 	inPieces := n > c.Buffered()
 	for n > 0 {
 		if c.Buffered() == 0 {
-			if err := s.fillClient(); err != nil {
-				return s.leftOver(n, err)
+			if err := s.fillClientBuffer(); err != nil {
+				return s.finishForward(n, err)
 			}
 			continue
 		}
 		if s.b == nil {
-			return s.discard(n) // the backend was lost during the read
+			return s.discardBytes(n) // the backend was lost during the read
 		}
 		k := min(n, c.Buffered())
 		// A piece fills the batch's buffer, which is then written.
@@ -116,33 +116,33 @@ func (s *session) forward(n int) error {
 		if s.t.unreadPin {
 			s.t.left.Read(c.Peek(k))
 		}
-		s.add(c.Peek(k))
+		s.addToBatch(c.Peek(k))
 		c.Advance(k)
 		n -= k
-		if err := s.flushFull(); err != nil {
-			return s.leftOver(n, err)
+		if err := s.flushIfFull(); err != nil {
+			return s.finishForward(n, err)
 		}
 	}
 	return nil
 }
 
-// leftOver ends a forward that failed with err. After a lost backend it reads the n bytes that are left of the
+// finishForward ends a forward that failed with err. After a lost backend it reads the n bytes that are left of the
 // client's frame. It returns err, or the session's end.
-func (s *session) leftOver(n int, err error) error {
+func (s *session) finishForward(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
 		return err
 	}
 	s.t.midFrame = false
-	return cmp.Or(s.take(n), err)
+	return cmp.Or(s.readIntoLog(n), err)
 }
 
-// take reads n bytes from the client without a backend, and logs them for a replay.
-func (s *session) take(n int) error {
+// readIntoLog reads n bytes from the client without a backend, and logs them for a replay.
+func (s *session) readIntoLog(n int) error {
 	c := &s.client
 	for n > 0 {
 		if c.Buffered() == 0 {
-			if err := s.fillClientAlone(); err != nil {
+			if err := s.fillClientOnly(); err != nil {
 				return err
 			}
 			continue
@@ -157,9 +157,9 @@ func (s *session) take(n int) error {
 	return nil
 }
 
-// discard reads and drops the client's next n bytes. If the backend is lost meanwhile, it returns the loss, and the
-// bytes are dropped too.
-func (s *session) discard(n int) error {
+// discardBytes reads and drops the client's next n bytes. If the backend is lost meanwhile, it returns the loss, and
+// the bytes are dropped too.
+func (s *session) discardBytes(n int) error {
 	c := &s.client
 	for {
 		k := min(n, c.Buffered())
@@ -167,21 +167,21 @@ func (s *session) discard(n int) error {
 		if n -= k; n == 0 {
 			return nil
 		}
-		if err := s.fillClient(); err != nil {
-			return s.discardRest(n, err)
+		if err := s.fillClientBuffer(); err != nil {
+			return s.finishDiscard(n, err)
 		}
 	}
 }
 
-// discardRest ends a discard that failed with err and n bytes left. It returns err, or the session's end.
-func (s *session) discardRest(n int, err error) error {
+// finishDiscard ends a discard that failed with err and n bytes left. It returns err, or the session's end.
+func (s *session) finishDiscard(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
 		return err
 	}
 	c := &s.client
 	for n > 0 {
-		if err := s.fillClientAlone(); err != nil {
+		if err := s.fillClientOnly(); err != nil {
 			return err
 		}
 		k := min(n, c.Buffered())
@@ -191,17 +191,17 @@ func (s *session) discardRest(n int, err error) error {
 	return err
 }
 
-// add appends bytes to the batch for the backend, and marks the turn as touched. It writes and relays nothing, so
-// that pending replies, backend and log do not change. After large additions, callers call flushFull between two
+// addToBatch appends bytes to the batch for the backend, and marks the turn as touched. It writes and relays nothing,
+// so that pending replies, backend and log do not change. After large additions, callers call flushIfFull between two
 // frames.
-func (s *session) add(b []byte) {
+func (s *session) addToBatch(b []byte) {
 	s.t.up.Add(b)
 	s.t.touched = true
 }
 
-// addRead adds a Query frame as read from the client. A frame longer than a buffer is not copied: the turn takes over
-// the read buffer, unless that buffer holds more input of the client.
-func (s *session) addRead(frame []byte) {
+// addQueryFrame adds a Query frame as read from the client. A frame longer than a buffer is not copied: the turn takes
+// over the read buffer, unless that buffer holds more input of the client.
+func (s *session) addQueryFrame(frame []byte) {
 	if len(frame) > wire.BufferSize {
 		if buf := s.client.Yield(frame); buf != nil {
 			s.t.read = buf
@@ -210,36 +210,36 @@ func (s *session) addRead(frame []byte) {
 			return
 		}
 	}
-	s.add(frame)
+	s.addToBatch(frame)
 }
 
 // addParse adds a Parse with a template's text. A long text is not copied.
-func (s *session) addParse(name string, tmpl *template) {
-	t, text := s.t, tmpl.text()
+func (s *session) addParse(name string, tmpl *statementTemplate) {
+	t, text := s.t, tmpl.serverText()
 	if len(text) <= wire.BufferSize {
 		t.scratch = wire.AppendParse(t.scratch[:0], name, text, []byte(tmpl.oids))
-		s.add(t.scratch)
+		s.addToBatch(t.scratch)
 		return
 	}
 	t.scratch = wire.AppendParseHead(t.scratch[:0], name, len(text), len(tmpl.oids))
-	s.add(t.scratch)
+	s.addToBatch(t.scratch)
 	t.up.ReferText(text)
 	t.scratch = append(append(t.scratch[:0], 0), tmpl.oids...)
-	s.add(t.scratch)
+	s.addToBatch(t.scratch)
 }
 
-// flushFull calls flushUp if the batch has a buffer or more. With nil the backend may be lost or dropped, or an error
-// may have been relayed, as with flushUp.
-func (s *session) flushFull() error {
+// flushIfFull calls flushToBackend if the batch has a buffer or more. With nil the backend may be lost or dropped, or
+// an error may have been relayed, as with flushToBackend.
+func (s *session) flushIfFull() error {
 	if !s.t.up.Full() {
 		return nil
 	}
-	return s.flushUp()
+	return s.flushToBackend()
 }
 
-// flushUp writes the batch to the backend. Above halfDuplexLimit the uplink writes, and replies are relayed
+// flushToBackend writes the batch to the backend. Above halfDuplexLimit the uplink writes, and replies are relayed
 // meanwhile. Outside a block the backend then has an open group until its ReadyForQuery.
-func (s *session) flushUp() error {
+func (s *session) flushToBackend() error {
 	t := s.t
 	k := &t.up
 	if k.Empty() {
@@ -249,10 +249,10 @@ func (s *session) flushUp() error {
 		return &lostError{err: err}
 	}
 	t.flushed += k.Len()
-	t.quiet = time.Time{} // a backend that still gets input is not silent
-	s.b.group = !t.outcome.InBlock()
+	t.silentSince = time.Time{} // a backend that still gets input is not silent
+	s.b.groupOpen = !t.outcome.InBlock()
 	if t.flushed > halfDuplexLimit && !t.owed.empty() || t.uplink != nil {
-		return s.flushBeside()
+		return s.flushByWriter()
 	}
 	if err := k.Flush(s.b.conn.Net); err != nil {
 		return &lostError{err: err}
@@ -260,24 +260,24 @@ func (s *session) flushUp() error {
 	return nil
 }
 
-// uplink is the writer goroutine of a long turn. Without it, write and read would deadlock once both directions
+// backendWriter is the writer goroutine of a long turn. Without it, write and read would deadlock once both directions
 // exceed the socket buffers. It writes one batch at a time and ends with the turn.
-type uplink struct {
+type backendWriter struct {
 	work    chan wire.Batch
 	done    chan error
 	busy    bool        // the writer has a batch; used by the session alone
 	waiting atomic.Bool // the session reads the backend until the writer is done
 }
 
-// flushBeside hands the batch to the writer. It first relays replies until the previous batch is written. An error of
+// flushByWriter hands the batch to the writer. It first relays replies until the previous batch is written. An error of
 // that write is a lost backend.
-func (s *session) flushBeside() error {
+func (s *session) flushByWriter() error {
 	t := s.t
 	if t.uplink == nil {
-		t.uplink = &uplink{work: make(chan wire.Batch, 1), done: make(chan error, 1)}
+		t.uplink = &backendWriter{work: make(chan wire.Batch, 1), done: make(chan error, 1)}
 		go t.uplink.run(s.b)
 	}
-	if err := s.awaitUplink(); err != nil {
+	if err := s.awaitWriter(); err != nil {
 		return err
 	}
 	if t.up.Empty() {
@@ -290,7 +290,7 @@ func (s *session) flushBeside() error {
 
 // run writes batches to the backend until work is closed. If the session reads the backend while it waits for the
 // writer, a read deadline in the past wakes the session.
-func (u *uplink) run(b *backend) {
+func (u *backendWriter) run(b *backend) {
 	conn := b.conn.Net
 	for batch := range u.work {
 		u.done <- batch.Flush(conn)
@@ -301,9 +301,9 @@ func (u *uplink) run(b *backend) {
 	close(u.done)
 }
 
-// awaitUplink returns once the writer has written its batch, and relays replies meanwhile. It also returns if the
+// awaitWriter returns once the writer has written its batch, and relays replies meanwhile. It also returns if the
 // backend is dropped.
-func (s *session) awaitUplink() error {
+func (s *session) awaitWriter() error {
 	u := s.t.uplink
 	if u == nil || !u.busy {
 		return nil
@@ -315,7 +315,7 @@ func (s *session) awaitUplink() error {
 		case err := <-u.done:
 			u.busy = false
 			if s.b != nil {
-				s.alarmRead()
+				s.armReadDeadline()
 			}
 			if err != nil {
 				return &lostError{err: err}
@@ -326,16 +326,16 @@ func (s *session) awaitUplink() error {
 		if s.b == nil {
 			return nil
 		}
-		if err := s.pump(); err != nil {
+		if err := s.readAndRelay(); err != nil {
 			return err
 		}
 	}
 }
 
-// leaveBackend waits until the writer is done, before other code writes to the backend. After patience it ends the
-// write. whole reports that the batch was written completely. Without a busy writer it returns at once. The session
+// finishBackendWrite waits until the writer is done, before other code writes to the backend. After patience it ends
+// the write. whole reports that the batch was written completely. Without a busy writer it returns at once. The session
 // must have a backend.
-func (s *session) leaveBackend(patience time.Duration) (whole bool) {
+func (s *session) finishBackendWrite(patience time.Duration) (whole bool) {
 	if s.t == nil || s.t.uplink == nil || !s.t.uplink.busy {
 		return true
 	}
@@ -346,9 +346,9 @@ func (s *session) leaveBackend(patience time.Duration) (whole bool) {
 	return enough.Stop() && err == nil
 }
 
-// closeUplink ends the writer after the backend has answered or is gone. It returns the error of a write that has not
+// closeWriter ends the writer after the backend has answered or is gone. It returns the error of a write that has not
 // been reported yet.
-func (s *session) closeUplink() error {
+func (s *session) closeWriter() error {
 	u := s.t.uplink
 	s.t.uplink = nil
 	close(u.work)

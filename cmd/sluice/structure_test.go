@@ -48,7 +48,7 @@ func TestSizeOfFunctions(t *testing.T) {
 
 // A function is what the limits are about.
 type function struct {
-	name              string // such as proxy.session.run
+	name              string // such as proxy.session.runCommand
 	lines, complexity int
 }
 

@@ -55,7 +55,7 @@ func (d *Delete) Run(server Server, committed func()) error {
 		}
 	}
 	for _, text := range texts {
-		if err := d.empty(server, text, committed); err != nil {
+		if err := d.deleteTableRows(server, text, committed); err != nil {
 			return err
 		}
 	}
@@ -76,8 +76,8 @@ func (d *Delete) configKey() string {
 	return rewrite.ChunkedKey
 }
 
-// empty deletes the rows of one table.
-func (d *Delete) empty(server Server, text func(rows int) string, committed func()) error {
+// deleteTableRows deletes the rows of one table.
+func (d *Delete) deleteTableRows(server Server, text func(rows int) string, committed func()) error {
 	for rows := Rows; ; {
 		if err := server.More(); err != nil {
 			return err
@@ -121,11 +121,11 @@ func (d *Delete) Described(refusal *wire.Error) *wire.Error {
 			refusal = &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 		}
 	}
-	return d.partly(refusal)
+	return d.withDeletedRows(refusal)
 }
 
-// partly adds the number of deleted rows to an error.
-func (d *Delete) partly(refusal *wire.Error) *wire.Error {
+// withDeletedRows adds the number of deleted rows to an error.
+func (d *Delete) withDeletedRows(refusal *wire.Error) *wire.Error {
 	if !d.begun {
 		return refusal
 	}
@@ -142,7 +142,7 @@ func (d *Delete) Lost(unknown *wire.Error) *wire.Error {
 	if !d.begun { // the server has rolled the statement back
 		return d.refusal
 	}
-	return d.partly(unknown)
+	return d.withDeletedRows(unknown)
 }
 
 // Done returns the client's frames after the last batch: the command tag, and a warning in front of it if a TRUNCATE

@@ -31,110 +31,113 @@ import (
 // An error after Add names the column that exists, and the number of rows with the default. A lost backend leaves only
 // the current step in doubt: sent again, the statement finds the column under either name.
 
-// addition is a running ALTER TABLE ... ADD COLUMN.
-type addition struct {
+// columnAddition is a running ALTER TABLE ... ADD COLUMN.
+type columnAddition struct {
 	*rewrite.Alteration
-	server  Server
-	notices [][]byte
-	drawn   *constraint.Drawn
-	stands  bool // the column may exist under its temporary name
-	filled  int  // rows that this statement has filled
-	// holdsNotNull is set if a CHECK takes the place of NOT NULL.
-	holdsNotNull bool
+	server          Server
+	notices         [][]byte
+	drawn           *constraint.Drawn
+	temporaryExists bool // the column may exist under its temporary name
+	filledRows      int  // rows that this statement has filled
+	// hasNotNullCheck is set if a CHECK takes the place of NOT NULL.
+	hasNotNullCheck bool
 }
 
 // Run sends the statement to the server, and carries it out in steps if the server refuses it.
-func (a *addition) Run() error {
-	err := a.ask(a.Text, nil)
+func (a *columnAddition) Run() error {
+	err := a.runSQL(a.Text, nil)
 	told := a.server.Refused(err)
 	if told == nil || told.Code != retry.StateUnsupported && (a.Own == nil || told.Code != unknownType) {
 		return err
 	}
-	return a.add()
+	return a.addInSteps()
 }
 
-// ask sends one statement, which commits at once, and calls row for its rows; nil drops the rows.
-func (a *addition) ask(sql string, row func(values []string)) error { return a.server.Ask(sql, row) }
+// runSQL sends one statement, which commits at once, and calls row for its rows; nil drops the rows.
+func (a *columnAddition) runSQL(sql string, row func(values []string)) error {
+	return a.server.Ask(sql, row)
+}
 
-// add adds a column with a default, in steps. Two clients may do so at once: the second one finds the temporary column
-// and resumes. Or it finds the finished column, and returns PostgreSQL's error that it exists.
-func (a *addition) add() error {
-	resumes, err := a.look()
+// addInSteps adds a column with a default, in steps. Two clients may do so at once: the second one finds the temporary
+// column and resumes. Or it finds the finished column, and returns PostgreSQL's error that it exists.
+func (a *columnAddition) addInSteps() error {
+	resumes, err := a.lookUpColumn()
 	if err != nil || len(a.notices) > 0 {
 		return err
 	}
-	if err := a.draws(); err != nil {
+	if err := a.createSequence(); err != nil {
 		return err
 	}
-	if resumes, err = a.adds(resumes); err != nil {
+	if resumes, err = a.addTemporaryColumn(resumes); err != nil {
 		return err
 	}
 	// A column that this call has added is unknown to other clients, and can be dropped.
-	if err := a.defaults(); err != nil {
-		if over, exists := a.overtaken(err); over {
+	if err := a.applyDefault(); err != nil {
+		if over, exists := a.isFinishedByOther(err); over {
 			return exists
 		}
-		if a.server.Refused(err) != nil && !resumes && a.ask(a.Undo(), nil) == nil {
-			a.stands = false
-			a.undrawn(err)
+		if a.server.Refused(err) != nil && !resumes && a.runSQL(a.Undo(), nil) == nil {
+			a.temporaryExists = false
+			a.dropUnusedSequence(err)
 		}
 		return err
 	}
-	if err := a.fill(); err != nil {
-		if over, exists := a.overtaken(err); over {
+	if err := a.fillExistingRows(); err != nil {
+		if over, exists := a.isFinishedByOther(err); over {
 			return exists
 		}
-		return a.unfilled(err)
+		return a.handleFillError(err)
 	}
-	if err := a.hold(); err != nil {
+	if err := a.addConstraints(); err != nil {
 		return err
 	}
-	err = a.ask(a.Rename(), nil)
+	err = a.runSQL(a.Rename(), nil)
 	// Another client may have renamed the column first, or added one of the same name. This one is dropped then.
 	if told := a.server.Refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
-		a.stands = told.Code == duplicateColumn && a.ask(a.Undo(), nil) != nil
-		return a.errExists("42701")
+		a.temporaryExists = told.Code == duplicateColumn && a.runSQL(a.Undo(), nil) != nil
+		return a.errColumnExists("42701")
 	}
 	if err != nil {
 		return err
 	}
-	if a.NotNull && !a.holdsNotNull {
+	if a.NotNull && !a.hasNotNullCheck {
 		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is added without NOT NULL, which DSQL refuses", a.Column),
-			Detail: fmt.Sprintf("It has its default, which %d rows were given.", a.filled), Hint: "To hold it to that: " + a.NotNullHint() + "."}
+			Detail: fmt.Sprintf("It has its default, which %d rows were given.", a.filledRows), Hint: "To hold it to that: " + a.NotNullHint() + "."}
 		a.notices = append(a.notices, warning.AppendNotice(nil, "WARNING"))
 	}
 	return nil
 }
 
-// adds adds the temporary column without its default. resumes reports whether the column existed.
-func (a *addition) adds(resumed bool) (resumes bool, err error) {
-	a.stands = true
-	err = a.ask(a.Add(), nil)
+// addTemporaryColumn adds the temporary column without its default. resumes reports whether the column existed.
+func (a *columnAddition) addTemporaryColumn(resumed bool) (resumes bool, err error) {
+	a.temporaryExists = true
+	err = a.runSQL(a.Add(), nil)
 	told := a.server.Refused(err)
 	switch {
 	case err == nil:
 		return resumed, nil
 	case told == nil || told.Code != duplicateColumn:
-		a.stands = told == nil || resumed
-		a.undrawn(err)
+		a.temporaryExists = told == nil || resumed
+		a.dropUnusedSequence(err)
 		return resumed, err
 	case a.drawn != nil && a.drawn.Left() != "": // that column would have two sequences
-		a.undrawn(err)
-		a.stands = false
-		return resumed, a.errBeingAdded()
+		a.dropUnusedSequence(err)
+		a.temporaryExists = false
+		return resumed, a.errColumnBeingAdded()
 	}
 	return true, nil
 }
 
-// errBeingAdded refuses a serial column that another statement is adding: the name of its sequence is unknown here.
-func (a *addition) errBeingAdded() *wire.Error {
+// errColumnBeingAdded refuses a serial column that another statement is adding: the name of its sequence is unknown
+// here.
+func (a *columnAddition) errColumnBeingAdded() *wire.Error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being added by another statement", a.Column),
 		Detail: fmt.Sprintf("It is there as \"%s\", and owns no sequence yet.", a.Adding()),
 		Hint:   "If no statement is at it any more, drop it, and send this one again: " + a.Undo() + "."}
 }
 
-// draws creates the sequence of a serial column.
-func (a *addition) draws() error {
+// createSequence creates the sequence of a serial column.
+func (a *columnAddition) createSequence() error {
 	if a.Own == nil {
 		return nil
 	}
@@ -146,70 +149,70 @@ func (a *addition) draws() error {
 	return err
 }
 
-// defaults sets the column's default. A serial column also becomes the owner of its sequence.
-func (a *addition) defaults() error {
-	if err := a.ask(a.SetDefault(), nil); err != nil || a.drawn == nil {
+// applyDefault sets the column's default. A serial column also becomes the owner of its sequence.
+func (a *columnAddition) applyDefault() error {
+	if err := a.runSQL(a.SetDefault(), nil); err != nil || a.drawn == nil {
 		return err
 	}
 	return a.drawn.Own(a.OnTable(), a.Adding())
 }
 
-// overtaken reports whether err means that another client has finished the column meanwhile. The temporary name is gone
-// (42703) and the final one exists. The returned error is PostgreSQL's for an existing column.
-func (a *addition) overtaken(err error) (bool, error) {
+// isFinishedByOther reports whether err means that another client has finished the column meanwhile. The temporary name
+// is gone (42703) and the final one exists. The returned error is PostgreSQL's for an existing column.
+func (a *columnAddition) isFinishedByOther(err error) (bool, error) {
 	if told := a.server.Refused(err); told == nil || told.Code != undefinedColumn {
 		return false, nil
 	}
-	_, looked := a.look()
+	_, looked := a.lookUpColumn()
 	if looked == nil && len(a.notices) == 0 {
 		return false, nil
 	}
-	a.stands = looked != nil && a.server.Refused(looked) == nil
-	a.undrawn(err) // the server refuses to drop a sequence in use
+	a.temporaryExists = looked != nil && a.server.Refused(looked) == nil
+	a.dropUnusedSequence(err) // the server refuses to drop a sequence in use
 	return true, looked
 }
 
-// unfilled returns the error of fill. If the column cannot hold its default (classes 22 and 23), the column is dropped.
-// It would fail each INSERT of other clients that leaves it out, and every retry of this statement.
-func (a *addition) unfilled(err error) error {
+// handleFillError returns the error of fill. If the column cannot hold its default (classes 22 and 23), the column is
+// dropped. It would fail each INSERT of other clients that leaves it out, and every retry of this statement.
+func (a *columnAddition) handleFillError(err error) error {
 	told := a.server.Refused(err)
-	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.ask(a.Undo(), nil) != nil {
+	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.runSQL(a.Undo(), nil) != nil {
 		return err
 	}
-	a.stands = false
-	a.undrawn(err)
-	return a.named(told)
+	a.temporaryExists = false
+	a.dropUnusedSequence(err)
+	return a.withFinalColumnName(told)
 }
 
-// undrawn drops the sequence of a column that does not exist, if err is the server's answer.
-func (a *addition) undrawn(err error) {
+// dropUnusedSequence drops the sequence of a column that does not exist, if err is the server's answer.
+func (a *columnAddition) dropUnusedSequence(err error) {
 	if a.drawn != nil && a.server.Refused(err) != nil {
 		a.drawn.Undo()
 	}
 }
 
-// hold adds the column's constraints before the column has its final name. Rows that other clients insert meanwhile
-// have the default. If existing rows violate a constraint the column is dropped, as in PostgreSQL. After a lost backend
-// the temporary column stays, and the statement can be sent again.
-func (a *addition) hold() error {
+// addConstraints adds the column's constraints before the column has its final name. Rows that other clients insert
+// meanwhile have the default. If existing rows violate a constraint the column is dropped, as in PostgreSQL. After a
+// lost backend the temporary column stays, and the statement can be sent again.
+func (a *columnAddition) addConstraints() error {
 	if a.Held == nil {
 		return nil
 	}
 	work := constraint.New(a.server, a.Held)
 	err := work.Carry()
-	if over, exists := a.overtaken(err); over {
+	if over, exists := a.isFinishedByOther(err); over {
 		return exists
 	}
 	if told := a.server.Refused(err); told != nil {
-		if a.ask(a.Undo(), nil) == nil {
-			a.stands = false
+		if a.runSQL(a.Undo(), nil) == nil {
+			a.temporaryExists = false
 		}
-		return a.named(told)
+		return a.withFinalColumnName(told)
 	}
 	for i := range a.Held.Adds {
-		a.holdsNotNull = a.holdsNotNull || a.Held.Adds[i].Kind == rewrite.NotNull
+		a.hasNotNullCheck = a.hasNotNullCheck || a.Held.Adds[i].Kind == rewrite.NotNull
 	}
-	if err == nil && a.holdsNotNull {
+	if err == nil && a.hasNotNullCheck {
 		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by a CHECK", a.Column),
 			Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable."}
 		a.notices = append(a.notices, warning.AppendNotice(nil, "WARNING"))
@@ -217,8 +220,9 @@ func (a *addition) hold() error {
 	return err
 }
 
-// named replaces the temporary name in an error with the column's own name, as PostgreSQL's error would have it.
-func (a *addition) named(told *wire.Error) *wire.Error {
+// withFinalColumnName replaces the temporary name in an error with the column's own name, as PostgreSQL's error would
+// have it.
+func (a *columnAddition) withFinalColumnName(told *wire.Error) *wire.Error {
 	with := *told
 	for _, text := range []*string{&with.Message, &with.Detail, &with.Column, &with.Constraint} {
 		*text = strings.ReplaceAll(*text, a.Adding(), a.Column)
@@ -233,8 +237,8 @@ const (
 	unknownType     = "42704"
 )
 
-// errExists returns PostgreSQL's error or notice that the column exists.
-func (a *addition) errExists(code string) *wire.Error {
+// errColumnExists returns PostgreSQL's error or notice that the column exists.
+func (a *columnAddition) errColumnExists(code string) *wire.Error {
 	table := a.Table[strings.LastIndex(a.Table, `"."`)+1:]
 	message := fmt.Sprintf("column \"%s\" of relation \"%s\" already exists", a.Column, strings.ReplaceAll(strings.Trim(table, `".`), `""`, `"`))
 	if a.IfNotExists {
@@ -243,14 +247,14 @@ func (a *addition) errExists(code string) *wire.Error {
 	return &wire.Error{Code: code, Message: message}
 }
 
-// look reads the table's columns from the catalog. If the column exists it returns PostgreSQL's error, or appends the
-// notice of IF NOT EXISTS. resumes reports whether an earlier statement has left the temporary column.
+// lookUpColumn reads the table's columns from the catalog. If the column exists it returns PostgreSQL's error, or
+// appends the notice of IF NOT EXISTS. resumes reports whether an earlier statement has left the temporary column.
 //
 // Another session may add a column afterwards, which the next step finds (42701). A mapped column counts by its name
 // for clients.
-func (a *addition) look() (resumes bool, err error) {
+func (a *columnAddition) lookUpColumn() (resumes bool, err error) {
 	var columns []string
-	err = a.ask(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+parse.Literal(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,
+	err = a.runSQL(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+parse.Literal(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,
 		func(values []string) { columns = append(columns, values...) })
 	if err != nil {
 		return false, err
@@ -262,9 +266,9 @@ func (a *addition) look() (resumes bool, err error) {
 	switch {
 	case slices.Contains(columns, a.Column), slices.Contains(columns, a.Column+schema.MappedSuffix):
 		if !a.IfNotExists {
-			return false, a.errExists(duplicateColumn)
+			return false, a.errColumnExists(duplicateColumn)
 		}
-		a.notices = append(a.notices, a.errExists(duplicateColumn).AppendNotice(nil, "NOTICE"))
+		a.notices = append(a.notices, a.errColumnExists(duplicateColumn).AppendNotice(nil, "NOTICE"))
 	case other >= 0:
 		return false, &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being added with another type or default", a.Column),
 			Detail: fmt.Sprintf("The column \"%s\" is of a statement that has not come to its end.", columns[other]),
@@ -273,16 +277,16 @@ func (a *addition) look() (resumes bool, err error) {
 	return slices.Contains(columns, adding), nil
 }
 
-// fill sets the default in all rows without it, in batches. New rows have it already.
-func (a *addition) fill() error {
+// fillExistingRows sets the default in all rows without it, in batches. New rows have it already.
+func (a *columnAddition) fillExistingRows() error {
 	n, err := a.server.Batches(a.Table, a.Fill)
-	a.filled += n
+	a.filledRows += n
 	return err
 }
 
 // Partly adds to an error what remains in the database. It names the temporary column even if its existence is unknown
 // (08007): sending the statement again is right in both cases.
-func (a *addition) Partly(err error) error {
+func (a *columnAddition) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal {
 		return err
@@ -292,12 +296,12 @@ func (a *addition) Partly(err error) error {
 		with.Detail = strings.TrimSpace(with.Detail + " " + a.drawn.Left())
 	}
 	switch {
-	case !a.stands && with.Detail == told.Detail:
+	case !a.temporaryExists && with.Detail == told.Detail:
 		return err // nothing is left
-	case !a.stands:
+	case !a.temporaryExists:
 		return &with
 	}
-	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The column stands as \"%s\", and this statement has given the default to %d rows.", with.Detail, a.Adding(), a.filled))
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The column stands as \"%s\", and this statement has given the default to %d rows.", with.Detail, a.Adding(), a.filledRows))
 	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + a.Undo() + "."
 	return &with
 }

@@ -26,37 +26,37 @@ import (
 // Commands that Sluice itself emulates have undoing and error texts of their own (For). Others are sent unchanged. A
 // cancel, a timeout and a client that has left take effect between two commands.
 
-// commands is a running ALTER TABLE of several commands.
-type commands struct {
+// multiCommandAlter is a running ALTER TABLE of several commands.
+type multiCommandAlter struct {
 	*rewrite.Commands
-	server  Server
-	notices [][]byte
-	at      Work // the running command; nil for none
-	done    int  // number of commands that are committed
+	server    Server
+	notices   [][]byte
+	running   SteppedDDL // the running command; nil for none
+	committed int        // number of commands that are committed
 }
 
 // Run sends the whole statement. If the server refuses it as unsupported, Run runs command by command.
-func (c *commands) Run() error {
+func (c *multiCommandAlter) Run() error {
 	err := c.server.Ask(c.Text, nil)
 	told := c.server.Refused(err)
-	if told == nil || told.Code != retry.StateUnsupported && !c.serial(told) {
+	if told == nil || told.Code != retry.StateUnsupported && !c.isSerialTypeRefusal(told) {
 		return err
 	}
-	if err := c.may(told); err != nil {
+	if err := c.checkTypeChanges(told); err != nil {
 		return err
 	}
 	for i := range c.Parts {
 		if err := c.server.More(); err != nil {
 			return err
 		}
-		if err := c.run(&c.Parts[i]); err != nil {
+		if err := c.runCommand(&c.Parts[i]); err != nil {
 			return err
 		}
-		c.at, c.done = nil, c.done+1
+		c.running, c.committed = nil, c.committed+1
 	}
-	if c.done > 1 {
+	if c.committed > 1 {
 		c.server.EarlyCommit()
-		done := c.labels(0, c.done)
+		done := c.listCommands(0, c.committed)
 		warning := &wire.Error{Code: "01000", Message: "the commands of the ALTER TABLE are carried out one by one, since DSQL refuses the whole",
 			Detail: "Committed, each by itself: " + done.String() + ".", Hint: rewrite.InTransactionsKey + " says so. Others may have seen what is between them."}
 		c.notices = append(c.notices, warning.AppendNotice(nil, "WARNING"))
@@ -64,16 +64,16 @@ func (c *commands) Run() error {
 	return nil
 }
 
-// serial reports whether the error says that the server has no serial types, and the statement has a serial column. A
-// type name that the client has misspelt remains the client's error.
-func (c *commands) serial(told *wire.Error) bool {
+// isSerialTypeRefusal reports whether the error says that the server has no serial types, and the statement has a
+// serial column. A type name that the client has misspelt remains the client's error.
+func (c *multiCommandAlter) isSerialTypeRefusal(told *wire.Error) bool {
 	return told.Code == unknownType && strings.Contains(told.Message, "serial") &&
 		slices.ContainsFunc(c.Parts, func(p rewrite.Command) bool { return p.St.Alteration != nil && p.St.Alteration.Own != nil })
 }
 
-// may returns the error of a change of type that cannot succeed, before any command runs. Objects that the statement
-// itself drops are no obstacle.
-func (c *commands) may(told *wire.Error) error {
+// checkTypeChanges returns the error of a change of type that cannot succeed, before any command runs. Objects that the
+// statement itself drops are no obstacle.
+func (c *multiCommandAlter) checkTypeChanges(told *wire.Error) error {
 	var freed []string
 	for i := range c.Parts {
 		if name := c.Parts[i].Frees; name != "" {
@@ -90,11 +90,11 @@ func (c *commands) may(told *wire.Error) error {
 	return nil
 }
 
-// run runs one command. Its warnings are sent before the tag of the whole statement, and not at all if a later command
-// fails.
-func (c *commands) run(part *rewrite.Command) error {
+// runCommand runs one command. Its warnings are sent before the tag of the whole statement, and not at all if a later
+// command fails.
+func (c *multiCommandAlter) runCommand(part *rewrite.Command) error {
 	work, notices := ofCommand(c.server, part)
-	c.at = work
+	c.running = work
 	err := work.Run()
 	if err == nil {
 		c.notices = append(c.notices, notices()...)
@@ -102,8 +102,8 @@ func (c *commands) run(part *rewrite.Command) error {
 	return err
 }
 
-// labels returns the commands as error messages list them.
-func (c *commands) labels(from, to int) (l listing.Statements) {
+// listCommands returns the commands as error messages list them.
+func (c *multiCommandAlter) listCommands(from, to int) (l listing.Statements) {
 	for i := from; i < to; i++ {
 		l.Add(c.Parts[i].Text)
 	}
@@ -112,16 +112,16 @@ func (c *commands) labels(from, to int) (l listing.Statements) {
 
 // Partly adds to an error the commands that are committed all the same. The failed command adds its own part. A
 // conflict becomes 25000, since a client would answer 40001 by sending the whole statement again.
-func (c *commands) Partly(err error) error {
-	if c.at != nil {
-		err = c.at.Partly(err)
+func (c *multiCommandAlter) Partly(err error) error {
+	if c.running != nil {
+		err = c.running.Partly(err)
 	}
 	told, ok := err.(*wire.Error)
-	if !ok || told.Fatal || c.done == 0 {
+	if !ok || told.Fatal || c.committed == 0 {
 		return err
 	}
 	with := *told
-	done, rest := c.labels(0, c.done), c.labels(c.done, len(c.Parts))
+	done, rest := c.listCommands(0, c.committed), c.listCommands(c.committed, len(c.Parts))
 	with.Detail = strings.TrimSpace(fmt.Sprintf("%s Of the statement this is committed: %s.", told.Detail, done.String()))
 	with.Hint = strings.TrimSpace(fmt.Sprintf("%s Do not send the whole statement again. What is not done, in this order: %s.", told.Hint, rest.String()))
 	if with.Code == retry.StateConflict {

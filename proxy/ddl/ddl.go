@@ -24,8 +24,8 @@ type Server interface {
 	EarlyCommit()
 }
 
-// Work is a statement that Sluice carries out in steps.
-type Work interface {
+// SteppedDDL is a statement that Sluice carries out in steps.
+type SteppedDDL interface {
 	// Run runs the steps. Its error is the server's refusal, or one of Server's that ends the work.
 	Run() error
 	// Partly adds to Run's error what remains in the database.
@@ -34,13 +34,13 @@ type Work interface {
 
 // For returns the work of a statement, and a function that returns the notices in front of its tag once the work is
 // done. The statement's plan sets exactly one of six fields. An Alteration without a default is a change of type.
-func For(server Server, st *rewrite.Statement) (work Work, notices func() [][]byte) {
+func For(server Server, st *rewrite.Statement) (work SteppedDDL, notices func() [][]byte) {
 	switch {
 	case st.Commands != nil:
-		c := &commands{server: server, Commands: st.Commands}
+		c := &multiCommandAlter{server: server, Commands: st.Commands}
 		return c, func() [][]byte { return c.notices }
 	case st.Guarded != nil:
-		g := &guarded{server: server, Guarded: st.Guarded}
+		g := &doBlock{server: server, Guarded: st.Guarded}
 		return g, func() [][]byte { return g.notices }
 	case st.EnumValue != nil:
 		e := constraint.NewEnumValue(server, st.EnumValue)
@@ -55,26 +55,26 @@ func For(server Server, st *rewrite.Statement) (work Work, notices func() [][]by
 		r := constraint.NewRetype(server, st.Alteration)
 		return r, func() [][]byte { return r.Notices }
 	}
-	a := &addition{server: server, Alteration: st.Alteration}
+	a := &columnAddition{server: server, Alteration: st.Alteration}
 	return a, func() [][]byte { return a.notices }
 }
 
 // ofCommand returns the work of one command, and a function that returns its notices.
-func ofCommand(server Server, part *rewrite.Command) (work Work, notices func() [][]byte) {
+func ofCommand(server Server, part *rewrite.Command) (work SteppedDDL, notices func() [][]byte) {
 	if part.St.Alters() {
 		return For(server, part.St)
 	}
-	return plainCommand{server, part.Text}, func() [][]byte { return server.Warnings(part.St) }
+	return plainAlterCommand{server, part.Text}, func() [][]byte { return server.Warnings(part.St) }
 }
 
-// plainCommand is a command that the server supports.
-type plainCommand struct {
+// plainAlterCommand is a command that the server supports.
+type plainAlterCommand struct {
 	server Server
 	text   string
 }
 
 // Run sends the command and returns the server's error.
-func (p plainCommand) Run() error { return p.server.Ask(p.text, nil) }
+func (p plainAlterCommand) Run() error { return p.server.Ask(p.text, nil) }
 
 // Partly returns err unchanged: a failed single command changes nothing.
-func (p plainCommand) Partly(err error) error { return err }
+func (p plainAlterCommand) Partly(err error) error { return err }

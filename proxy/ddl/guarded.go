@@ -11,16 +11,16 @@ import (
 // and the statement are two transactions. Another client may create the object in between: the statement then fails.
 // This can happen in PostgreSQL too, since the condition does not lock the catalog there.
 
-// guarded is the DO block that is running. at is the work of its statement, or nil before that begins.
-type guarded struct {
+// doBlock is the DO block that is running. at is the work of its statement, or nil before that begins.
+type doBlock struct {
 	*rewrite.Guarded
 	server  Server
 	notices [][]byte
-	at      Work
+	running SteppedDDL
 }
 
 // Run sends the DO block to the server. If the server refuses it as unsupported, Run carries out its statement.
-func (g *guarded) Run() error {
+func (g *doBlock) Run() error {
 	err := g.server.Ask(g.Text, nil)
 	if told := g.server.Refused(err); told == nil || told.Code != retry.StateUnsupported {
 		return err
@@ -36,7 +36,7 @@ func (g *guarded) Run() error {
 		}
 	}
 	work, notices := ofCommand(g.server, &g.Command)
-	g.at = work
+	g.running = work
 	err = work.Run()
 	if told := g.server.Refused(err); told != nil && slices.Contains(g.Ignores, told.Code) && work.Partly(err) == err {
 		return nil // nothing of the statement remains, and the block ignores this error
@@ -48,9 +48,9 @@ func (g *guarded) Run() error {
 }
 
 // Partly adds to an error which effects of the statement remain.
-func (g *guarded) Partly(err error) error {
-	if g.at == nil {
+func (g *doBlock) Partly(err error) error {
+	if g.running == nil {
 		return err
 	}
-	return g.at.Partly(err)
+	return g.running.Partly(err)
 }

@@ -8,7 +8,7 @@ type Drain struct {
 	Timeout, Quiet time.Duration
 }
 
-// Values of drain.mode.
+// Values of drain.enforcedMode.
 const (
 	DrainStop   = "stop"
 	DrainPlain  = "plain"

@@ -178,7 +178,7 @@ func (d *Daemon) warning() string {
 			return leaseProblem(l).Error()
 		}
 	}
-	tables, first := d.server.Unmapped()
+	tables, first := d.server.UnmappedTables()
 	if tables == 0 {
 		return ""
 	}

@@ -1,0 +1,165 @@
+// Package txtime has the time of a transaction as its client has seen it, in the values of columns.
+//
+// A session collects the values from the answers that the client got. It writes the time into the SQL of statements
+// that would show another time: those of a replay, and those after a return to a savepoint. A value is never parsed. It
+// goes back in the format in which it came.
+package txtime
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/values"
+)
+
+// Time is the time of one transaction.
+type Time struct {
+	// Instant is the time itself, as a timestamptz; empty if no column has shown it. Any other value can be derived from
+	// it (values.AtTime).
+	Instant Value
+	// Committed means that the time is that of parts of the block which have committed. A clock read in a function, view
+	// or DDL then shows another time, and is not refused.
+	Committed bool
+
+	values map[Key]Value
+}
+
+// Key identifies a value of one time.
+type Key struct {
+	Kind  string // the column's type and default (schema.Column.Time)
+	Under string // the settings that the value depends on (SettingsKey)
+}
+
+// Value is a value in a format of the protocol.
+type Value struct {
+	Format    uint16 // 0 text, 1 binary
+	Bytes     []byte // nil for none
+	IsInstant bool   // the value is a timestamptz
+
+	contradictory bool // values contradicted each other
+}
+
+// timeSettings are the settings that a time's text depends on. The server reports all of them.
+var timeSettings = []string{"timezone", "datestyle", "intervalstyle"}
+
+// isoTime matches a time whose text a server reads alike under any DateStyle.
+var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d(:\d\d){0,2})?)?( BC)?$`)
+
+// SettingsKey returns the values of the settings that a time's text depends on. It returns "" if r lacks one of them;
+// then only the instant is known. r may be nil.
+func SettingsKey(r *settings.Reports) string {
+	if r == nil {
+		return ""
+	}
+	var under []byte
+	for _, name := range timeSettings {
+		value, ok := r.Get(name)
+		if !ok {
+			return ""
+		}
+		under = append(append(under, value...), 0)
+	}
+	return string(under)
+}
+
+// Add adds a value. It ignores a text that depends on DateStyle. A value that contradicts another of its key makes the
+// key unknown.
+func (t *Time) Add(key Key, v Value) {
+	if key.Kind == "" || key.Under == "" || v.Bytes == nil || v.Format == 0 && !isoTime.Match(v.Bytes) {
+		return
+	}
+	if v.IsInstant = values.Instant(key.Kind); v.IsInstant {
+		t.Instant = t.Instant.merge(v)
+	}
+	if t.values == nil {
+		t.values = map[Key]Value{}
+	}
+	t.values[key] = t.values[key].merge(v)
+}
+
+// AddInstant adds the time itself, as a timestamptz.
+func (t *Time) AddInstant(v Value) { t.Instant = t.Instant.merge(v) }
+
+// merge merges two values of one time. It prefers text, which can be written anywhere.
+func (v Value) merge(w Value) Value {
+	switch {
+	case v.Bytes == nil && !v.contradictory:
+		return w
+	case v.contradictory, v.Format == w.Format && !bytes.Equal(v.Bytes, w.Bytes):
+		return Value{contradictory: true}
+	case v.Format == 0:
+		return v
+	}
+	return w
+}
+
+// Knows reports whether the value of a column of the kind is known under some settings.
+func (t *Time) Knows(kind string) bool {
+	if t.Instant.Bytes != nil {
+		return true
+	}
+	for key, v := range t.values {
+		if key.Kind == kind && v.Bytes != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// ReplaceNow returns the text sql with now() replaced by the instant that write returns, or "" if nothing is replaced.
+// It sets ok to false if write returns "".
+func (t *Time) ReplaceNow(p *rewrite.Planner, sql string, ok *bool, write func(Value) string) string {
+	if t.Instant.Bytes == nil {
+		return ""
+	}
+	text := ""
+	return values.AtInstant(p, sql, func() string {
+		if text == "" { // once, so that an expression and its GROUP BY stay equal
+			text = write(t.Instant)
+			*ok = *ok && text != ""
+		}
+		return text
+	})
+}
+
+// Writer returns a function that writes the value of a column of a kind, under the settings under. It sets ok to false
+// if the value is unknown under these settings, or write returns "".
+func (t *Time) Writer(under string, ok *bool, write func(Value) string) func(kind string) string {
+	return func(kind string) (text string) {
+		if v := t.values[Key{kind, under}]; v.Bytes != nil {
+			if text = write(v); text != "" {
+				return text
+			}
+		}
+		if t.Instant.Bytes != nil {
+			if text = write(t.Instant); text != "" {
+				return values.AtTime(kind, text)
+			}
+		}
+		*ok = false
+		return ""
+	}
+}
+
+// Literal returns a value as an SQL constant. A binary timestamptz becomes an expression of the same microsecond. For
+// other binary values it returns "".
+func Literal(v Value) string {
+	switch {
+	case v.Format == 0:
+		return settings.QuoteLiteral(string(v.Bytes))
+	case v.IsInstant && len(v.Bytes) == 8:
+		return fmt.Sprintf("('2000-01-01 00:00:00+00'::timestamptz + '%d microseconds'::interval)", int64(binary.BigEndian.Uint64(v.Bytes)))
+	}
+	return ""
+}
+
+// ParamWriter returns a function that adds a value to the parameters of a Bind, and returns the parameter's name.
+func ParamWriter(p *wire.Params) func(Value) string {
+	return func(v Value) string { return "$" + strconv.Itoa(p.AddIn(v.Format, v.Bytes)) }
+}
