@@ -67,7 +67,7 @@ func MissingFunction(message string) string {
 	return ""
 }
 
-// createExtension answers CREATE EXTENSION of a known extension.
+// createExtension answers CREATE EXTENSION of plpgsql, uuid-ossp or pgcrypto.
 func (r *rewriter) createExtension(p *part) {
 	name := p.node.Text("extname")
 	known, ok := extensions[name]
@@ -79,7 +79,7 @@ func (r *rewriter) createExtension(p *part) {
 	r.find(handled(Extension, Answered, known.severity, "answered as done; a NOTICE names which of its functions there are", p.st.Start))
 }
 
-// commentExtension answers COMMENT ON EXTENSION of a known extension.
+// commentExtension answers COMMENT ON EXTENSION of plpgsql, uuid-ossp or pgcrypto.
 func (r *rewriter) commentExtension(p *part) {
 	name := p.node.Child("object").Text("sval")
 	if _, ok := extensions[name]; !ok || !r.rules.Extensions {

@@ -84,8 +84,8 @@ type Rules struct {
 	SerialForm SerialForm
 	// SerialKeys widens int columns to bigint if they reference a widened identity column.
 	SerialKeys bool
-	// Chunked are patterns of tables, as in LockPolicy.Tables. A DELETE from one of these tables that exceeds
-	// the row limit of a transaction runs in several (Planner.Chunked).
+	// Chunked lists patterns of tables, as in LockPolicy.Tables. A DELETE from these tables that exceeds the row limit
+	// runs in several transactions (Planner.Chunked).
 	Chunked   []string
 	Databases bool // CREATE DATABASE and DROP DATABASE are answered without the server
 	Isolation bool // isolation levels weaker than DSQL's become DSQL's

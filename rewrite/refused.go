@@ -277,7 +277,7 @@ var refusedAlters = map[parse.AlterTableType]Feature{
 	parse.AT_SetTableSpace:      Tablespace,
 }
 
-// refusedAlter returns the feature because of which DSQL refuses an ALTER TABLE command, or "".
+// refusedAlter returns the feature of an ALTER TABLE command that DSQL refuses, or "".
 func refusedAlter(cmd parse.Message) Feature {
 	kind := parse.AlterTableType(cmd.Integer("subtype"))
 	def := cmd.Child("def")

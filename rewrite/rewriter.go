@@ -18,7 +18,7 @@ type part struct {
 	// locked are the queries of the statement that have locking clauses.
 	locked  []parse.Message
 	samples bool // uses TABLESAMPLE
-	// advisory reports a call of a function that takes an advisory lock.
+	// advisory reports that the statement calls a function that takes an advisory lock.
 	advisory bool
 	uuids    bool // calls uuid_generate_v4
 	config   bool // calls set_config

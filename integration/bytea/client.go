@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Client is a session in one of the two databases.
+// Client is a session in the stock or in the mapped database.
 type Client struct {
 	Conn *pgconn.PgConn
 	// Plan returns the text that the server gets instead of a client's text, or the error that the client gets. Without

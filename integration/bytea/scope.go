@@ -139,7 +139,7 @@ func (g *generator) entangled() string {
 	return g.again
 }
 
-// mention returns an expression of a type that contains the entangled parameter.
+// mention returns an expression of a type that contains the parameter again, which the statement uses in many places.
 func (g *generator) mention(t Type) string {
 	p := g.again
 	switch t {

@@ -45,7 +45,7 @@ func binDir(pattern string) (string, error) {
 	if err != nil {
 		return "", ErrNotInstalled
 	}
-	// The other programs are beside the real file, not beside a link.
+	// PostgreSQL's other programs are beside the real initdb, not beside a link to it.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return "", fmt.Errorf("look for PostgreSQL: %w", err)
 	}

@@ -108,8 +108,8 @@ func (in *Insertion) With(g Given) string {
 	return parse.Edited(in.sql, edits)
 }
 
-// replaced returns the edits of items that the server generates: DEFAULT, or calls such as nextval. system
-// reports that one belongs to a GENERATED ALWAYS identity.
+// replaced returns the edits of the items that the server generates: DEFAULT, or calls such as nextval. system reports
+// that an item belongs to a GENERATED ALWAYS identity.
 func (in *Insertion) replaced(g Given) (edits []parse.Edit, system bool) {
 	for at, i := range in.listed {
 		c := in.relation.Columns[i]

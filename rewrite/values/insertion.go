@@ -50,7 +50,7 @@ func InsertionOf(p *rewrite.Planner, sql string, names *schema.Names) *Insertion
 	return insertionOf(p, sql, names, false)
 }
 
-// insertionOf is InsertionOf; updates allows ON CONFLICT DO UPDATE.
+// insertionOf does the work of InsertionOf. updates also allows ON CONFLICT DO UPDATE.
 func insertionOf(p *rewrite.Planner, sql string, names *schema.Names, updates bool) *Insertion {
 	statements := p.Statements(sql)
 	if names == nil || len(statements) != 1 || !statements[0].Is("InsertStmt") {

@@ -135,8 +135,8 @@ func (a *instants) visit(m parse.Message, depth int) {
 	}
 }
 
-// target adds an alias to a result column whose name comes from the time. Columns that are named by their
-// outermost function need none.
+// target adds an alias to a result column whose name would come from the expression for the time. A column that has its
+// name from its outermost function needs no alias.
 func (a *instants) target(target parse.Message) {
 	val := target.Child("val")
 	switch {

@@ -16,8 +16,8 @@ func MayUseTime(sql []byte) bool {
 	return named || inserts
 }
 
-// timeWords reports which words a text contains. named: an expression for the transaction's time; inserts:
-// INSERT or MERGE; returned: RETURNING after these.
+// timeWords reports which words a text contains. named means an expression for the transaction's time, inserts means
+// INSERT or MERGE, and returned means RETURNING after one of these.
 func timeWords(sql []byte) (named, inserts, returned bool) {
 	var small [parse.MaxWord + 1]byte
 	for l := (parse.Lexer{Text: sql, UTF8: true}); ; {

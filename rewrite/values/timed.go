@@ -124,7 +124,7 @@ type timedPart struct {
 	in         Timed
 }
 
-// withinOf returns the within of a statement, or nil.
+// withinOf returns the statement with INSERTs in WITH queries as a within, or nil.
 func withinOf(p *rewrite.Planner, sql string, node parse.Message, names *schema.Names) *within {
 	switch node.Name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":

@@ -75,8 +75,8 @@ func (c *Config) dedicated() bool {
 	return c.Proxy.Kind == proxy.Postgres && c.Proxy.Pairing == proxy.Session
 }
 
-// deriveBackend sets the fields that follow from the backend's keys. It runs before the other topics, which
-// depend on the kind.
+// deriveBackend sets the fields that follow from the keys of the backend. It must run before the other derivations,
+// which depend on backend.kind.
 func (c *Config) deriveBackend() {
 	c.Proxy.Kind = proxy.BackendKind(c.Backend.Kind)
 	c.Proxy.Database = c.Backend.Database

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// These bound the connections of the admin listener. A scrape takes milliseconds; a slower one has
-// no reader.
+// Limits on the connections of the admin listener. A scrape takes milliseconds; a slower one has no reader.
 const (
 	adminHeaderTimeout = 5 * time.Second
 	adminReadTimeout   = 10 * time.Second
@@ -18,14 +17,14 @@ const (
 	adminHeaderBytes   = 16 << 10
 )
 
-// liveWait bounds the wait of /livez for Alive. A daemon that takes longer is hung: it answers
-// within milliseconds otherwise.
+// liveWait bounds how long /livez waits for alive. A working daemon answers within milliseconds, so one that takes
+// longer has hung.
 const liveWait = 5 * time.Second
 
-// NewAdmin returns the server of /metrics, /startupz, /livez and /readyz. It is started when
-// clients can connect. alive returns when the daemon works, or with an error at the end of its
-// context. ready returns why the daemon is not ready, nil when it is. warning returns the problem
-// of a ready daemon. guests bounds the server's connections, and has the log.
+// NewAdmin returns the server of /metrics, /startupz, /livez and /readyz. The caller starts the server when clients can
+// connect. alive returns when the daemon works, or with an error at the end of its context. ready returns why the
+// daemon is not ready, nil when it is ready. warning returns the problem of a ready daemon. guests bounds the server's
+// connections, and has the log.
 func NewAdmin(metrics http.Handler, alive func(context.Context) error, ready func() error, warning func() string, guests *AdminGuests) *http.Server {
 	mux := http.NewServeMux() // the mux answers 405 to other methods than GET and HEAD
 	mux.Handle("GET /metrics", metrics)

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// adminConns bounds the connections of the admin address. A few suffice: probes, a scraper or
-	// two, a person.
+	// adminConns is the maximum number of connections to the admin address. Probes, a scraper or two and a person need
+	// only a few.
 	adminConns = 32
 	// adminPatience is how long a request may use its connection in any case. It is many times the
 	// duration of a probe or a scrape.
@@ -21,9 +21,9 @@ const (
 	adminLogEvery = 10 * time.Second
 )
 
-// AdminGuests bounds the connections of the admin address, so that enough file descriptors remain.
-// When there are too many, it closes the one that has been idle for longest, so that silent
-// connections do not block a probe. A connection with a request is closed only after adminPatience.
+// AdminGuests bounds the connections to the admin address, so that enough file descriptors remain for clients and
+// backends. If there are too many, it closes the connection that has been idle for longest, so that silent connections
+// do not block a probe. A connection with a request is closed only after adminPatience.
 type AdminGuests struct {
 	most     int
 	patience time.Duration
@@ -37,8 +37,8 @@ type AdminGuests struct {
 	loggedAt time.Time
 }
 
-// adminGuest is one connection. since is when it was opened, or when its last request began or
-// ended.
+// adminGuest is one connection to the admin address. since is when the connection was opened, or when its last request
+// began or ended.
 type adminGuest struct {
 	since time.Time
 	asks  bool
@@ -66,8 +66,8 @@ func (g *AdminGuests) see(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// makeRoom closes one connection: an old one, or else the new one. It adds the new one unless it
-// closed that.
+// makeRoom closes one connection: an old one if possible, otherwise the newcomer. It adds the newcomer unless it has
+// closed it.
 func (g *AdminGuests) makeRoom(newcomer net.Conn) {
 	var last net.Conn
 	for conn, guest := range g.guests {

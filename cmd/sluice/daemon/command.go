@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// NewServe returns the command serve.
+// NewServe returns the command sluice serve.
 func NewServe(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",

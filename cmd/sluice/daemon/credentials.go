@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// This file has the sources of AWS credentials, and credentials.require, which insists on one of
-// them. Without it, a pod that lacks the annotation for its role silently gets its node's.
+// This file has the sources of AWS credentials. credentials.require insists on one kind of source. Without
+// credentials.require, a pod that lacks the annotation for its role silently gets the role of its node.
 
-// credentialKinds maps the names of the SDK's providers to kinds.
+// credentialKinds maps the names of the AWS SDK's providers to kinds of credentials.
 var credentialKinds = map[string]string{
 	stscreds.WebIdentityProviderName: config.CredentialsWebIdentity,
 	endpointcreds.ProviderName:       config.CredentialsContainer,

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// This file ends a daemon after its first signal, by drain.enforcedMode. In the modes stop and plain the
-// clients are still working then; in native they are gone.
+// This file ends a daemon after its first signal, according to drain.mode. In the modes stop and plain, clients are
+// still working then; in the mode native they are gone.
 
 // nativeTimeout bounds a native drain, if there are clients although none should be left. The
 // kubelet kills a sidecar 2 s after the application has used up its grace. The ends of sessions, of
@@ -24,7 +24,7 @@ const quietPoll = 50 * time.Millisecond
 // errCut is the error of a daemon whose drain was cut by a second signal.
 var errCut = errors.New("cut by a second signal before the drain ended")
 
-// drain ends all sessions according to drain.enforcedMode. Another value of stop, or of failed, cuts it. A
+// drain ends all sessions according to drain.mode. A second value of stop, or one of failed, cuts the drain short. A
 // timeout is not an error.
 func (d *Daemon) drain(stop <-chan os.Signal, failed <-chan error, why ...any) error {
 	c := d.config.Drain
@@ -44,7 +44,7 @@ func (d *Daemon) drain(stop <-chan os.Signal, failed <-chan error, why ...any) e
 	return d.finish(stop, c.Timeout, why...)
 }
 
-// awaitQuiet waits until no client has come for drain.silentSince, but at most half of drain.timeout. The
+// awaitQuiet waits until no client has come for drain.quiet, but at most half of drain.timeout. The
 // other half is for the transactions that run then.
 func (d *Daemon) awaitQuiet(stop <-chan os.Signal, failed <-chan error) error {
 	c := d.config.Drain

@@ -52,7 +52,7 @@ func NewHealthcheck() *cobra.Command {
 	return cmd
 }
 
-// mostProbed bounds the text of a probe's answer.
+// mostProbed bounds the text of a probe's answer, in bytes.
 const mostProbed = 4 << 10
 
 // ask sends a probe to the admin listener at address. The error says why the daemon is not well.
@@ -70,7 +70,7 @@ func ask(ctx context.Context, address, probe string, within time.Duration) (stri
 	if err != nil {
 		return "", err
 	}
-	// No proxy: one that the environment names is for other machines.
+	// The client ignores proxies in the environment, which are for requests to other machines.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {

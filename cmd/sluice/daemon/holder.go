@@ -52,7 +52,7 @@ func listeningInodes(table string, port uint16, inodes map[string]bool) {
 	defer file.Close()
 	suffix := fmt.Sprintf(":%04X", port)
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		// sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode ...
+		// The columns are: sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode ...
 		fields := strings.Fields(lines.Text())
 		if len(fields) > 9 && strings.HasSuffix(fields[1], suffix) && fields[3] == tcpListen {
 			inodes[fields[9]] = true

@@ -14,9 +14,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
-// fewCPUs is the number of CPUs up to which one running Go thread is better. Measured on two CPUs:
-// a second thread costs 20 % more CPU per query and 5 % of the throughput, because the application
-// needs the other CPU.
+// fewCPUs is the number of CPUs up to which Go code should run on one thread. Measured on two CPUs: a second thread
+// costs 20 % more CPU per query and 5 % of the throughput, because the application needs the other CPU.
 const fewCPUs = 2
 
 // setProcs applies runtime.procs, unless GOMAXPROCS is set in the environment. Go's own choice
@@ -79,7 +78,7 @@ func keepDescriptors(c *config.Config, log *slog.Logger) error {
 	return fitDescriptors(c, limit.Cur, log)
 }
 
-// fitDescriptors performs keepDescriptors for a given limit.
+// fitDescriptors does the work of keepDescriptors, for a given limit of file descriptors.
 func fitDescriptors(c *config.Config, limit uint64, log *slog.Logger) error {
 	const name = "listen.max_clients"
 	kept := c.Reservoir.MaxOpen + ownDescriptors + proxy.SpareConns

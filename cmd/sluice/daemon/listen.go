@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/sluice/config"
 )
 
-// listenAll opens the listeners for clients. mode is that of the Unix socket. On an error it closes
-// all of them.
+// listenAll opens the listeners for clients. mode is the mode of the Unix socket's file. After an error no listener
+// remains open.
 func listenAll(c *config.Config, mode os.FileMode) (listeners []net.Listener, err error) {
 	defer func() {
 		if err != nil {
@@ -39,8 +39,8 @@ func listenAll(c *config.Config, mode os.FileMode) (listeners []net.Listener, er
 	return listeners, nil
 }
 
-// listenTCP opens a listener by listen, on the address of the named key. Its error is one line that
-// says how to choose another address. If the system shows it, it names the process on the address.
+// listenTCP opens a listener by calling listen, on the address of the named key. Its error is one line that says how to
+// choose another address. If the system shows the process that uses the address, the error names that process.
 func listenTCP(address, name string, listen func(address string) (net.Listener, error)) (net.Listener, error) {
 	ln, err := listen(address)
 	if err == nil {
@@ -67,8 +67,8 @@ func ordinary(address string) (net.Listener, error) { return net.Listen("tcp", a
 // probeTimeout bounds the attempt to connect to an existing socket file.
 const probeTimeout = time.Second
 
-// listenUnix opens the socket file. It replaces one whose process has ended; one that accepts
-// connections is an error.
+// listenUnix creates the Unix socket's file and listens on it. It replaces a file whose process has ended. A file on
+// which a process accepts connections is an error.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	const elsewhere = "choose another directory with listen.unix_socket, DSQL_LISTEN_UNIX_SOCKET or --listen-unix-socket"
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket {

@@ -20,7 +20,7 @@ func NewLogger(c config.Log, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// durationsAsText writes 1.5s instead of JSON's 1500000000.
+// durationsAsText makes the log write a duration as 1.5s instead of JSON's 1500000000.
 func durationsAsText(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())

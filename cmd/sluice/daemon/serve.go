@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// AdminEnd bounds the wait for a scrape at the end.
+// AdminEnd bounds how long the end of the daemon waits for a running scrape.
 const AdminEnd = time.Second
 
 // serve runs the daemon until a signal.
@@ -118,7 +118,7 @@ func (d *Daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-
 	return failure
 }
 
-// endAdmin closes the admin listener. It is last, so that a drain can be observed.
+// endAdmin closes the admin listener. The daemon calls it last, so that a drain can be observed.
 func (d *Daemon) endAdmin() {
 	ctx, cancel := context.WithTimeout(context.Background(), AdminEnd)
 	defer cancel()

@@ -19,7 +19,7 @@ type certificate struct {
 	current    atomic.Pointer[tls.Config]
 }
 
-// newCertificate reads the files. Its errors begin with the file's key.
+// newCertificate reads the certificate's files. An error begins with the configuration key of its file.
 func newCertificate(files config.TLS, method startup.AuthMethod) (*certificate, error) {
 	c := &certificate{files: files}
 	switch {
@@ -31,7 +31,7 @@ func newCertificate(files config.TLS, method startup.AuthMethod) (*certificate, 
 	return c, c.reload()
 }
 
-// config returns a configuration that uses the newest files for each handshake.
+// config returns a TLS configuration that uses the newest certificate for each handshake.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -41,7 +41,7 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// reload reads the files again. After an error the old ones stay in use.
+// reload reads the certificate's files again. After an error the old certificate stays in use.
 func (c *certificate) reload() error {
 	pair, err := tls.LoadX509KeyPair(c.files.Cert, c.files.Key)
 	if err != nil {
@@ -51,10 +51,10 @@ func (c *certificate) reload() error {
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{pair},
 		ClientAuth:   c.clientAuth,
-		// Direct TLS (PostgreSQL 17's sslnegotiation=direct) requires it.
+		// Direct TLS (PostgreSQL 17's sslnegotiation=direct) requires this protocol name.
 		NextProtos: []string{"postgresql"},
-		// As in PostgreSQL: no stock client resumes sessions, and a resumed one would survive a
-		// change of tls.client_ca_file.
+		// PostgreSQL disables tickets too: no stock client resumes TLS sessions, and a resumed one would survive a change of
+		// tls.client_ca_file.
 		SessionTicketsDisabled: true,
 	}
 	if c.files.ClientCA != "" {

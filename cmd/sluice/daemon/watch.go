@@ -60,8 +60,8 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// load reloads the files and logs the outcome. After a failure the old content stays in use: half
-// of a new pair is soon followed by the other half.
+// load reloads the files of the group and logs the outcome. After a failure the old content stays in use, because a
+// certificate and its key may change one after the other.
 func (w *Watched) load(log *slog.Logger) {
 	if err := w.reload(); err != nil {
 		log.Error("reload failed, the old one stays in use", "what", w.what, "error", err)

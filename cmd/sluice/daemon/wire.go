@@ -22,7 +22,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Daemon is a process with all its parts. Build creates it, and run runs and ends it.
+// Daemon is the process of sluice serve with all its parts. Build creates a Daemon, and its method run runs it to its
+// end.
 type Daemon struct {
 	config    *config.Config
 	version   string
@@ -34,7 +35,7 @@ type Daemon struct {
 	server    *proxy.Server
 	admin     *http.Server // nil when admin.address is empty
 	watched   []*Watched
-	// leaving is set once, at the start of the end; clients may still be served then.
+	// leaving is set when the daemon begins to end; clients may still be served then.
 	leaving atomic.Bool
 }
 
@@ -95,7 +96,7 @@ func Build(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	return d, nil
 }
 
-// Close ends a daemon that was not run.
+// Close releases the parts of a daemon that was not run.
 func (d *Daemon) Close() {
 	if d.server != nil {
 		_ = d.server.Close() // there are no clients
@@ -129,8 +130,8 @@ func NewDialer(c *config.Config, chain aws.Config, m *metrics.Reservoir) (*reser
 	return reservoir.NewDialer(dial)
 }
 
-// nearRegion returns the region for STS when the AWS environment names none: the cluster's, the
-// third part of its name.
+// nearRegion returns the region for STS when the AWS environment names none. It is the cluster's region, the third part
+// of its host name.
 func nearRegion(dial reservoir.DialConfig) string {
 	if parts := strings.Split(dial.Endpoint, "."); dial.Region == "" && len(parts) == 5 {
 		return parts[2]
@@ -167,11 +168,11 @@ func leaseProblem(s lease.State) error {
 	return fmt.Errorf("lease %v", s.Phase)
 }
 
-// ErrDraining is returned by ready at the end of a daemon.
+// ErrDraining is the reason why a daemon that drains is not ready.
 var ErrDraining = errors.New("draining")
 
-// warning returns the problem of a ready daemon, "" for none. It affects some clients now, or will
-// affect all of them before long.
+// warning returns the problem of a ready daemon, "" for none. The problem affects some clients now, or will affect all
+// of them before long.
 func (d *Daemon) warning() string {
 	if d.lease != nil {
 		if l := d.lease.State(); l.Phase == lease.Degraded || l.Phase == lease.Draining {
@@ -200,7 +201,7 @@ func (d *Daemon) ready() error {
 	case s.Ready+s.InUse == 0 && s.Target > 0 && s.LastDialErr != nil:
 		return fmt.Errorf("no backend: %w", s.LastDialErr)
 	case s.Ready == 0 && s.Unanswered && (s.InUse < s.Target || s.Waiting > 0):
-		// Dials still fail, since they go on. The backends in use may hang.
+		// The reservoir still dials, and its dials fail. The backends in use may have hung.
 		return fmt.Errorf("dials fail, and none of %d backends in use has answered since: %w", s.InUse, s.LastDialErr)
 	case !s.Filled:
 		return fmt.Errorf("initial fill: %d backends of %d", s.Ready+s.InUse, min(s.Target, d.config.Reservoir.LowWatermark))

@@ -214,7 +214,7 @@ type asker struct {
 	lost bool
 }
 
-// close ends a connection, if there is one.
+// close closes the connection of an asker, if there is one.
 func (a *asker) close() {
 	if a == nil {
 		return

@@ -76,7 +76,7 @@ func (in *Injector) Manifest(doc json.RawMessage) (patch []Operation, notes []No
 	return below(prefix, v.Patch), notes, nil
 }
 
-// list performs Manifest for the items of a List.
+// list returns the patch and the notes of Manifest for the items of a List.
 func (in *Injector) list(items json.RawMessage) (patch []Operation, notes []Note, err error) {
 	all, err := elements(items)
 	if err != nil {

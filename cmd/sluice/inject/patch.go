@@ -71,7 +71,7 @@ func insert(doc []byte, path []string, value []byte) ([]byte, error) {
 	return nil, errors.New("neither an object nor a list")
 }
 
-// insertMember performs insert for an object whose brace d has read.
+// insertMember does the work of insert for an object whose opening brace d has read.
 func insertMember(doc []byte, d *json.Decoder, path []string, value []byte) ([]byte, error) {
 	comma, at := "", int(d.InputOffset())
 	for d.More() {
@@ -99,7 +99,7 @@ func insertMember(doc []byte, d *json.Decoder, path []string, value []byte) ([]b
 	return splice(doc, at, at, []byte(comma), name, []byte(":"), value), nil
 }
 
-// insertElement performs insert for a list whose bracket d has read. "-" means the end.
+// insertElement does the work of insert for a list whose opening bracket d has read. The index "-" means the end.
 func insertElement(doc []byte, d *json.Decoder, path []string, value []byte) ([]byte, error) {
 	want, last := -1, path[0] == "-"
 	if !last {

@@ -124,7 +124,7 @@ var notPerPod = map[string]string{
 
 const noFiles = "nothing is mounted into an injected container; write the container into the pod yourself, under the name " + inject.Container
 
-// podKeys returns the table of keys for pods.
+// podKeys returns the table of configuration keys that package inject needs.
 func podKeys() []inject.Key {
 	all := make([]inject.Key, len(config.Keys))
 	for i := range config.Keys {
@@ -137,7 +137,7 @@ func podKeys() []inject.Key {
 	return all
 }
 
-// serve runs the webhook until a signal.
+// serve runs the webhook until a signal ends it.
 func (o *injectOptions) serve(ctx context.Context, injector *inject.Injector, version string, log *slog.Logger) error {
 	w, err := newWebhook(o, injector, version, log)
 	if err != nil {

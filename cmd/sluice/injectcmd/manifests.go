@@ -38,7 +38,7 @@ func injectManifests(in *inject.Injector, text string) (out string, notes []inje
 	return b.String(), notes, errors.Join(errs...)
 }
 
-// documents splits a text before each separator.
+// documents splits a text of YAML before each separator.
 func documents(text string) (all []string) {
 	begin := 0
 	for _, at := range separator.FindAllStringIndex(text, -1) {
@@ -66,7 +66,7 @@ func isJSON(text string) bool {
 	}
 }
 
-// jsonValues changes a text of JSON values.
+// jsonValues adds Sluice to the pods of a text of JSON values.
 func jsonValues(in *inject.Injector, text string) (out string, notes []inject.Note, err error) {
 	var b bytes.Buffer
 	d := json.NewDecoder(strings.NewReader(text))
@@ -100,7 +100,7 @@ func jsonValues(in *inject.Injector, text string) (out string, notes []inject.No
 	}
 }
 
-// yamlDocument changes one document of YAML.
+// yamlDocument adds Sluice to the pods of one YAML document.
 func yamlDocument(in *inject.Injector, text string) (out string, notes []inject.Note, err error) {
 	var doc, more yaml.Node
 	d := yaml.NewDecoder(strings.NewReader(text))

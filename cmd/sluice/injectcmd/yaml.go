@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mostNodes bounds a document after the expansion of its aliases: a few lines of aliases can exceed
-// any memory.
+// mostNodes bounds the nodes of a YAML document after the expansion of its aliases, because a few lines of aliases can
+// exceed any memory.
 const mostNodes = 200_000
 
 // flattener expands aliases and merge keys, so that a change in one place does not change another.
@@ -59,7 +59,7 @@ func (f *flattener) expand(n *yaml.Node) (*yaml.Node, error) {
 	return &flat, nil
 }
 
-// merge adds the members of from, a mapping or a list of mappings, that to lacks.
+// merge adds to a mapping the members that it lacks from another mapping, or from a list of mappings.
 func (f *flattener) merge(to, from *yaml.Node) error {
 	from, err := f.expand(from)
 	if err != nil {
@@ -94,7 +94,7 @@ func memberOf(mapping *yaml.Node, name string) **yaml.Node {
 	return nil
 }
 
-// yamlToJSON returns a flat node as JSON, as kubectl does.
+// yamlToJSON returns a node without aliases as JSON, as kubectl does.
 func yamlToJSON(n *yaml.Node) (json.RawMessage, error) {
 	var b bytes.Buffer
 	err := writeJSON(&b, n)
@@ -195,7 +195,7 @@ func plainStyle(n *yaml.Node) {
 	}
 }
 
-// addNode performs the "add" of JSONPatch.
+// addNode adds a value at a path of names, as operation "add" of JSONPatch does.
 func addNode(at *yaml.Node, names []string, value *yaml.Node) error {
 	name, last := names[0], len(names) == 1
 	at.Style &^= yaml.FlowStyle // otherwise all additions would be on one line

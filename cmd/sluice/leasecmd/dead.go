@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// silentBeats is the number of heartbeats without a change after which a record is listed. A
-// healthy sidecar's changes with each one.
+// silentBeats is the number of heartbeats without a change after which reset --dead lists a record. The record of a
+// healthy sidecar changes with each heartbeat.
 const silentBeats = 3
 
 // openTerminal opens the user's terminal. Scripts, jobs of Kubernetes and pipelines have none.

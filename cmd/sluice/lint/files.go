@@ -37,7 +37,7 @@ func (r *lintReport) read(planner *rewrite.Planner, name string, stdin io.Reader
 	return nil
 }
 
-// readFile lints one file of a folder, or one by itself.
+// readFile lints one SQL file, from a folder or named by itself.
 func (r *lintReport) readFile(linter *rewrite.Linter, name string, stdin io.Reader) error {
 	text, err := cli.ReadInput(name, stdin)
 	if err != nil {
@@ -128,7 +128,7 @@ func ofTool(path string) bool {
 		filepath.Base(filepath.Dir(path)) == "meta" && (name == "_journal.json" || strings.HasSuffix(name, "_snapshot.json"))
 }
 
-// fixedFile is a file with its new text.
+// fixedFile is a file with its text after --fix.
 type fixedFile struct{ name, text string }
 
 // write replaces the file's text, with the same mode, by a rename, so that readers see the old text

@@ -10,7 +10,7 @@ import (
 	sqlfile "github.com/sluice-proxy/sluice/rewrite/lint"
 )
 
-// lintReport is the report in the form of its JSON.
+// lintReport is the report of sluice lint in the form of its JSON.
 type lintReport struct {
 	Statements int           `json:"statements"`
 	Findings   []lintFinding `json:"findings"`
@@ -47,7 +47,7 @@ func (r *lintReport) add(name string, linted sqlfile.Linted) {
 	}
 }
 
-// forPeople returns the number of findings that need a person.
+// forPeople returns the number of findings that a person should check.
 func (r *lintReport) forPeople() int { return r.count(sqlfile.People) }
 
 func (r *lintReport) count(status sqlfile.Status) int {

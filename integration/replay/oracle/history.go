@@ -21,7 +21,7 @@ func (o Outcome) String() string {
 	return [...]string{"aborted", "committed", "unknown"}[o]
 }
 
-// Kind is the kind of an Op.
+// Kind is the kind of an operation, Op.
 type Kind uint8
 
 const (
@@ -189,7 +189,7 @@ func Check(h *History) []Violation {
 // place names an element of a list.
 type place struct{ key, write int }
 
-// write is an Append or a Missed.
+// write is a write to a list, an Append or a Missed.
 type write struct {
 	by     *txn
 	missed bool  // or undone

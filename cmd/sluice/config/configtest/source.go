@@ -86,8 +86,8 @@ func Nameless(text, path string) string {
 	return strings.ReplaceAll(text, path, "FILE")
 }
 
-// Other returns a valid value of the key that differs from its default and
-// depends on n, in the form that a variable or a flag takes.
+// Other returns a valid value of the key that differs from its default and depends on n. text has the form for a
+// variable or a flag.
 func Other(k *config.Key, n int) (text string, value any) {
 	switch k.Default.(type) {
 	case float64:
