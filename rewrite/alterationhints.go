@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// These hints list the statements that replace an ALTER TABLE which Sluice does not carry out.
+// The hints in this file list the statements that replace an ALTER TABLE which Sluice does not carry out.
 
 // NotNullHint returns the statements that forbid NULL in the column by a CHECK.
 func (a *Alteration) NotNullHint() string { return a.checked(a.column, a.Column) }

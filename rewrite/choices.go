@@ -31,7 +31,7 @@ const (
 	CreateIndexWaitKey = "rewrite.create_index_wait"
 )
 
-// Values that several keys or rules share.
+// Values that several configuration keys or rules share.
 const (
 	carryOutAll   = "all"
 	refusePolicy  = "refuse"
@@ -184,8 +184,8 @@ func (r *Rules) variation() variation {
 	return variation{r.Backfill, r.NotNullCheck, r.Retype, r.Enums, r.AwaitIndex, r.InTransactions}
 }
 
-// Under returns the planner of a session with these choices over those of the configuration. The number of
-// planners is bounded by the values of all keys. They share the cache, the counts and the limits.
+// Under returns the planner of a session with these choices over those of the configuration. The values of all keys
+// bound the number of planners. All planners share the cache, the counts and the limits.
 func (p *Planner) Under(c Choices) *Planner {
 	if c == (Choices{}) {
 		return p.base()
@@ -259,7 +259,7 @@ func (p *Planner) Shown(key string, c Choices) string {
 	return ""
 }
 
-// choosable reports whether choices may change the plan. They affect only DDL.
+// choosable reports whether choices may change the plan. Choices affect only DDL.
 func (p *Plan) choosable() bool { return p.Kind == DDL }
 
 // Choosable returns the Number of by if the plan depends on choices, otherwise 0.

@@ -135,8 +135,8 @@ func (s *splitter) verified(cmd command, relation parse.Message) bool {
 	return st.Is("AlterTableStmt") && len(st.Values("cmds")) == 1 && (parse.Intents{}).Equal(st.Child("relation"), relation) && (parse.Intents{}).Equal(st.Child("cmds"), cmd.Message)
 }
 
-// independent reports whether the commands have the same meaning one after the other. They do not if a column gets two
-// types, or a dropped column occurs in another command. A named constraint next to a dropped column is excluded, too.
+// independent reports whether the commands have the same meaning one after the other. It returns false if a column gets
+// two types, if a dropped column occurs in another command, or for a named constraint next to a dropped column.
 func (s *splitter) independent() bool {
 	typed, dropped, constrained := map[string]bool{}, []string{}, false
 	for _, cmd := range s.cmds {

@@ -428,8 +428,8 @@ func (a *Addition) Hidden(pass int) string {
 	return parse.ObjectName(a.relation, a.nameColumns, label)
 }
 
-// Chooses reports whether name could be a Candidate of this kind for any table and column. Both may have been
-// renamed since.
+// Chooses reports whether name could be a Candidate of this kind for any table and column. Table and column may have
+// been renamed since.
 func (a *Addition) Chooses(name string) bool {
 	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "_"+labels[a.Kind])
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// These statements add and remove constraints on DSQL, and queries find rows that violate one.
+// The statements in this file add and remove constraints on DSQL, and its queries find rows that violate one.
 
 // NotValid returns the statement that adds a FOREIGN KEY or CHECK for new rows only.
 func (a *Addition) NotValid(name string) string {

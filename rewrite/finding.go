@@ -57,7 +57,7 @@ func (s Severity) String() string { return [...]string{"info", "warning", "error
 // Finding describes one use of SQL that DSQL does not support as PostgreSQL does. Its texts quote nothing of
 // the client's statement.
 type Finding struct {
-	// Feature is what the statement uses. Feature and Operation label a metric.
+	// Feature is the feature that the statement uses and DSQL lacks. Feature and Operation label a metric.
 	Feature   Feature
 	Rule      Rule
 	Outcome   Outcome

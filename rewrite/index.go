@@ -82,8 +82,8 @@ const (
 	nullsLast  = int(parse.SORTBY_NULLS_LAST)
 )
 
-// usualClasses are B-tree operator classes that have no effect under the collation C. They are the default of
-// their type or compare bytes.
+// usualClasses are B-tree operator classes that have no effect under the collation C. Each is the default of its type
+// or compares bytes.
 var usualClasses = parse.WordSet(`text_pattern_ops varchar_pattern_ops text_ops varchar_ops int2_ops int4_ops int8_ops float4_ops float8_ops
 	numeric_ops bool_ops uuid_ops date_ops time_ops timetz_ops timestamp_ops timestamptz_ops interval_ops bytea_ops`)
 

@@ -102,8 +102,8 @@ func (l *Linter) numbers(parts []part, findings []Finding) bool {
 	return true
 }
 
-// reportRefused changes findings of DDL that Sluice carries out only outside of a transaction. They report that it
-// fails inside of one.
+// reportRefused changes findings of DDL that Sluice carries out only outside of a transaction. The changed findings
+// report that the DDL fails inside of one.
 func (l *Linter) reportRefused(findings []Finding) {
 	for i := range findings {
 		if f := &findings[i]; f.Outcome == Rewritten {

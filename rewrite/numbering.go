@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL takes a sequence cache of 1, or of 65536 or more, and sequences of type bigint only. These rules apply
-// to CREATE SEQUENCE, ALTER SEQUENCE and identity columns.
+// DSQL takes a sequence cache of 1, or of 65536 or more, and sequences of type bigint only. The rules in this file
+// apply that to CREATE SEQUENCE, ALTER SEQUENCE and identity columns.
 
 // SequenceCacheKey is the configuration key of Rules.SequenceCache.
 const SequenceCacheKey = "rewrite.sequence_cache"

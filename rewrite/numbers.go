@@ -169,8 +169,8 @@ func drawsOfInsert(node parse.Message, rows int) (drawn []string) {
 	return append(drawn, drawnByDefault("a.attrelid = "+table+free))
 }
 
-// drawnByDefault returns a query for the sequences that the defaults of some columns advance. These are
-// identity columns, and columns with the default of a serial type. columns is a condition on pg_attribute a.
+// drawnByDefault returns a query for the sequences that the defaults of some columns advance: identity columns, and
+// columns with the default of a serial type. columns is a condition on pg_attribute a.
 func drawnByDefault(columns string) string {
 	return "SELECT d.objid FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class t ON t.oid = a.attrelid JOIN pg_catalog.pg_depend d ON d.refobjid = a.attrelid AND d.refobjsubid = a.attnum" +
 		" WHERE d.deptype = 'i' AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid AND a.attidentity <> '' AND NOT t.relhasrules AND NOT a.attisdropped AND " + columns +

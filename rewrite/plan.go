@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Plan is what Sluice knows about one text. Plans are shared between sessions. They are immutable except for
-// the derived forms that InSplit and Planner.Substitute cache.
+// Plan is what Sluice knows about one text. Sessions share plans. A plan is immutable except for the derived forms that
+// InSplit and Planner.Substitute cache.
 type Plan struct {
 	// Kind is the greatest kind of the statements.
 	Kind Kind

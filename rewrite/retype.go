@@ -112,9 +112,9 @@ func (r *Retyping) value(from string) string {
 	return parse.Identifier(from)
 }
 
-// Clear returns the UPDATE that sets the new column to NULL where the old column's value has changed. Values
-// are compared as text, which distinguishes numbers of different scale. They are also compared directly,
-// because the text of a float depends on extra_float_digits.
+// Clear returns the UPDATE that sets the new column to NULL where the old column's value has changed. It compares
+// values as text, which distinguishes numbers of different scale. It also compares them directly, because the text of a
+// float depends on extra_float_digits.
 func (r *Retyping) Clear(from string, key []string, rows int) string {
 	made, cast := parse.Identifier(r.Made), r.cast(from)
 	return r.update("NULL", fmt.Sprintf("%s IS NOT NULL AND (CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text) OR %s <> %s)", made, made, cast, made, cast), key, rows)
@@ -129,8 +129,8 @@ func (r *Retyping) Seal(from, name string) string {
 // Unseal returns the statement that drops the CHECK of Seal if it exists.
 func (r *Retyping) Unseal(name string) string { return r.alter("DROP CONSTRAINT IF EXISTS %s", name) }
 
-// Settle returns the UPDATE that copies the values that differ. It sets no NULL in between, so that the CHECKs
-// of Seal and NotNull hold. That is safe because no value moves between rows any more.
+// Settle returns the UPDATE that copies the values that differ. It sets no NULL in between, so that the CHECKs of Seal
+// and NotNull hold. At this step no value moves between rows any more, so the copy is safe.
 func (r *Retyping) Settle(from string, key []string, rows int) string {
 	return r.update(r.value(from), "NOT ("+r.settled(from)+")", key, rows)
 }
@@ -302,7 +302,7 @@ var retypes = [][]string{
 	{"int2", "int4", "int8", "numeric", "float4", "float8"},
 }
 
-// CanRetype reports whether values of type from can be converted to type to. Both are names of pg_type.
+// CanRetype reports whether values of type from can be converted to type to. from and to are names of pg_type.
 func CanRetype(from, to string) bool {
 	return slices.ContainsFunc(retypes, func(family []string) bool { return slices.Contains(family, from) && slices.Contains(family, to) })
 }

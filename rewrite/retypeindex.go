@@ -179,7 +179,7 @@ func (l *Likeness) Trial(from string) string {
 	return "SELECT " + strings.Join(l.keys, ", ") + " FROM (SELECT " + columns + " FROM " + l.r.table + ") t" + l.where() + " LIMIT 0"
 }
 
-// Computed returns a query that computes all keys of all rows. It fails if a key fails for a row.
+// Computed returns a query that computes the index keys of all rows. The query fails if a key fails for a row.
 func (l *Likeness) Computed() string {
 	var counts []string
 	for _, key := range l.keys {
@@ -219,8 +219,8 @@ func (l *Likeness) where() string {
 	return " WHERE " + l.condition
 }
 
-// isLate reports whether the index must be created late. It may be created early if it accepts every row whose
-// new column is NULL.
+// isLate reports whether the new index must be created after the last write of the old column. It may be created
+// earlier if it accepts every row whose new column is NULL.
 func (l *Likeness) isLate(st parse.Message) bool {
 	condition := st.Child("where_clause")
 	excluded := condition.Shape != nil && l.neverTrue(condition)

@@ -355,7 +355,7 @@ func (r *rewriter) find(f Finding) { r.findings = append(r.findings, f) }
 
 func (r *rewriter) edit(e ...parse.Edit) { r.edits = append(r.edits, e...) }
 
-// phrase returns the tokens of a statement. They are read once and cached until the next statement.
+// phrase returns the tokens of a statement. It reads the tokens once and caches them until the next statement.
 func (r *rewriter) phrase(p *part) parse.Phrase {
 	return r.tokens.Of(r.text, p.st.Start, p.st.End)
 }

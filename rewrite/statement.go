@@ -107,8 +107,8 @@ type Transaction struct {
 	Snapshot string
 }
 
-// DeferrableBegin reports whether a BEGIN may be answered before it is sent. This holds for a plain BEGIN, READ
-// WRITE and REPEATABLE READ, which mean the same at a later time.
+// DeferrableBegin reports whether a BEGIN may be answered before it is sent. A plain BEGIN, READ WRITE and REPEATABLE
+// READ may, because they mean the same at a later time.
 func (t Transaction) DeferrableBegin() bool {
 	return t.Verb == Begin && !t.ReadOnly && !t.Deferrable &&
 		(t.Isolation == DefaultIsolation || t.Isolation == RepeatableRead)

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// uuid_generate_v4() of extension uuid-ossp is rewritten to gen_random_uuid(). Both return a random UUID of version 4.
+// Sluice rewrites uuid_generate_v4() of uuid-ossp to gen_random_uuid(), which also returns a random version 4 UUID.
 
 // generateV4 is the function's name, and the default name of its result column.
 const generateV4 = "uuid_generate_v4"

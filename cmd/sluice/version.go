@@ -9,8 +9,8 @@ import (
 // released is the version of a release; the build sets it (-X).
 var released string
 
-// version returns the version of the release, or else the module's as stamped by the Go tool. If
-// that is "(devel)", it returns the revision.
+// version returns the version of the release, or the module's version that the Go tool has recorded. If the module's
+// version is "(devel)", version returns the revision.
 func version() string {
 	if released != "" {
 		return released

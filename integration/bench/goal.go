@@ -8,7 +8,7 @@ type goal struct {
 	of         func(*report) figure
 }
 
-// goals lists all goals. They compare with PgBouncer in the same run, unless the title says otherwise.
+// goals lists all goals. A goal compares with PgBouncer in the same run, unless its title says otherwise.
 var goals = []goal{
 	{"rate, `SELECT 1`, c=1", true, 0.95, 0, func(r *report) figure { return r.workload(idSelectOne).RateToPgBouncer }},
 	{"rate, select-only extended, c=16", true, 1.2, 0, func(r *report) figure { return r.workload(idExtended16).RateToPgBouncer }},

@@ -37,7 +37,7 @@ const (
 //go:embed profiled.go.txt
 var profiler []byte
 
-// sharesOf are the shares of functions in one workload, in per cent of Sluice's CPU time. They are cumulative, and
+// sharesOf are the shares of functions in one workload, in per cent of Sluice's CPU time. The shares are cumulative and
 // overlap: a system call by TLS counts for both groups.
 type sharesOf struct {
 	Title     string  `json:"title"`

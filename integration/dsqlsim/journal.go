@@ -7,7 +7,7 @@ import (
 )
 
 // ordinal is a position in a session: the n-th statement of its n-th transaction. A statement outside a block is a
-// transaction by itself. So is a multi-statement query or a pipeline outside a block.
+// transaction by itself, and so is a multi-statement query or a pipeline outside a block.
 type ordinal struct {
 	transaction uint64
 	statement   int // BEGIN does not count

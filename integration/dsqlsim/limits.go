@@ -25,8 +25,8 @@ type Limits struct {
 	Schemas, Tables, Views, Sequences int // of the cluster
 }
 
-// DefaultLimits returns the limits of a cluster. Those of a transaction were recorded in September 2026. The others are
-// from AWS's quotas page, 2026, with corrections that were measured in October 2026, such as KeyBytes.
+// DefaultLimits returns the limits of a cluster. The limits of a transaction were recorded in September 2026. The other
+// limits are from AWS's quotas page, 2026, with corrections that were measured in October 2026, such as KeyBytes.
 func DefaultLimits() Limits {
 	return Limits{
 		TransactionRows: 3000, TransactionBytes: 10 << 20, TransactionAge: 300 * time.Second,

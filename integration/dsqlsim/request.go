@@ -191,8 +191,8 @@ func after(status byte, kind dialect.Kind) byte {
 	return status
 }
 
-// check returns the failure to answer instead of a statement that must not run. An error ends the session. In a failed
-// block PostgreSQL answers 25P02 to any frame.
+// check returns a failure if a statement must not run; the client gets the failure instead. An error ends the session.
+// In a failed block PostgreSQL answers 25P02 to any frame.
 func (s *session) check(f *frame, st *dialect.Statement, status byte) (*failure, error) {
 	s.current.checked = true
 	if !f.again { // a fault happens once

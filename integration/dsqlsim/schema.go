@@ -22,8 +22,8 @@ func (c *schema) update() { c.known = c.changes.Load() }
 func (c *schema) announce() { c.known = c.changes.Add(1) }
 
 // schemaConflictFor returns the conflict of a statement that needs the catalog, if the session has missed a change of
-// the schema. That is recorded of idle sessions, and of all statements up to the first of a block. Each change causes
-// one conflict in a session.
+// the schema. The conflict is recorded of idle sessions, and of all statements up to the first of a block. Each change
+// causes one conflict in a session.
 func (s *session) schemaConflictFor(st *dialect.Statement, status byte) *failure {
 	if !s.schema.stale() || status == statusFailed || status == statusInBlock && s.block.hasSnapshot {
 		return nil

@@ -236,7 +236,8 @@ func negotiate(out []byte, extensions []string) []byte {
 	return appendFrame(out, 'v', body)
 }
 
-// refuse sends the error to the client, and records it in log and ledger. There is no session then.
+// refuse ends a connection before its session begins. It sends the error to the client, and records it in log and
+// ledger.
 func (s *Server) refuse(conn net.Conn, id uint64, err error) {
 	outcome := "closed"
 	if f, ok := errors.AsType[*failure](err); ok {

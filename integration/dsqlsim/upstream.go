@@ -24,7 +24,8 @@ const dialTimeout = 15 * time.Second
 // upstream dials the PostgreSQL connections.
 type upstream struct {
 	config *pgconn.Config
-	// settings are the settings of every session. They are in the startup packet, so that RESET returns to them.
+	// settings are the PostgreSQL settings of every session. The startup packet contains them, so that RESET returns to
+	// them.
 	settings map[string]string
 }
 

@@ -30,7 +30,7 @@ type DSQLSimConfig struct {
 	Args []string
 }
 
-// DSQLSim is a running stand-in for DSQL that was ready once.
+// DSQLSim is a running stand-in for DSQL that has been ready.
 type DSQLSim struct {
 	*Program
 	Endpoint string

@@ -28,7 +28,7 @@ type SluiceConfig struct {
 	Args []string
 }
 
-// Sluice is a running sluice that was ready once.
+// Sluice is a running sluice process that has been ready.
 type Sluice struct {
 	*Program
 	Host     string

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// accepted are the licences that Sluice may contain, each with a phrase that only texts of its family have. They
-// require that their text is passed on, and MPL-2.0 requires the source of changed files. None requires Sluice's own
-// source.
+// accepted are the licences that Sluice may contain, each with a phrase that only texts of its family have. The
+// licences require that their text is passed on, and MPL-2.0 requires the source of changed files. No accepted licence
+// requires Sluice's own source.
 var accepted = []struct{ kind, phrase string }{
 	{"Apache-2.0", "apache license version 2.0"},
 	{"Apache-2.0", "licensed under the apache license, version 2.0"},

@@ -80,7 +80,7 @@ func gather(root string, libraries []string) (*findings, error) {
 			errs = append(errs, f.addComments(p))
 		}
 	}
-	// The order is fixed, because of texts that differ only in spacing the first one remains.
+	// The directories are read in a fixed order, because the first of several texts that differ only in spacing is used.
 	byName := func(a, b string) int { return strings.Compare(dirs[a]+a, dirs[b]+b) }
 	for _, dir := range slices.SortedFunc(maps.Keys(dirs), byName) {
 		name := dirs[dir]

@@ -70,7 +70,7 @@ func newDirectory(base string, acc account) (*directory, error) {
 	}
 }
 
-// remove deletes the home with its content, and then releases the lock.
+// remove deletes the server's home with its content, and then releases the lock.
 func (d *directory) remove() error {
 	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
 }

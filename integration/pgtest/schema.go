@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Schema returns the schema of a database as comparable lines. There is one line for each column of a table, and one
-// for each other statement of pg_dump.
+// Schema returns the schema of a database as comparable lines: one for each column of a table, and one for each other
+// statement of pg_dump.
 func (s *Server) Schema(t testing.TB, database string) []string {
 	t.Helper()
 	out, err := s.Program("pg_dump", "--schema-only", "--no-owner", "--no-privileges", "--exclude-schema=sys", database).Output()

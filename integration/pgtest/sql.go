@@ -68,8 +68,8 @@ func (s *Server) query(ctx context.Context, database, sql string) (string, error
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// sessions holds an idle connection for each database, for SQL. A new connection costs the server more than most
-// statements. There is only one for each database, because tests count sessions.
+// sessions holds one idle connection to each database, for SQL, because a new connection costs the server more than
+// most statements. It holds only one for each database, because tests count sessions.
 type sessions struct {
 	mu   sync.Mutex
 	idle map[string]*pgconn.PgConn

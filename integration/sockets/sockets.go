@@ -62,8 +62,8 @@ func Dir(tb testing.TB) string {
 	return dir
 }
 
-// Pair returns both ends of a connection, tcp or unix: the accepted end and the dialled end. Both are closed at the end
-// of the test.
+// Pair returns both ends of a connection, tcp or unix: the accepted end and the dialled end. The end of the test closes
+// the connection.
 func Pair(tb testing.TB, network string) (accepted, dialled net.Conn) {
 	tb.Helper()
 	address := "127.0.0.1:0"

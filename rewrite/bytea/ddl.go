@@ -49,7 +49,7 @@ func (d *ddl) statement(node parse.Message) {
 			d.statement(element)
 		}
 	case "DropStmt", "LockStmt", "TruncateStmt", "ReindexStmt", "ClusterStmt", "AlterObjectSchemaStmt":
-		// These statements name no column, or the server refuses them in every form.
+		// The other statements name no column, or the server refuses them in every form.
 	default:
 		d.refuseOthers(node)
 	}

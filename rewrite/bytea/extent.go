@@ -2,7 +2,7 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// These functions find the first and last token of an operand. The tree has only one position for each node,
+// The functions in this file find the first and last token of an operand. The tree has only one position for each node,
 // and no parentheses.
 
 // root returns the token that the tree names as the position of an expression. infix reports that an operand

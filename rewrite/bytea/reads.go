@@ -2,8 +2,8 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// CHECKs, generated columns, DEFAULTs and index expressions refer to one relation and contain no query. These
-// functions make the expressions read mapped columns as bytea.
+// CHECKs, generated columns, DEFAULTs and index expressions refer to one relation and contain no query. The functions
+// in this file make these expressions read mapped columns as bytea.
 
 // around returns the expression of sample with operand instead of NULL.
 func (d *ddl) around(sample parse.Message, operand parse.Value) parse.Value {

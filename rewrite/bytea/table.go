@@ -28,9 +28,8 @@ func tableOf(rel *schema.Relation) *Table {
 	return t
 }
 
-// TableMade returns the table of a CREATE TABLE with its mapped columns. These are the bytea columns that are
-// in a key, reference a mapped column, or are listed in the configuration. Tables that the server refuses
-// anyway have none.
+// TableMade returns the table of a CREATE TABLE with its mapped columns. Mapped are the bytea columns that are in a
+// key, reference a mapped column, or are listed in the configuration. A table that the server refuses anyway has none.
 func (m *Mapping) TableMade(create parse.Message) *Table {
 	relation := create.Child("relation")
 	t := &Table{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}

@@ -130,8 +130,8 @@ func toolOf(s *Source) *tool {
 	return nil
 }
 
-// marked reports whether a file has marks, none of them within a string or a name. There they are
-// data, which must not get comments.
+// marked reports whether a file has marks, none of them within a string or a name. Marks within a string are data,
+// which must not get comments.
 func (s *Source) marked(mark *regexp.Regexp) bool {
 	at := mark.FindAllStringIndex(s.Text, -1)
 	if at == nil {

@@ -42,8 +42,8 @@ var Periods = WordSet("now transaction_timestamp current_timestamp current_time 
 // settledTypes are types, besides those in readers, whose input does not depend on the clock.
 var settledTypes = WordSet("interval regclass regtype regproc regprocedure regnamespace regrole xid tid void record tsvector tsquery")
 
-// ReadsClock reports whether a constant of a type may be read as the time. typ is a TypeName. That is so for dates,
-// times, arrays and ranges of these, and types that PostgreSQL lacks.
+// ReadsClock reports whether a constant of a type may be read as the time. typ is a TypeName. The result is true for
+// dates, times, arrays and ranges of these, and types that PostgreSQL lacks.
 func ReadsClock(typ Message) bool {
 	names := typ.Names("names")
 	if len(names) == 0 || len(names) > 1 && names[0] != "pg_catalog" {

@@ -50,7 +50,8 @@ var vocabulary = []struct {
 	words string
 }{
 	{Callable | Harmless, functions},
-	// These are reserved words, and words that PostgreSQL's grammar does not accept as a function's name.
+	// The Callable words here are reserved words, and words that PostgreSQL's grammar does not accept as a function's
+	// name.
 	{Callable, `all and any array as between bit case cast char character coalesce dec decimal distinct else except
 		exists extract float from greatest group grouping having in intersect interval lateral least limit national
 		nchar not nullif numeric offset on or overlay position returning row select some substring then time
@@ -102,7 +103,8 @@ var telltaleLengths = func() (bits [256]uint64) {
 	return bits
 }()
 
-// telltaleThirds has a bit for every third letter of a telltale (thirdLetter), by first letter. A telltale has three.
+// telltaleThirds has, for each first letter, a bit for the third letter of every telltale (thirdLetter). Every telltale
+// has at least three letters.
 var telltaleThirds = func() (bits [256]uint32) {
 	note := func(word string) {
 		bits[word[0]] |= thirdLetter([]byte(word))

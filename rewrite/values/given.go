@@ -8,14 +8,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// These functions build the text of a repeated INSERT. Values of its first run replace those that the server
+// The functions in this file build the text of a repeated INSERT. Values of its first run replace those that the server
 // would generate again. The functions also report which times the server still reads from its clock.
 
 // Cell is a value in the answer to an Insertion, at a row and a column from 0.
 type Cell struct{ Row, Column int }
 
-// Given provides the values of an Insertion's first run. They replace values that the server would generate
-// again.
+// Given provides the values of an Insertion's first run, which replace values that the server would generate again.
 type Given struct {
 	// Value returns SQL for a value in the answer of the first run: a constant or a parameter. It is nil if the client did
 	// not get the answer.

@@ -22,7 +22,7 @@ type Timed interface {
 	Same(names *schema.Names) bool
 }
 
-// TimedOf returns the Timed of a text with one statement, or nil if the statement cannot get the time.
+// TimedOf returns a text with one statement as a Timed, or nil if the statement cannot get the transaction's time.
 func TimedOf(p *rewrite.Planner, sql string, names *schema.Names) Timed {
 	if in := InsertionOf(p, sql, names); in != nil {
 		return in

@@ -40,7 +40,7 @@ func NoCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q%s (see %s --help)", args[0], config.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// explainFlag adds the most similar flag, and the help command.
+// explainFlag adds to an error about flags the most similar flag, and how to get help.
 func explainFlag(cmd *cobra.Command, err error) error {
 	hint := ""
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {

@@ -104,7 +104,7 @@ var rewriteKeys = []Key{
 		help: "Columns of type bytea, each as table.column, that CREATE TABLE stores as text although no key contains them. A later CREATE INDEX may then use them."},
 }
 
-// copyKeys are the keys of COPY. They belong to topic rewrite, and follow the keys of DDL in the reference.
+// copyKeys are the keys of COPY, which belong to topic rewrite. In the reference these keys follow the keys of DDL.
 var copyKeys = []Key{
 	{Name: rewrite.CopyFromKey, Default: "server", field: func(c *Config) any { return &c.Rewrite.CopyFrom },
 		Choices: []string{"server", "insert"},

@@ -60,7 +60,7 @@ func (k *Key) decodeText(raw any) (string, error) {
 	return text, nil
 }
 
-// decodeAs returns a T, or converts a text by parse.
+// decodeAs returns raw if it is a T, or the result of parse for a text.
 func decodeAs[T any](raw any, parse func(string) (T, error), want string) (T, error) {
 	if value, ok := raw.(T); ok {
 		return value, nil

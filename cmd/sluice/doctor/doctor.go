@@ -105,7 +105,7 @@ type doctorQuestion struct {
 	Answer string `json:"answer"`
 	// Found lists what doctor has found, in sentences for users.
 	Found []string `json:"found"`
-	// So is the consequence, "" for none.
+	// So is the consequence of the answer, "" for none.
 	So string `json:"so,omitempty"`
 }
 

@@ -16,8 +16,8 @@ type question struct {
 	ask        func(*inquiry)
 }
 
-// questions lists all questions in order. The answer to the first decides how the others are asked.
-// A name never changes.
+// questions lists all questions of doctor in order. The answer to the first question decides how doctor asks the
+// others. The name of a question never changes.
 var questions = []question{
 	{"encode", "Does the cluster make hexadecimal digits of bytea, and bytea of digits?", false, askConversion},
 	{"index", "Does an index serve comparisons with digits that the cluster makes?", true, askIndex},
@@ -51,7 +51,7 @@ func (a *inquiry) settle(fine bool) {
 	}
 }
 
-// refusal returns an error of the server. It records any other error, which ends the examination.
+// refusal returns err if it is an error of the server. It records any other error, which ends the examination.
 func (a *inquiry) refusal(err error) *serverError {
 	refused, ok := err.(*serverError)
 	if err != nil && !ok && a.err == nil {

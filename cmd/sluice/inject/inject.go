@@ -69,7 +69,7 @@ func New(c Config) (*Injector, error) {
 	return in, errors.Join(errs...)
 }
 
-// Outcome is the result for a pod.
+// Outcome says what the injector did with a pod.
 type Outcome string
 
 // All outcomes. A skipped pod that opted out, or that has its own Sluice, is not changed at all.
@@ -93,7 +93,7 @@ type Verdict struct {
 	Warned bool
 }
 
-// Values of the annotation that records the outcome.
+// Values of the annotation that records what the injector did to a pod.
 const (
 	statusInjected = "injected"
 	statusSkipped  = "skipped: "

@@ -207,7 +207,7 @@ func NewCertificate(certFile, keyFile string) (*Certificate, error) {
 	return c, c.Reload()
 }
 
-// Reload reads the files again. After an error the old certificate stays in use.
+// Reload reads the certificate's files again. After an error the old certificate stays in use.
 func (c *Certificate) Reload() error {
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {

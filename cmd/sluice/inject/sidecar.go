@@ -28,7 +28,7 @@ const (
 // the stacks of threads.
 const memoryPercent = 80
 
-// Types for the JSON of Sluice's container. They are only encoded.
+// Types of the JSON of Sluice's container, for encoding only.
 type (
 	container struct {
 		Name            string          `json:"name"`

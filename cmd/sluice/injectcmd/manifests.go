@@ -17,8 +17,8 @@ import (
 // separator matches the start of a YAML document. No line within a document matches it.
 var separator = regexp.MustCompile(`(?m)^---(?:[ \t\r]|$)`)
 
-// injectManifests adds Sluice to the pods of a text of YAML documents or JSON values. A document
-// without a pod stays unchanged, to the byte. Others retain their comments, order and numbers.
+// injectManifests adds Sluice to the pods of a text of YAML documents or JSON values. A document without a pod stays
+// unchanged, to the byte. A document with a pod retains its comments, order and numbers.
 func injectManifests(in *inject.Injector, text string) (out string, notes []inject.Note, err error) {
 	var b strings.Builder
 	var errs []error

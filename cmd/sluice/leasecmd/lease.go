@@ -204,8 +204,8 @@ func printStatus(out io.Writer, s lease.Status) error {
 	return problems(out, s)
 }
 
-// problems writes a line for each problem. If there are any, its error says so and names the
-// remedy.
+// problems writes a line for each problem of the table. If there are problems, the returned error says how many, and
+// names the remedy.
 func problems(out io.Writer, s lease.Status) error {
 	found := s.Problems()
 	for _, line := range found {

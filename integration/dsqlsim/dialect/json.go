@@ -7,7 +7,8 @@ import (
 )
 
 // modernize rewrites syntax of PostgreSQL 16 in the tree for PostgreSQL 15: subqueries in FROM without a name, SQL/JSON
-// constructors and predicates, any_value. It returns a new text and tree if it changed the tree, else sql and tree.
+// constructors and predicates, any_value. If it changed the tree, it returns the new text and tree, otherwise sql and
+// tree.
 func modernize(sql string, tree *pg.ParseResult) (string, *pg.ParseResult, error) {
 	var m modernizer
 	Walk(tree.ProtoReflect(), m.visit)

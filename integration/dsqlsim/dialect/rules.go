@@ -94,9 +94,9 @@ var supported = map[string]Kind{
 }
 
 // rules maps the name of a parse node to its rules. A node that is neither here nor in supported is refused by the
-// general pattern. That is recorded for Truncate, CreateExtension, CreateTableSpace, CreateForeignTable, Notify,
-// Unlisten, Listen, AlterSystem, CreateTableAs, CreatePolicy and Createdb. It is documented for DeclareCursor and Lock,
-// and presumed for the rest (Copy, Do, Discard, Fetch, ...).
+// general pattern. That refusal is recorded for Truncate, CreateExtension, CreateTableSpace, CreateForeignTable,
+// Notify, Unlisten, Listen, AlterSystem, CreateTableAs, CreatePolicy and Createdb. The refusal is documented for
+// DeclareCursor and Lock, and presumed for the rest (Copy, Do, Discard, Fetch, ...).
 var rules = map[string][]rule{
 	"TransactionStmt": {
 		{"recorded: savepoint, rollback_to_savepoint; the others presumed", savepoints},

@@ -26,8 +26,8 @@ func (g *Guess) Tag(tag string) string {
 	return g.verb + " " + n
 }
 
-// MakeGuess returns the Guess for a statement, nil if no query can show its outcome. That is so for other kinds of
-// statements, and for an INSERT that returns values of defaults.
+// MakeGuess returns the Guess for a statement, nil if no query can show the statement's outcome. The result is nil for
+// statements other than INSERT, UPDATE and DELETE, and for an INSERT that returns values of defaults.
 func MakeGuess(sql string) *Guess {
 	node, ok := parseOne(sql)
 	if !ok {

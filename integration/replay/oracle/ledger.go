@@ -79,8 +79,8 @@ func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 	return found
 }
 
-// within reports whether an attempt began, and was rolled back, while another attempt was open. That is so for parts
-// that the transaction has discarded, in which no COMMIT is sent.
+// within reports whether an attempt began, and was rolled back, while another attempt was open. The parts that a
+// transaction has discarded are attempts of this kind, in which no COMMIT is sent.
 func (a *attempt) within(other *attempt) bool {
 	return a.outcome == "rolled back" && a.session != other.session && a.from > other.from && a.to < other.to
 }
