@@ -8,7 +8,7 @@ type Drain struct {
 	Timeout, Quiet time.Duration
 }
 
-// Values of drain.enforcedMode.
+// Values of drain.mode.
 const (
 	DrainStop   = "stop"
 	DrainPlain  = "plain"
