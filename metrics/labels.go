@@ -29,7 +29,7 @@ const (
 	RefusedTLS         = "tls"          // TLS required but not used, or its handshake failed
 	RefusedAuth        = "auth"         // wrong password, unknown user, no certificate
 	RefusedGuesses     = "guesses"      // too many wrong passwords from its address
-	RefusedDatabase    = "database"     // a missing database, or one that is not in listen.parseDatabases
+	RefusedDatabase    = "database"     // a missing database, or one that is not in listen.databases
 	RefusedParameter   = "parameter"    // a startup parameter DSQL does not know
 	RefusedReplication = "replication"  // replication=...
 	RefusedBackend     = "backend"      // session pairing: the server refused, or no backend was free

@@ -250,8 +250,8 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	return s.sendBind(b, st)
 }
 
-// planBind returns the plan of a Bind's statement by the schema that its lent backend has (judged). The portal, bound,
-// gets that plan. While the schema is newer, replanBind plans again; errors are as there.
+// planBind returns the plan of a Bind's statement by the schema that its lent backend has (classifyRead). The portal,
+// bound, gets that plan. While the schema is newer, replanBind plans again; errors are as there.
 func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
 	again := s.isPlanStale() && !s.planIgnoresSchema(bound.plan)
 	for try := 0; ; try++ {

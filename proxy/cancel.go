@@ -17,7 +17,7 @@ import (
 // A CancelRequest arrives on a connection of its own, whose goroutine calls handleCancelRequest. The session's
 // goroutine acts on the request, or drops it if the turn has ended. With ForwardCancel (PostgreSQL) the server stops
 // the statement, and Sluice acts only after CancelGrace. DSQL ignores cancels, so that Sluice discards the backend
-// there. Sluice's own statement timeout ends a statement by the same functions, woken and giveUp.
+// there. Sluice's own statement timeout ends a statement by the same functions, onReadDeadline and giveUpStatement.
 
 // cancelKey is the BackendKeyData that Sluice sent to a client.
 type cancelKey struct {

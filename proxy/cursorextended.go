@@ -81,7 +81,7 @@ func (b *pendingBind) saveDeclare() *boundDeclare {
 }
 
 // executeDeclare runs the Execute of a DECLARE. An error is for the client; after nil the frame is answered or skipped.
-// The client may have closed or replaced the prepared statement since the Bind, so that the copy in p.recordDeclare is
+// The client may have closed or replaced the prepared statement since the Bind, so that the copy in p.declares is
 // used.
 func (s *session) executeDeclare(name []byte, p portal) error {
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepointState strict). The client
+// This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepoints strict). The client
 // may remember rows that it read there. So they must hold in the snapshot of the transaction that commits, but the
 // part's writes must not be made. saveDiscardedPart saves a log of the part and of everything before it, until the
 // transaction ends. Each replay runs that log on a second backend, the witness, compares the answers, and rolls back

@@ -61,7 +61,7 @@
 // # What happens to a COPY
 //
 // COPY FROM STDIN goes to the server as it is, and copy.go relays its data. For a server without COPY package
-// copyin runs INSERTs (copy.nextOffset). Package feature declares what such a package sees of a session
+// copyin runs INSERTs (copy.from). Package feature declares what such a package sees of a session
 // (featuresession.go). The table in handlers.go alone names it, and its statements run in nested turns (nested.go).
 //
 // # What happens to an advisory lock

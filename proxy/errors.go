@@ -82,7 +82,7 @@ func errNoDatabase(name string) *wire.Error {
 	return &wire.Error{Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", name)}
 }
 
-// errDatabaseNotListed refuses a startup for a database that is not in listen.parseDatabases.
+// errDatabaseNotListed refuses a startup for a database that is not in listen.databases.
 func errDatabaseNotListed(name string) *wire.Error {
 	err := errNoDatabase(name)
 	err.Detail = "It is not among listen.databases."

@@ -146,8 +146,8 @@ func (s *session) mustRecordAgain(n *logEntry, last, given bool) bool {
 	return true
 }
 
-// replayTimeSettings returns timesUnder for a replayed frame, or "" if a statement of its turn changes settings that
-// times depend on.
+// replayTimeSettings returns nextTimeSettingsKey for a replayed frame, or "" if a statement of its turn changes
+// settings that times depend on.
 func (s *session) replayTimeSettings() string {
 	for _, f := range s.tx.log.Frames(s.tx.log.At()) {
 		n := &f.Note

@@ -13,8 +13,8 @@ import (
 
 // DSQL refuses a DELETE of more rows than a transaction may change. If the statement was alone and its table is
 // configured, Sluice withholds the error. After ReadyForQuery package batch deletes the rows on the same backend.
-// handleErrorResponse calls putOff, relayed calls settleBatches. Only a lost backend, and the cut at the end of a
-// drain, end a running batch.
+// handleErrorResponse calls deferToBatches, finishSpan calls settleBatches. Only a lost backend, and the cut at the end
+// of a drain, end a running batch.
 
 // maxSavedBind bounds the length of a Bind whose values are saved; values in comparisons are short.
 const maxSavedBind = 64 << 10

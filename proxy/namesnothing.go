@@ -33,8 +33,8 @@ var literalQueryPattern = func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^\s*select ` + value + `(, ?` + value + `)*\s*;?\s*$`)
 }()
 
-// literalQueryTemplate does for a Parse what namesNothing does for a Query. The rest of the request, up to the Sync,
-// must have arrived and must use only this statement.
+// literalQueryTemplate does for a Parse what planLiteralQuery does for a Query. The rest of the request, up to the
+// Sync, must have arrived and must use only this statement.
 func (s *session) literalQueryTemplate(name, sql, oids []byte) *statementTemplate {
 	if r := s.textReadingMode(); r != 0 && r.Misleads(sql) {
 		return nil

@@ -64,7 +64,7 @@ func (b *internalBlock) verdictForTag(o *pendingReply, statement int, tag []byte
 }
 
 // sendLocalAnswer sends the client Sluice's own answer to a statement, in the place of the server's tag for o.
-// t.findStatement already counts the statement. The last of frames is its tag.
+// t.statement already counts the statement. The last of frames is its tag.
 func (s *session) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 	rows, tag := frames[:len(frames)-1], frames[len(frames)-1]
 	if s.t.internalTx.tryWithholdTag(o, s.t.statement, tag) {

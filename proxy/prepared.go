@@ -309,7 +309,7 @@ func (s *session) destroyUnnamedStatement() {
 }
 
 // forgetStatements runs DEALLOCATE ALL, which leaves the unnamed statement. It does not change the old map, which a
-// localState may refer to.
+// localStateCopy may refer to.
 func (s *session) forgetStatements() { s.replaceStatements(nil) }
 
 // recordDeallocateAll forgets all prepared statements of the client and the backend, once the server has run DEALLOCATE

@@ -13,7 +13,7 @@ import (
 )
 
 // This file asks the database whether texts that look like reads only read. sendQuery, bindOnBackend and others ask for
-// each of these texts (judged). A replay of a read after a loss asks again (recheckReadPurity).
+// each of these texts (classifyRead). A replay of a read after a loss asks again (recheckReadPurity).
 
 // A pinned session asks only in a READ ONLY transaction, where the answer decides whether the text runs. Elsewhere the
 // answer only decides about a replay, and a pinned session ends with its backend anyway.

@@ -277,9 +277,9 @@ func (s *session) replanAndAdmit(q *simpleQuery) error {
 	return s.admitReplanned(q.plan)
 }
 
-// classifyQuery returns the plan of the text as judged on its backend. It plans again while the schema on that backend
-// is newer than the plan. A text too long to read has no names, so the schema does not matter. Errors, and a turn
-// that has settled, are as for replanQuery.
+// classifyQuery returns the plan of the text as classified on its backend. It plans again while the schema on that
+// backend is newer than the plan. A text too long to read has no names, so the schema does not matter. Errors, and a
+// turn that has settled, are as for replanQuery.
 func (s *session) classifyQuery(q *simpleQuery) (*rewrite.Plan, error) {
 	for try := 0; ; try++ {
 		plan, err := s.classifyRead(q.plan)

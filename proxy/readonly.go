@@ -296,7 +296,7 @@ func (s *session) mayChangeAccessMode(st *rewrite.Statement) bool {
 
 // hiddenWriteError returns the error of a text outside a block that looks like a read but may write according to the
 // schema. was is the plan by the SQL alone, plan the one by the schema. It is called when the session has a backend
-// (judged).
+// (classifyRead).
 func (s *session) hiddenWriteError(was, plan *rewrite.Plan) error {
 	if was == plan || s.t.mode == readWrite || s.inBlock() || s.txStatus() == 'E' {
 		return nil

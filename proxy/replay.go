@@ -83,7 +83,7 @@ func (a *replayAttempt) abandonAttempt(reason retry.Reason) {
 }
 
 // decideReplay decides whether the transaction may be replayed, and charges the attempt to its policy and to the
-// process's budget. It sets t.sleepUnlessStopped. For any result but retry.Replayable there is no replay; the caller
+// process's budget. It sets t.pause. For any result but retry.Replayable there is no replay; the caller
 // counts that. crowd is how many transactions of this process wait for the same rows.
 func (s *session) decideReplay(cause retry.Cause, crowd int) retry.Reason {
 	r, l := s.srv.replays, s.tx.log
@@ -213,7 +213,7 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) er
 }
 
 // runAttempts makes attempts until one has come as far as the client has, or sends the client why there are no more.
-// t.attemptPhase must be aborting. With nil there are three results: the turn goes on with a backend in the state that
+// t.phase must be aborting. With nil there are three results: the turn goes on with a backend in the state that
 // the client expects, the turn has settled, or its frames are skipped. t.originalError holds the first error for later
 // attempts.
 func (s *session) runAttempts() error {

@@ -26,7 +26,7 @@ type serverError struct {
 
 // handleErrorResponse handles an ErrorResponse. frame holds its first bytes, total is its length. The server will not
 // answer the pending replies up to the next Sync. If a replay may get another answer, the error is withheld, the
-// attempt has failed (t.attemptPhase), and resolve goes on. Prepared names that the skipped frames changed are
+// attempt has failed (t.phase), and resolve goes on. Prepared names that the skipped frames changed are
 // restored, in the case of a replay once that is given up.
 func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, error) {
 	t := s.t

@@ -16,7 +16,7 @@ import (
 // Savepoints for a server without savepoints. A savepoint is a position in the transaction's log. ROLLBACK TO is a
 // real ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
 
-// With retry.savepointState strict, the discarded part is compared too, on a second backend: discarded.go.
+// With retry.savepoints strict, the discarded part is compared too, on a second backend: discarded.go.
 
 // savepointState is the session's state about the savepoints of its transaction, besides the log.
 type savepointState struct {

@@ -8,7 +8,7 @@ import (
 )
 
 // Where the session is in its transaction, as package block follows it. In a turn, outcome has the state after what was
-// sent. Between two turns transaction.running has it, plus a deferred BEGIN. position returns the state, including the
+// sent. Between two turns transaction.at has it, plus a deferred BEGIN. position returns the state, including the
 // transaction's modes.
 
 // blockAtStatus returns the session's block for a backend with that status, if the turn has sent nothing.

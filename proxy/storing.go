@@ -111,7 +111,7 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	if s.t.restInto = nil; f.Cut() {
 		s.t.restInto = x
 	}
-	// Nobody needs the remaining rows. A backend that must not be dropped (giveUp) is read to the end: the session
+	// Nobody needs the remaining rows. A backend that must not be dropped (giveUpStatement) is read to the end: the session
 	// has state there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
 	if x.Over() && !s.t.committing && s.t.phase == phaseLive && s.t.stop == nil && !s.pinned && !s.t.outcome.MayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)

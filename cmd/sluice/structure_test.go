@@ -48,7 +48,7 @@ func TestSizeOfFunctions(t *testing.T) {
 
 // A function is what the limits are about.
 type function struct {
-	name              string // such as proxy.session.runCommand
+	name              string // such as proxy.session.run
 	lines, complexity int
 }
 

@@ -46,7 +46,7 @@ type frame struct {
 // lookMacro stands for the text of look in a script.
 const lookMacro = "{look}"
 
-// noCancel is step.serveCancelRequest of a step that cancels nothing.
+// noCancel is step.cancel of a step that cancels nothing.
 const noCancel = -1
 
 // settled is the dialogue with a Sync of each client that has not ended what it sent last,

@@ -11,7 +11,7 @@ import (
 
 // A foreign error is one that PostgreSQL has no reason for: the backend was lost, a
 // conflict was planned, the client has cancelled. None is that other clients keep all
-// backends: a step that would find none is not taken, see player.returnToPool.
+// backends: a step that would find none is not taken, see player.free.
 
 // site is a frame of a client.
 type site struct {

@@ -126,7 +126,7 @@ func (c *cluster) lastSession() uint64 {
 }
 
 // story tells what the ledger says of a session: its statements as
-// transaction.findStatement VERB outcome, the ends of its transactions, and faults.
+// transaction.statement VERB outcome, the ends of its transactions, and faults.
 func (c *cluster) story(session uint64) []string {
 	var told []string
 	for _, e := range c.Ledger(0) {

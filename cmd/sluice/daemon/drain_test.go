@@ -34,7 +34,7 @@ func TestPlainDrainServesUntilItIsQuiet(t *testing.T) {
 	r.stop <- syscall.SIGTERM
 	r.notReady()
 	var later []net.Conn
-	for range 8 { // longer than drain.silentSince in all, on a machine of any speed
+	for range 8 { // longer than drain.quiet in all, on a machine of any speed
 		time.Sleep(100 * time.Millisecond)
 		later = append(later, r.connect())
 	}
